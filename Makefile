@@ -1,0 +1,53 @@
+# The two commands of a newcomer are `make demo` and `make test`; both install what they need into .venv.
+# Paths are relative throughout, so that a clone works in any folder, a folder with spaces in its name too.
+
+DEMO := pivotal find --runs 3 --out runs/demo --overwrite
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -q -c constraints.txt
+RUN := $(BIN)/python -m
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast lint fix clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: .venv/installed ## install, then find the number units of the bundled model and write a report
+	$(BIN)/$(DEMO)
+
+test: .venv/installed-dev ## install, then run every test, the slow ones too
+	$(RUN) pytest -q
+
+test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each
+	$(RUN) pytest -q -m "not slow"
+
+lint: .venv/installed-dev ## check style, formatting and types; changes nothing
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+
+fix: .venv/installed-dev ## repair what ruff can repair
+	$(RUN) ruff check --fix .
+	$(RUN) ruff format .
+
+clean: ## remove the environment, run folders and caches
+	rm -rf .venv runs build .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is newer than what it was made from, so nothing is installed twice. The development
+# install contains the plain one and therefore sets both stamps.
+.venv/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "pivotal needs Python 3.10 or later; choose one with: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/installed: .venv/created pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+.venv/installed-dev: .venv/created pyproject.toml constraints.txt
+	$(PIP) -e '.[dev]'
+	@touch .venv/installed $@
