@@ -1,0 +1,180 @@
+"""The settings of a plugin: the fields of its frozen dataclass, as command-line and recipe options."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import math
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from pivotal.errors import PivotalError, did_you_mean
+
+T = TypeVar("T")
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+_SIMPLE = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
+
+
+@dataclass(frozen=True)
+class Option:
+    """One field of a plugin."""
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    required: bool = False
+
+    @property
+    def allowed(self) -> str:
+        """What the option takes, in words."""
+        return _describe(self.type)
+
+
+def options_of(cls: type) -> list[Option]:
+    """The fields of a dataclass with their types, defaults, and the string under each field as its help."""
+    if not dataclasses.is_dataclass(cls):
+        return []
+    types, helps = get_type_hints(cls), _helps(cls)
+    options = []
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        required = default is dataclasses.MISSING
+        options.append(
+            Option(
+                field.name,
+                types[field.name],
+                None if required else default,
+                helps.get(field.name, ""),
+                required,
+            )
+        )
+    return options
+
+
+def build(cls: type[T], values: Mapping[str, object]) -> T:
+    """An instance from texts, as a command line has them, or from typed values, as YAML has them."""
+    title = getattr(cls, "name", cls.__name__)
+    options = {option.name: option for option in options_of(cls)}
+    settings: dict[str, object] = {}
+    for given, value in values.items():
+        name = given.replace("-", "_")
+        if name not in options:
+            raise PivotalError(f"'{title}' has no option '{given}'.{did_you_mean(name, options)}", given)
+        try:
+            settings[name] = _convert(value, options[name].type)
+        except ValueError:
+            hint = ""
+            if isinstance(value, str) and get_origin(options[name].type) is Literal:
+                hint = did_you_mean(value, map(str, get_args(options[name].type)))
+            raise PivotalError(
+                f"Option '{given}' of '{title}' takes {options[name].allowed}, not '{value}'.{hint}", given
+            ) from None
+    missing = [name for name, option in options.items() if option.required and name not in settings]
+    if missing:
+        raise PivotalError(
+            f"'{title}' needs the option '{missing[0]}': {options[missing[0]].allowed}.", missing[0]
+        )
+    return cls(**settings)
+
+
+def _helps(cls: type) -> dict[str, str]:
+    """The string literals that stand under the fields in the source of the class and its bases."""
+    helps: dict[str, str] = {}
+    for ancestor in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(ancestor):
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
+        except (OSError, TypeError, SyntaxError):
+            continue  # no source, as in an interactive session: an option without help is still an option
+        definition = tree.body[0]
+        assert isinstance(definition, ast.ClassDef)
+        for field, below in zip(definition.body, definition.body[1:], strict=False):
+            if (
+                isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+                and isinstance(below.value.value, str)
+            ):
+                helps[field.target.id] = " ".join(below.value.value.split())
+    return helps
+
+
+def _describe(kind: Any) -> str:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return "one of " + ", ".join(repr(choice) for choice in arguments)
+    if origin in (Union, UnionType):
+        return " or ".join(_describe(argument) for argument in arguments)
+    if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
+        return f"a list, separated by commas, each {_describe(arguments[0])}"
+    if origin is tuple:
+        return f"{len(arguments)} values, separated by commas: " + ", ".join(map(_describe, arguments))
+    return _SIMPLE.get(kind, str(kind))
+
+
+def _convert(value: object, kind: Any) -> object:
+    """`value` as a `kind`; ValueError if it is not one."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        for choice in arguments:
+            if value == choice or (isinstance(value, str) and value == str(choice)):
+                return choice
+        raise ValueError
+    if origin in (Union, UnionType):
+        # Text takes anything, so it comes last: "none" of `str | None` is None and "3" of `str | int` is 3.
+        for argument in sorted(arguments, key=lambda argument: argument is str):
+            try:
+                return _convert(value, argument)
+            except ValueError:
+                continue
+        raise ValueError
+    if origin is tuple:
+        return _convert_tuple(value, arguments)
+    return _convert_simple(value, kind)
+
+
+def _convert_tuple(value: object, arguments: tuple[Any, ...]) -> tuple[object, ...]:
+    if isinstance(value, str):
+        items: list[object] = [item.strip() for item in value.split(",")] if value.strip() else []
+    elif isinstance(value, list | tuple):
+        items = list(value)
+    else:
+        raise ValueError
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_convert(item, arguments[0]) for item in items)
+    return tuple(_convert(item, argument) for item, argument in zip(items, arguments, strict=True))
+
+
+def _convert_simple(value: object, kind: Any) -> object:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if kind is bool and text in _TRUE + _FALSE:
+            return text in _TRUE
+        if kind is NoneType and text in ("none", "null", ""):
+            return None
+        if kind is str:
+            return value
+        if kind in (int, float):
+            number = kind(value)
+            if not math.isnan(number):
+                return number
+    elif isinstance(value, bool) or value is None:
+        if kind is type(value):
+            return value
+    elif kind is float and isinstance(value, int):
+        return float(value)
+    elif isinstance(kind, type) and isinstance(value, kind):
+        return value
+    raise ValueError

@@ -1,0 +1,104 @@
+"""Finding plugins: a class in a module of the package's folder, or an entry point of another distribution."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Generic, TypeVar
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.options import Option, build, options_of
+
+__all__ = ["Option", "Registry", "build", "options_of"]
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The concrete subclasses of `base` by their `name`; looked for when first asked.
+
+    `kind` is the plural that users know, such as "phenomena"; the entry points' group is `pivotal.<kind>`.
+    """
+
+    def __init__(self, kind: str, package: str, base: type[T]) -> None:
+        self.kind = kind
+        self._package = package
+        self._base = base
+        self._found: dict[str, type[T]] | None = None
+        # A broken plugin of somebody else must not take the built-in ones down with it.
+        self._broken: dict[str, str] = {}
+
+    def names(self) -> list[str]:
+        return sorted(self._classes())
+
+    def items(self) -> list[tuple[str, type[T]]]:
+        return sorted(self._classes().items())
+
+    def get(self, name: str) -> type[T]:
+        """The class of that name."""
+        classes = self._classes()
+        if name in classes:
+            return classes[name]
+        if name in self._broken:
+            raise PivotalError(
+                f"The plugin '{name}' of {self.kind} cannot be loaded ({self._broken[name]}). "
+                "Update or uninstall the package that brings it."
+            )
+        raise PivotalError(f"There are no {self.kind} named '{name}'.{did_you_mean(name, classes)}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._classes()
+
+    def _classes(self) -> dict[str, type[T]]:
+        if self._found is None:
+            found: dict[str, type[T]] = {}
+            for cls in [*self._built_in(), *self._entry_points()]:
+                name = vars(cls)["name"]
+                if found.setdefault(name, cls) is not cls:
+                    both = f"{_full_name(found[name])} and {_full_name(cls)}"
+                    raise PivotalError(
+                        f"Names of {self.kind} must differ, but {both} are both '{name}'. "
+                        "Rename one, or uninstall its package."
+                    )
+            self._found = found
+        return self._found
+
+    def _built_in(self) -> Iterator[type[T]]:
+        package = importlib.import_module(self._package)
+        for info in pkgutil.iter_modules(package.__path__):
+            yield from self._plugins_in(importlib.import_module(f"{self._package}.{info.name}"))
+
+    def _entry_points(self) -> Iterator[type[T]]:
+        for point in importlib.metadata.entry_points(group=f"pivotal.{self.kind}"):
+            try:
+                target = point.load()
+            except Exception as error:
+                self._broken[point.name] = f"{type(error).__name__}: {error}"
+                continue
+            if inspect.ismodule(target):
+                yield from self._plugins_in(target)
+            elif self._is_plugin(target):
+                yield target
+            else:
+                self._broken[point.name] = f"{point.value} is not a named subclass of {self._base.__name__}"
+
+    def _plugins_in(self, module: ModuleType) -> Iterator[type[T]]:
+        for value in list(vars(module).values()):
+            if self._is_plugin(value) and value.__module__ == module.__name__:
+                yield value
+
+    def _is_plugin(self, value: object) -> bool:
+        return (
+            inspect.isclass(value)
+            and issubclass(value, self._base)
+            and not inspect.isabstract(value)
+            and isinstance(vars(value).get("name"), str)
+        )
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
