@@ -21,7 +21,7 @@ PHENOMENA: Registry[Phenomenon] = Registry(
 
 
 def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
-    """Pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or from a file ("my.jsonl")."""
+    """Pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or of a file ("my.jsonl")."""
     name, _, path = str(spec).partition(":")
     if name in PHENOMENA:
         cls = PHENOMENA.get(name)

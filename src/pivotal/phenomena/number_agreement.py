@@ -90,8 +90,8 @@ def _make(construction: Construction, rng: random.Random) -> Iterator[MinimalPai
         deck = _middles(construction, place_number)
         lap = math.lcm(len(deck), len(verbs))
         for cell, (subject, number) in enumerate(cells):
-            # The deck is dealt on from cell to cell, which keeps the middles equally frequent. It is shuffled only
-            # when it has just been dealt to its end, or one cell might get a middle twice and never another.
+            # The deck is dealt on from cell to cell, which keeps the middles equally frequent. It is shuffled
+            # only when dealt to its end, or a cell might get one middle twice and another never.
             first = cell * per_cell
             if first % len(deck) == 0:
                 rng.shuffle(deck)
