@@ -35,16 +35,32 @@ class MinimalPair:
     """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
 
     def __post_init__(self) -> None:
-        put = object.__setattr__
-        put(self, "prefix", clean_text(self.prefix, "prefix"))
-        put(self, "words", tuple(clean_text(word, "words") for word in self.words))
-        put(self, "label", clean_text(self.label, "label"))
-        put(self, "group", clean_text(self.group, "group"))
-        lexemes = (
-            (clean_text(slot, "lexemes"), clean_text(lemma, "lexemes")) for slot, lemma in self.lexemes
+        texts = (
+            self.prefix,
+            *self.words,
+            self.label,
+            self.group,
+            *(text for lexeme in self.lexemes for text in lexeme),
         )
-        put(self, "lexemes", tuple(sorted(lexemes)))
+        # Nearly all pairs are clean, and there are thousands: look once before cleaning one text at a time.
+        if not all(
+            isinstance(text, str) and text.isprintable() and text == " ".join(text.split()) for text in texts
+        ):
+            self._clean()
+        object.__setattr__(self, "words", tuple(self.words))
+        object.__setattr__(self, "lexemes", tuple(sorted(self.lexemes)))
         _check_pair(self)
+
+    def _clean(self) -> None:
+        put = object.__setattr__
+        put(self, "words", tuple(clean_text(word, "words") for word in self.words))
+        for name in ("prefix", "label", "group"):
+            put(self, name, clean_text(getattr(self, name), name))
+        put(
+            self,
+            "lexemes",
+            tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
+        )
 
     @classmethod
     def parse(

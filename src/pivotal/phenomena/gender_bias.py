@@ -1,4 +1,4 @@
-"""Pronouns after a profession: 17 sentence openings, in the form of Vig et al. (2020), and 169 professions."""
+"""Pronouns after a profession: 17 sentence openings, in the form of Vig et al. (2020) and 169 professions."""
 
 from __future__ import annotations
 
