@@ -1,0 +1,202 @@
+"""What an intervention is worth on held-out pairs: flips, units, KL, controls, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.edits import dense
+from pivotal.intervention import Intervention
+from pivotal.problem import Problem
+
+_RESAMPLES = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of flipped preferences with its 95% bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+@dataclass(frozen=True, slots=True)
+class DropOne:
+    """What is left when a unit is let go and the others keep their values."""
+
+    unit: str
+    number: int
+    flip_accuracy: float
+    kl: float
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """As many random units, their values learned as ours were: how well would chance have done?"""
+
+    sets: int
+    flip_accuracy: list[float]
+    mean: float
+    best: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores on the problem's pairs."""
+
+    flip_accuracy: Share
+    by_direction: dict[str, Share]
+    by_group: dict[str, Share]
+    units: int
+    kl: float
+    """Mean over all positions of all sentences, as in the paper."""
+    kl_after_edit: float
+    """Mean over the positions from the first edited step on."""
+    clean_accuracy: float | None
+    drop_one: tuple[DropOne, ...] = ()
+    control: Control | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def evaluate(
+    intervention: Intervention,
+    problem: Problem,
+    *,
+    train: Problem | None = None,
+    controls: int = 0,
+    seed: int = 0,
+    any_model: bool = False,
+) -> Evaluation:
+    """Score an intervention on a problem's pairs.
+
+    `controls` random sets of as many units are compared with it; their values are learned on `train`.
+    """
+    intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
+    flipped, kl, kl_after = score_many([intervention], problem)
+    share = Bootstrap(problem, seed)
+    control = None
+    if controls and train is not None:
+        control = random_control(intervention, float(flipped[0].mean()), problem, train, controls, seed)
+    return Evaluation(
+        flip_accuracy=share(flipped[0]),
+        by_direction={
+            label: share(flipped[0], problem.direction == i)
+            for i, label in enumerate(problem.labels)
+            if (problem.direction == i).any()
+        },
+        by_group={
+            g: share(flipped[0], np.array([p.group == g for p in problem.pairs]))
+            for g in problem.pairs.groups
+        },
+        units=len(intervention),
+        kl=float(kl[0]),
+        kl_after_edit=float(kl_after[0]),
+        clean_accuracy=problem.clean_accuracy,
+        drop_one=_drop_one(intervention, problem),
+        control=control,
+    )
+
+
+@torch.no_grad()
+def score_many(
+    interventions: Sequence[Intervention], problem: Problem, *, rows: int = 40_000
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Flips (interventions x examples), KL over all positions and KL after the edit, several interventions at once."""
+    pairs = [dense(i, problem.space, problem.model.device) for i in interventions]
+    mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+    return score_masks(mask, values, problem, rows=rows)
+
+
+@torch.no_grad()
+def score_masks(
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions units"],
+    problem: Problem,
+    *,
+    kl: bool = True,
+    rows: int = 40_000,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for masks as tensors; memory is bounded by `rows` states at a time. Without `kl` the KLs are NaN."""
+    at_once = max(1, rows // problem.tree.n_live)
+    flips, kls, afters = [], [], []
+    for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
+        outcome = problem.run(m, v)
+        flips.append(outcome.flipped().cpu().numpy())
+        if kl:
+            each = problem.kl(outcome.states)
+            kls.append((problem.position_weight[:, None] * each).sum(0).cpu().numpy())
+            afters.append((problem.after_edit_weight[:, None] * each).sum(0).cpu().numpy())
+    empty = np.full(len(mask), np.nan)
+    return (
+        np.concatenate(flips),
+        np.concatenate(kls) if kl else empty,
+        np.concatenate(afters) if kl else empty,
+    )
+
+
+class Bootstrap:
+    """Percentile bootstrap that resamples prefixes and not pairs: pairs with one prefix are flipped or not by the same
+    state, so to draw them one by one would make the interval too narrow."""
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        prefixes, self._cluster = np.unique(problem.tree.leaf, return_inverse=True)
+        rng = np.random.default_rng(seed)
+        n = len(prefixes)
+        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES).astype(np.float32)
+
+    def __call__(self, flipped: np.ndarray, of: np.ndarray | None = None) -> Share:
+        of = np.ones(len(flipped), dtype=bool) if of is None else of
+        clusters = self._draws.shape[1]
+        hits = np.bincount(self._cluster, flipped & of, minlength=clusters)
+        sizes = np.bincount(self._cluster, of, minlength=clusters)
+        drawn = self._draws @ sizes
+        shares = (self._draws @ hits)[drawn > 0] / drawn[drawn > 0]
+        low, high = np.percentile(shares, [2.5, 97.5])
+        return Share(float(flipped[of].mean()), float(low), float(high), int(of.sum()))
+
+
+def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ...]:
+    if len(intervention) == 1:
+        return ()
+    flipped, kl, _ = score_many([intervention.without(i) for i in range(len(intervention))], problem)
+    return tuple(
+        DropOne(str(unit), unit.number, float(f.mean()), float(k))
+        for unit, f, k in zip(intervention.units, flipped, kl, strict=True)
+    )
+
+
+def random_control(
+    intervention: Intervention, accuracy: float, problem: Problem, train: Problem, sets: int, seed: int
+) -> Control:
+    """p is the share of random sets that do at least as well, the found set counted among them."""
+    from pivotal.refit import Refit
+
+    rng = np.random.default_rng(seed)
+    units = len(problem.space)
+    mask = torch.zeros(sets, len(problem.labels), units, device=problem.model.device)
+    for row in mask:
+        row[:, torch.as_tensor(rng.choice(units, len(intervention), replace=False))] = 1
+    values = Refit(updates=40).fit(train, mask, seed=seed)
+    flipped, _, _ = score_masks(mask, values, problem, kl=False)
+    shares = flipped.mean(1)
+    return Control(
+        sets=sets,
+        flip_accuracy=[float(s) for s in shares],
+        mean=float(shares.mean()),
+        best=float(shares.max()),
+        p_value=float((1 + (shares >= accuracy).sum()) / (1 + sets)),
+    )

@@ -1,0 +1,198 @@
+"""The frozen result: which units, which values in which direction, found in which model on which data."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.units import Unit
+
+FORMAT = "pivotal-intervention-1"
+
+
+@dataclass(frozen=True)
+class Intervention:
+    """Set these units to these values and the model's preference turns to the direction named.
+
+    `values[d, i]` is what unit i is set to when flipping to direction d; where `active[d, i]` is False the unit is
+    left alone in that direction (only a search with one mask per direction makes such units).
+    """
+
+    units: tuple[Unit, ...]
+    directions: tuple[str, str]
+    values: np.ndarray
+    steps: str
+    model: str
+    model_fingerprint: str
+    phenomenon: str
+    data_fingerprint: str
+    active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    scores: dict[str, Any] = field(default_factory=dict)
+    """Whatever was measured of it; carried along for the reader, never used."""
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float32)
+        active = (
+            np.array(self.active, dtype=bool) if np.size(self.active) else np.ones(values.shape, dtype=bool)
+        )
+        if not self.units or not active.any():
+            raise PivotalError(
+                "An intervention must have at least one unit, but its mask is empty. Allow more units."
+            )
+        if values.shape != (len(self.directions), len(self.units)) or active.shape != values.shape:
+            raise PivotalError(
+                f"An intervention needs a value per direction and unit, ({len(self.directions)}, {len(self.units)}), "
+                f"but the values have the shape {values.shape} and the mask {active.shape}."
+            )
+        if not np.isfinite(values).all():
+            raise PivotalError(
+                "An intervention's values must be finite numbers, but some are NaN or infinite."
+            )
+        if self.steps not in ("single", "every"):
+            raise PivotalError(f"Steps are 'single' or 'every', not {self.steps!r}.")
+        values.setflags(write=False)
+        active.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "active", active)
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Intervention)
+            and self.card() == other.card()
+            and np.array_equal(self.values, other.values)
+            and np.array_equal(self.active, other.active)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def direction(self, label: str) -> int:
+        if label not in self.directions:
+            raise PivotalError(
+                f"This intervention flips to {' or '.join(self.directions)}, not to {label!r}."
+                + did_you_mean(label, list(self.directions))
+            )
+        return self.directions.index(label)
+
+    def without(self, unit: int) -> Intervention:
+        """The intervention less its i-th unit."""
+        keep = [i for i in range(len(self.units)) if i != unit]
+        return Intervention(
+            units=tuple(self.units[i] for i in keep),
+            directions=self.directions,
+            values=self.values[:, keep],
+            active=self.active[:, keep],
+            steps=self.steps,
+            model=self.model,
+            model_fingerprint=self.model_fingerprint,
+            phenomenon=self.phenomenon,
+            data_fingerprint=self.data_fingerprint,
+        )
+
+    def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
+        if not any_model and fingerprint != self.model_fingerprint:
+            raise PivotalError(
+                f"An intervention belongs to the model that it was found in, {self.model} "
+                f"({self.model_fingerprint}), but this model is {name} ({fingerprint}). "
+                "Load that model, or insist with any_model=True (--any-model)."
+            )
+
+    # -- on disk ------------------------------------------------------------------------------------------------
+
+    def card(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": self.model,
+            "model_fingerprint": self.model_fingerprint,
+            "phenomenon": self.phenomenon,
+            "data_fingerprint": self.data_fingerprint,
+            "steps": self.steps,
+            "directions": list(self.directions),
+            "units": [{"site": u.site, "index": u.index, "number": u.number} for u in self.units],
+            "scores": self.scores,
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes card.json and values.safetensors; the card last, so that a folder with a card is whole."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
+        write_atomically(folder / "values.safetensors", lambda path: save_file(tensors, path))
+        text = json.dumps(self.card(), indent=1, ensure_ascii=False) + "\n"
+        write_atomically(folder / "card.json", lambda path: Path(path).write_text(text, encoding="utf-8"))
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Intervention:
+        folder = Path(folder)
+        card = _read_card(folder / "card.json")
+        path = folder / "values.safetensors"
+        try:
+            tensors = load_file(path)
+        except FileNotFoundError:
+            raise PivotalError(
+                f"An intervention folder holds card.json and values.safetensors, but {path} is missing."
+            ) from None
+        except (SafetensorError, OSError, ValueError) as error:
+            raise PivotalError(
+                f"{path} must be a whole safetensors file, but it cannot be read ({error}). "
+                "It may have been cut off when it was copied: copy it again."
+            ) from None
+        if set(tensors) != {"values", "active"}:
+            raise PivotalError(
+                f"{path} must hold the tensors 'values' and 'active', but it holds "
+                f"{', '.join(sorted(tensors)) or 'none'}. It belongs to something else than this card."
+            )
+        try:
+            return Intervention(
+                units=tuple(Unit(u["site"], int(u["index"]), int(u["number"])) for u in card["units"]),
+                directions=(card["directions"][0], card["directions"][1]),
+                values=tensors["values"],
+                active=tensors["active"].astype(bool),
+                steps=card["steps"],
+                model=card["model"],
+                model_fingerprint=card["model_fingerprint"],
+                phenomenon=card["phenomenon"],
+                data_fingerprint=card["data_fingerprint"],
+                scores=card.get("scores", {}),
+            )
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise PivotalError(
+                f"{folder / 'card.json'} is not a complete intervention card: {error!r} is missing or malformed."
+            ) from None
+
+
+def _read_card(path: Path) -> dict[str, Any]:
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise PivotalError(
+            f"An intervention is a folder with card.json and values.safetensors, but there is no {path}. "
+            "Give the folder that was saved, e.g. RUN/interventions/0."
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
+    if not isinstance(card, dict) or card.get("format") != FORMAT:
+        found = card.get("format") if isinstance(card, dict) else type(card).__name__
+        raise PivotalError(f"{path} must be a card of the format {FORMAT!r}, but it is {found!r}.")
+    return card
+
+
+def write_atomically(path: Path, write: Any) -> None:
+    """Whoever reads `path` sees the old file or the whole new one, even after a kill."""
+    partial = path.with_name(path.name + ".partial")
+    try:
+        write(partial)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,0 +1,202 @@
+"""What every language model offers to the rest of pivotal, whatever its architecture."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.edits import Edit, MaskedEdit
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.tree import PrefixTree
+from pivotal.units import Site, UnitSpace, select_sites
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as tokens, each with the index of the whitespace-separated word that it belongs to."""
+
+    ids: tuple[int, ...]
+    word: tuple[int, ...]
+
+    def last_token_of(self, word: int) -> int:
+        """The position to edit for a word: its last token, where the model has read all of it."""
+        return len(self.word) - 1 - self.word[::-1].index(word)
+
+
+class LanguageModel(ABC):
+    """A frozen autoregressive language model whose activations can be edited.
+
+    A subclass says which sites it has, how text becomes tokens, and how the nodes of a PrefixTree get their states.
+    """
+
+    name: str
+    device: torch.device
+    _active: _Active | None = None
+
+    @property
+    @abstractmethod
+    def sites(self) -> tuple[Site, ...]:
+        """Every site that can be edited, in the order of computation."""
+
+    @property
+    @abstractmethod
+    def vocabulary_size(self) -> int: ...
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Names the weights and the vocabulary: two models with one fingerprint are the same function."""
+
+    @abstractmethod
+    def encode(self, text: str) -> Encoding:
+        """Tokens of a prefix; PivotalError if it cannot be said in the model's vocabulary."""
+
+    @abstractmethod
+    def single_token(self, word: str) -> int:
+        """The one token that stands for `word` after a prefix; PivotalError with the reason if there is none."""
+
+    @abstractmethod
+    def word(self, token: int) -> str:
+        """The text of a token, to be joined with spaces by `join`."""
+
+    @abstractmethod
+    def prepare(self, tree: PrefixTree) -> Any:
+        """All about a tree that no edit can change (input projections, frozen states), computed once."""
+
+    @abstractmethod
+    def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+        """The last state of every live node, in the tree's order, with the edit in force."""
+
+    @abstractmethod
+    def readout(
+        self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        """Logits of some words, or of the whole vocabulary."""
+
+    def join(self, words: Sequence[str]) -> str:
+        return " ".join(words)
+
+    def unit_space(self, sites: str = "all") -> UnitSpace:
+        return UnitSpace(select_sites(self.sites, sites))
+
+    # -- a model with an intervention switched on ---------------------------------------------------------------
+
+    @contextmanager
+    def intervened(
+        self,
+        intervention: Intervention,
+        direction: str,
+        *,
+        cue: int | str | None = None,
+        any_model: bool = False,
+    ) -> Iterator[LanguageModel]:
+        """Within the block, `next_words` and `generate` see the edited model.
+
+        A single-step intervention acts at one word: `cue` is that word of the prompt, or its index.
+        """
+        intervention.check_model(self.name, self.fingerprint(), any_model=any_model)
+        if intervention.steps == "single" and cue is None:
+            raise PivotalError(
+                "A single-step intervention acts at one word of the prompt, but no cue was given. "
+                "Name the word (its text or its 0-based index) with cue=, or --cue on the command line."
+            )
+        before, self._active = self._active, _Active(intervention, intervention.direction(direction), cue)
+        try:
+            yield self
+        finally:
+            self._active = before
+
+    @torch.no_grad()
+    def next_logits(
+        self, prompts: Sequence[Sequence[int]], cue: int | None = None
+    ) -> Float[Tensor, "prompts vocabulary"]:
+        """Logits of the next token after each prompt, edited if an intervention is switched on."""
+        active = self._active
+        if active is None:
+            tree = PrefixTree.build(prompts)
+            edit = None
+        else:
+            steps = active.intervention.steps
+            cues = [cue if cue is not None else -1] * len(prompts)
+            tree = PrefixTree.build(prompts, cues, [active.direction] * len(prompts), steps)
+            edit = MaskedEdit.of(active.intervention, self.unit_space(), self.device)
+        states = self.states(self.prepare(tree), edit)
+        if edit is not None:
+            edit.check_reached()
+        rows = torch.as_tensor(tree.live_row[tree.leaf], device=states.device)
+        return self.readout(states[rows, 0])
+
+    def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
+        """The k likeliest next words with their probabilities."""
+        encoding = self.encode(prompt)
+        p = self.next_logits([encoding.ids], self._cue_of(prompt, encoding)).softmax(-1)[0]
+        best = p.topk(min(k, len(p)))
+        return [(self.word(int(i)), float(q)) for q, i in zip(best.values, best.indices, strict=True)]
+
+    def generate(
+        self, prompt: str, *, words: int = 20, samples: int = 1, temperature: float = 1.0, seed: int = 0
+    ) -> list[str]:
+        """Continuations of a prompt. Temperature 0 takes the likeliest word at every step."""
+        encoding = self.encode(prompt)
+        cue = self._cue_of(prompt, encoding)
+        generator = torch.Generator().manual_seed(seed)
+        texts = [list(encoding.ids) for _ in range(samples)]
+        for _ in range(words):
+            logits = self.next_logits(texts, cue).cpu()
+            logits[:, self.unspeakable()] = -torch.inf
+            if temperature > 0:
+                drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)[:, 0]
+            else:
+                drawn = logits.argmax(-1)
+            for text, token in zip(texts, drawn.tolist(), strict=True):
+                text.append(token)
+        new = len(encoding.ids)
+        return [self.join([prompt, *(self.word(t) for t in text[new:])]) for text in texts]
+
+    def unspeakable(self) -> list[int]:
+        """Tokens that `generate` leaves out, such as `<unk>`."""
+        return []
+
+    def _cue_of(self, prompt: str, encoding: Encoding) -> int | None:
+        if self._active is None or self._active.intervention.steps == "every":
+            return None
+        cue = self._active.cue
+        words = prompt.split()
+        if isinstance(cue, str) and cue.lstrip("-").isdigit():
+            cue = int(cue)
+        index = words.index(cue) if isinstance(cue, str) and cue in words else cue
+        if not isinstance(index, int) or not 0 <= index < len(words):
+            raise PivotalError(
+                f"The cue must be a word of the prompt, but {cue!r} is not one of: {', '.join(words)}. "
+                "Give one of them, or its 0-based index."
+            )
+        return encoding.last_token_of(index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    intervention: Intervention
+    direction: int
+    cue: int | str | None
+
+
+class ModelSource(ABC):
+    """Opens the models that it knows by name; one file in `pivotal/models/` adds a source."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def listed(self) -> list[tuple[str, str]]:
+        """(name, one line about it) of each model that can be opened by name alone."""
+
+    @abstractmethod
+    def open(self, spec: str, *, device: torch.device, priming: str | None) -> LanguageModel | None:
+        """The model, or None if the spec is not this source's kind of name."""

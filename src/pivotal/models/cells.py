@@ -1,0 +1,161 @@
+"""The recurrent cells, with their element-wise part as one autograd node each where that pays.
+
+Each cell takes the two halves of its gates (from the input, from the parent's state) and the parent's memory. The
+matrix products are outside: the adapter does them once per parent instead of once per child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+class Cell(Protocol):
+    """One kind of recurrent network."""
+
+    @property
+    def gates(self) -> int:
+        """How many gate blocks the weight matrices have."""
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether there is a state beside h (the LSTM's c)."""
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        """A factor per gate row, folded into the weights when they are loaded."""
+
+    def step(
+        self,
+        x: Float[Tensor, "nodes _ gates"],
+        r: Float[Tensor, "parents _ gates"],
+        up: Int[Tensor, " nodes"],
+        carry: Float[Tensor, "above _ hidden"],
+        parent: Int[Tensor, " nodes"],
+    ) -> tuple[Tensor, Tensor | None]:
+        """New h and c of the nodes.
+
+        `x` are the gates from each node's input, `r[up]` those from its parent's state, `carry[parent]` is its
+        parent's c, or its parent's h in a network that has no c.
+        """
+
+
+class _Rows(torch.autograd.Function):
+    """Some rows, each at most once: the backward pass then copies, where that of indexing would have to add up."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:  # type: ignore[override]
+        ctx.save_for_backward(rows)
+        ctx.n = len(x)
+        return x.index_select(0, rows)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (rows,) = ctx.saved_tensors
+        return grad.new_zeros(ctx.n, *grad.shape[1:]).index_copy_(0, rows, grad), None
+
+
+def distinct_rows(
+    x: Float[Tensor, "nodes _ width"], rows: Int[Tensor, " rows"]
+) -> Float[Tensor, "rows _ width"]:
+    return _Rows.apply(x, rows)
+
+
+class _LSTMStep(torch.autograd.Function):
+    """The element-wise part as one autograd node, with few passes over memory: on a CPU it would otherwise cost more
+    than the matrix products.
+
+    Sigmoid gates arrive halved, since sigmoid(2z) = (1 + tanh(z)) / 2, so that i, f, o = (1 + a) / 2 and g = a with
+    a single a = tanh(z) over all four.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+    ) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        a = r.index_select(0, up)
+        a = a.add_(x).tanh_() if a.shape[1] >= x.shape[1] else (x + a).tanh_()
+        c = carry.index_select(0, parent)
+        i, f, g, o = a.chunk(4, -1)
+        new_c = torch.addcmul(c, f, c).add(torch.addcmul(g, i, g)).mul_(0.5)
+        t = torch.tanh(new_c)
+        h = torch.addcmul(t, o, t).mul_(0.5)
+        ctx.save_for_backward(a, c, t, up, parent)
+        ctx.above = len(r), len(carry)
+        return h, new_c
+
+    @staticmethod
+    def backward(ctx: Any, dh: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        a, c, t, up, parent = ctx.saved_tensors
+        i, f, g, o = a.chunk(4, -1)
+        # d is half of the derivative by the new c: each of its uses below wants the half
+        half = dh * 0.5
+        d = torch.addcmul(half, half, o)
+        d = d.addcmul_(d * t, t, value=-1).add_(dc).mul_(0.5)
+        grad = torch.empty_like(a)
+        gi, gf, gg, go = grad.chunk(4, -1)
+        torch.mul(d, g, out=gi)
+        torch.mul(d, c, out=gf)
+        torch.addcmul(d, d, i, out=gg)
+        torch.mul(half, t, out=go)
+        grad = grad.addcmul_(grad * a, a, value=-1)
+        grad_r = grad_c = None
+        if ctx.needs_input_grad[1]:
+            grad_r = grad.new_zeros(ctx.above[0], *grad.shape[1:]).index_add_(0, up, grad)
+        if ctx.needs_input_grad[3]:
+            grad_c = grad.new_zeros(ctx.above[1], *d.shape[1:]).index_add_(0, parent, d.addcmul(d, f))
+        return grad if ctx.needs_input_grad[0] else None, grad_r, None, grad_c, None
+
+
+@dataclass(frozen=True, slots=True)
+class LSTM:
+    gates: int = 4
+    has_memory: bool = True
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        """Sigmoid gates (i, f, o) are halved so that one tanh serves all four."""
+        return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
+
+    def step(
+        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        h, c = _LSTMStep.apply(x, r, up, carry, parent)
+        return h, c
+
+
+@dataclass(frozen=True, slots=True)
+class GRU:
+    gates: int = 3
+    has_memory: bool = False
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        return torch.ones(3 * hidden)
+
+    def step(
+        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        r, carry = r.index_select(0, up), carry.index_select(0, parent)
+        x_reset, x_update, x_new = x.chunk(3, -1)
+        r_reset, r_update, r_new = r.chunk(3, -1)
+        new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
+        return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
+
+
+@dataclass(frozen=True, slots=True)
+class RNN:
+    gates: int = 1
+    has_memory: bool = False
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        return torch.ones(hidden)
+
+    def step(
+        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+    ) -> tuple[Tensor, Tensor | None]:
+        return torch.tanh(x + r.index_select(0, up)), None
+
+
+CELLS: dict[str, Cell] = {"lstm": LSTM(), "gru": GRU(), "rnn": RNN()}

@@ -1,0 +1,113 @@
+"""Recurrent models in a folder of ours: config.json, model.safetensors, vocab.txt. The bundled model is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.recurrent import RecurrentLM
+
+FORMAT = "pivotal-recurrent-1"
+FILES = ("config.json", "model.safetensors", "vocab.txt")
+
+
+class FolderSource(ModelSource):
+    """Bundled models by name, and any folder in the same format by its path."""
+
+    name = "folder"
+    summary = "bundled recurrent models, or a folder with config.json, model.safetensors and vocab.txt"
+
+    def listed(self) -> list[tuple[str, str]]:
+        found = []
+        for folder in sorted(_bundled().iterdir()):
+            if (folder / "config.json").is_file():
+                card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+                found.append((folder.name, card["summary"]))
+        return found
+
+    def open(self, spec: str, *, device: torch.device, priming: str | None) -> LanguageModel | None:
+        bundled = _bundled() / spec
+        if "/" not in spec and (bundled / "config.json").is_file():
+            return load_folder(bundled, device=device, priming=priming)
+        if Path(spec).is_dir():
+            return load_folder(Path(spec), device=device, priming=priming)
+        return None
+
+
+def _bundled() -> Path:
+    return Path(str(resources.files("pivotal"))) / "data" / "models"
+
+
+def load_folder(
+    folder: Path, *, device: torch.device | str = "cpu", priming: str | None = None
+) -> RecurrentLM:
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise PivotalError(
+            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. Give the folder of a model."
+        )
+    config = _read_config(folder / "config.json")
+    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    words = words[:-1] if words[-1] == "" else words
+    path = folder / "model.safetensors"
+    try:
+        weights = dequantised(load_file(path))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise PivotalError(
+            f"{path} must be a whole safetensors file, but it cannot be read: {error}."
+        ) from None
+    if len(words) != len(weights["encoder.weight"]):
+        raise PivotalError(
+            f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
+            f"but {folder / 'vocab.txt'} has {len(words)}."
+        )
+    digest = hashlib.sha256()
+    for name in ("vocab.txt", "model.safetensors"):
+        digest.update((folder / name).read_bytes())
+    return RecurrentLM(
+        folder.resolve().name,
+        cell=config["cell"],
+        words=words,
+        weights=weights,
+        priming=config["priming"] if priming is None else priming,
+        unk=config["unk"],
+        device=device,
+        fingerprint=digest.hexdigest()[:16],
+    )
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise PivotalError(f'{path} must say "format": {FORMAT!r}. This folder holds another kind of model.')
+    missing = {"cell", "priming", "unk"} - set(config)
+    if missing:
+        raise PivotalError(
+            f"{path} must have the keys cell, priming and unk, but {', '.join(sorted(missing))} is missing."
+        )
+    return config
+
+
+def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices stored as `X.int8` and `X.scale` (one per row) become `X` in float32."""
+    weights = {}
+    for key, tensor in tensors.items():
+        if key.endswith(".int8"):
+            name = key.removesuffix(".int8")
+            weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
+        elif not key.endswith(".scale"):
+            weights[key] = tensor.float()
+    return weights

@@ -1,0 +1,121 @@
+"""What a search is, and what it hands over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a search stands, for a progress bar and for history.jsonl; a number per run."""
+
+    phase: str
+    update: int
+    updates: int
+    loss: list[float]
+    units: list[float]
+    accuracy: list[float]
+    extra: dict[str, list[float]] = field(default_factory=dict)
+
+
+class Checkpoint(Protocol):
+    """Where a search keeps what it has reached."""
+
+    def load(self) -> dict[str, Any] | None: ...
+
+    def save(self, state: dict[str, Any]) -> None: ...
+
+    def due(self) -> bool:
+        """Whether enough time has passed since the last save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a search found: an intervention per run, and how each came about."""
+
+    interventions: tuple[Intervention, ...]
+    train_loss: tuple[float, ...]
+    """Of each run on the training pairs; the best run is chosen by it, never by held-out pairs."""
+    stages: tuple[dict[str, dict[str, float]], ...]
+    """Per run: accuracy (and units) on training pairs of the relaxed mask, the hard mask, and after refit."""
+
+    @property
+    def best(self) -> Intervention:
+        return self.interventions[int(np.argmin(self.train_loss))]
+
+
+class Search(ABC):
+    """An algorithm: Problem -> Discovery. Subclasses are frozen dataclasses whose fields are its settings."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abstractmethod
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        """Run r uses the seed `seed + r`; all runs go through the model together."""
+
+
+def budget_of(max_units: float, units: int) -> int:
+    """A number of units (>= 1) or a fraction of them (< 1), as a number of units."""
+    if not max_units > 0:
+        raise PivotalError(
+            f"A mask needs at least one unit, but max_units is {max_units:g}. Ask for 1 or more."
+        )
+    budget = max_units if max_units >= 1 else max(1.0, max_units * units)
+    if budget > units:
+        raise PivotalError(
+            f"There are {units} units in the sites searched, but max_units is {max_units:g}. Ask for fewer."
+        )
+    return int(budget)
+
+
+def interventions_of(
+    problem: Problem,
+    mask: Bool[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions units"],
+) -> tuple[Intervention, ...]:
+    """Hard masks and values as interventions, one per run."""
+    frozen = []
+    for on, value in zip(mask.cpu(), values.detach().cpu(), strict=True):
+        ids = on.any(0).nonzero()[:, 0].tolist()
+        frozen.append(
+            Intervention(
+                units=tuple(problem.space.unit(i) for i in ids),
+                directions=problem.labels,
+                values=value[:, ids].numpy(),
+                active=on[:, ids].numpy(),
+                steps=problem.steps,
+                model=problem.model.name,
+                model_fingerprint=problem.model.fingerprint(),
+                phenomenon=problem.pairs.name,
+                data_fingerprint=problem.pairs.fingerprint(),
+            )
+        )
+    return tuple(frozen)
+
+
+def uniform(
+    generators: list[torch.Generator], shape: tuple[int, ...], device: torch.device
+) -> Float[Tensor, "runs ..."]:
+    """Noise in (0, 1) of one run after the other, so that a run's noise does not depend on its neighbours."""
+    return torch.stack([torch.rand(shape, generator=g) for g in generators]).to(device, non_blocking=True)

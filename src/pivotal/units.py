@@ -1,0 +1,135 @@
+"""Sites, units, and the flat numbering of the units that a search covers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pivotal.errors import PivotalError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A named activation of known width, e.g. `hidden.0`."""
+
+    name: str
+    width: int
+    first: int = 1
+    """The paper's number of the site's first unit: layer 1 starts at 1, layer 2 of a 650-unit LSTM at 651."""
+    bounds: tuple[float, float] | None = None
+    """The range that the model itself can reach; values outside it would be states that never occur."""
+
+    @property
+    def kind(self) -> str:
+        return self.name.rpartition(".")[0] or self.name
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Unit:
+    """One coordinate of a site (0-based), with its number in the paper's 1-based counting."""
+
+    site: str
+    index: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.site}:{self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSpace:
+    """The ordered sites that a search covers; their units have flat ids 0..size-1."""
+
+    sites: tuple[Site, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sites:
+            raise PivotalError(
+                "A search needs at least one site, but none was chosen. Name some with --sites."
+            )
+        names = [site.name for site in self.sites]
+        if len(set(names)) != len(names):
+            raise PivotalError(f"Every site may be named once, but the sites are {', '.join(names)}.")
+
+    def __len__(self) -> int:
+        return sum(site.width for site in self.sites)
+
+    def __iter__(self) -> Iterator[Unit]:
+        return (self.unit(flat) for flat in range(len(self)))
+
+    def slice_of(self, name: str) -> slice | None:
+        """Where the site's units stand among the flat ids; None if the search does not cover the site."""
+        start = 0
+        for site in self.sites:
+            if site.name == name:
+                return slice(start, start + site.width)
+            start += site.width
+        return None
+
+    def unit(self, flat: int) -> Unit:
+        start = 0
+        for site in self.sites:
+            if start <= flat < start + site.width:
+                index = flat - start
+                return Unit(site.name, index, site.first + index)
+            start += site.width
+        raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
+
+    def flat(self, unit: Unit) -> int:
+        where = self.slice_of(unit.site)
+        if where is None:
+            raise PivotalError(
+                f"Unit {unit} lies outside the sites {', '.join(s.name for s in self.sites)}. "
+                "Include its site, or apply the intervention to the model that it was found in."
+            )
+        flat = where.start + unit.index
+        if not 0 <= unit.index < where.stop - where.start:
+            raise PivotalError(f"Site {unit.site} has {where.stop - where.start} units; there is no {unit}.")
+        return flat
+
+    def bounds(self) -> tuple[list[float], list[float]]:
+        """Lower and upper bound of each unit's value; infinite where the site has none."""
+        low: list[float] = []
+        high: list[float] = []
+        for site in self.sites:
+            a, b = site.bounds or (float("-inf"), float("inf"))
+            low += [a] * site.width
+            high += [b] * site.width
+        return low, high
+
+
+_PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d+)(?:-(?P<to>\d+))?)?")
+
+
+def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tuple[Site, ...]:
+    """The sites that a pattern names, in the model's order.
+
+    `all`, a kind (`hidden`), one site (`hidden.0`), a range (`mlp.3-8`), or several with commas.
+    """
+    parts = pattern.split(",") if isinstance(pattern, str) else list(pattern)
+    wanted: set[str] = set()
+    for part in (p.strip() for p in parts):
+        matched = {site.name for site in available if _matches(site, part)}
+        if not matched:
+            names = [site.name for site in available]
+            raise PivotalError(
+                f"A site pattern must match a site of the model, but {part!r} matches none."
+                + did_you_mean(part, [*names, *dict.fromkeys(site.kind for site in available)])
+            )
+        wanted |= matched
+    return tuple(site for site in available if site.name in wanted)
+
+
+def _matches(site: Site, pattern: str) -> bool:
+    if pattern in ("all", site.name):
+        return True
+    found = _PATTERN.fullmatch(pattern)
+    if found is None or found["kind"] != site.kind:
+        return False
+    if found["from"] is None:
+        return True
+    level = site.name.rpartition(".")[2]
+    if not level.isdigit():
+        return False
+    return int(found["from"]) <= int(level) <= int(found["to"] or found["from"])
