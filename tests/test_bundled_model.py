@@ -1,0 +1,169 @@
+"""The bundled model: what its folder must hold, and the script that makes it."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import pivotal
+from pivotal.phenomena import load_phenomenon
+
+FOLDER = Path(pivotal.__file__).parent / "data" / "models" / "wiki-lstm"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "cut_wiki_lstm.py"
+PHENOMENA = ("number-agreement", "gender-bias")
+CONSTRUCTIONS = {"simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv"}
+
+
+def words_of(*phenomena: str) -> set[str]:
+    return {
+        word
+        for name in phenomena
+        for pair in load_phenomenon(name)
+        for word in (*pair.prefix.split(), *pair.words)
+    }
+
+
+def vocabulary(folder: Path) -> list[str]:
+    lines = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    return lines
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+def test_folder_is_at_most_24_megabytes() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 24_000_000
+
+
+def test_tensors_have_the_shapes_that_the_config_says() -> None:
+    config, tensors = read_json(FOLDER / "config.json"), load_file(FOLDER / "model.safetensors")
+    assert config["format"] == "pivotal-recurrent-1"
+    words, embedding, hidden = config["words"], config["embedding"], config["hidden"]
+    matrices = {"encoder.weight": (words, embedding), "decoder.weight": (words, hidden)}
+    vectors = {"decoder.bias": (words,)}
+    for layer in range(config["layers"]):
+        matrices[f"rnn.weight_ih_l{layer}"] = (4 * hidden, embedding if layer == 0 else hidden)
+        matrices[f"rnn.weight_hh_l{layer}"] = (4 * hidden, hidden)
+        vectors[f"rnn.bias_ih_l{layer}"] = vectors[f"rnn.bias_hh_l{layer}"] = (4 * hidden,)
+    expected: dict[str, tuple[int, ...]] = {f"{name}.int8": shape for name, shape in matrices.items()}
+    expected |= {f"{name}.scale": shape[:1] for name, shape in matrices.items()}
+    assert {name: tuple(tensor.shape) for name, tensor in tensors.items()} == expected | vectors
+    assert all(tensors[f"{name}.int8"].dtype == torch.int8 for name in matrices)
+    assert all(tensors[f"{name}.scale"].isfinite().all() for name in matrices)
+
+
+def test_vocabulary_has_every_word_of_the_phenomena_once() -> None:
+    config, words = read_json(FOLDER / "config.json"), vocabulary(FOLDER)
+    assert len(words) == len(set(words)) == config["words"]
+    assert {config["eos"], config["unk"], ".", ",", '"', "(", ")"} <= set(words)
+    assert words_of(*PHENOMENA) - set(words) == set()
+
+
+@pytest.mark.parametrize("name", ["number-agreement", "lakretz:number-agreement"])
+def test_card_says_that_the_cut_moved_no_construction_by_half_a_point(name: str) -> None:
+    measured = read_json(FOLDER / "card.json")["measured"][name]
+    assert set(measured["before"]) == set(measured["after"]) == CONSTRUCTIONS | {"all"}
+    assert measured["pairs"] == 12_000
+    for group, share in measured["before"].items():
+        assert abs(measured["after"][group] - share) <= 0.005, group
+
+
+def test_card_has_gender_perplexity_and_provenance() -> None:
+    card = read_json(FOLDER / "card.json")
+    gender, perplexity = card["measured"]["gender-bias"], card["measured"]["perplexity"]
+    assert abs(gender["after"]["prefers_he"] - gender["before"]["prefers_he"]) <= 0.005
+    assert perplexity["sentences"] >= 5000
+    fair = perplexity["same_targets_same_choices"]
+    assert fair["after"] == pytest.approx(fair["before_reading_cut_words"], rel=0.005)
+    assert "CC BY-SA" in card["licence"]
+    assert {"summary", "source", "command"} <= set(card)
+
+
+def test_card_accuracy_is_that_of_these_weights() -> None:
+    """Plain torch on the stored tensors gives the accuracy that the card reports."""
+    tensors = {name: tensor.float() for name, tensor in load_file(FOLDER / "model.safetensors").items()}
+    for name in [name for name in tensors if name.endswith(".int8")]:
+        whole = name.removesuffix(".int8")
+        tensors[whole] = tensors.pop(name) * tensors.pop(f"{whole}.scale")[:, None]
+    rnn = torch.nn.LSTM(650, 650, num_layers=2, batch_first=True)
+    rnn.load_state_dict({n.removeprefix("rnn."): t for n, t in tensors.items() if n.startswith("rnn.")})
+    index = {word: i for i, word in enumerate(vocabulary(FOLDER))}
+    pairs = load_phenomenon("number-agreement")
+    right = 0
+    for length in {len(pair.prefix.split()) for pair in pairs}:
+        some = [pair for pair in pairs if len(pair.prefix.split()) == length]
+        ids = torch.tensor(
+            [[index[w] for w in ("<eos>", *pair.prefix.split(), *pair.words)] for pair in some]
+        )
+        distinct, place = ids[:, :-2].unique(dim=0, return_inverse=True)
+        with torch.no_grad():
+            states = rnn(tensors["encoder.weight"][distinct])[0][place, -1]
+        rows, bias = tensors["decoder.weight"][ids[:, -2:]], tensors["decoder.bias"][ids[:, -2:]]
+        singular, plural = ((rows @ states[:, :, None])[..., 0] + bias).unbind(1)
+        expected = torch.tensor([pair.label == "singular" for pair in some])
+        right += int(((singular > plural) == expected).sum())
+    reported = read_json(FOLDER / "card.json")["measured"]["number-agreement"]["after"]["all"]
+    assert right / len(pairs) == pytest.approx(reported, abs=0.001)
+
+
+def test_script_keeps_rows_exactly_and_rounds_the_rest(tmp_path: Path) -> None:
+    """On a small random model: what the phenomena need and the frequent words stay, in order of frequency."""
+    needed, frequent = sorted(words_of(*PHENOMENA)), ["wug", "dax", "blick", "fep"]
+    source, stored = tmp_path / "source", random_model(["<unk>", *needed, *reversed(frequent), "<eos>"])
+    source.mkdir()
+    save_file(stored[1], source / "model.safetensors")
+    (source / "vocab.txt").write_text("\n".join(stored[0]) + "\n", encoding="utf-8")
+    facts = dict.fromkeys(("name", "architecture", "corpus", "training", "note"), "made up")
+    (source / "card.json").write_text(json.dumps(facts), encoding="utf-8")
+    text = tmp_path / "text.xz"
+    counts = {word: 2 ** (5 - i) for i, word in enumerate(frequent)}
+    text.write_bytes(
+        lzma.compress("".join(f"{word} the doctor\n" * n for word, n in counts.items()).encode())
+    )
+    small = tmp_path / "small"
+    size = len(needed) + 2 + 2
+    subprocess.run(
+        [sys.executable, SCRIPT, source, small, "--words", str(size), "--corpus", text, "--text", text],
+        check=True,
+        capture_output=True,
+    )
+
+    words, tensors = vocabulary(small), load_file(small / "model.safetensors")
+    assert words[:2] == ["<eos>", "<unk>"]
+    assert set(words) == {"<eos>", "<unk>", *needed, "wug", "dax"}
+    assert words.index("the") < words.index("wug") < words.index("dax")
+    rows = [stored[0].index(word) for word in words]
+    for name in ("encoder.weight.int8", "encoder.weight.scale", "decoder.weight.int8", "decoder.bias"):
+        assert torch.equal(tensors[name], stored[1][name][rows])
+    for name in ("rnn.weight_ih_l0", "rnn.weight_hh_l1"):
+        found = tensors[f"{name}.int8"].float() * tensors[f"{name}.scale"][:, None]
+        assert (found - stored[1][name]).abs().max() < 0.05 * stored[1][name].abs().max()
+    assert str(tmp_path) not in (small / "card.json").read_text(encoding="utf-8")
+
+
+def random_model(words: list[str], width: int = 8) -> tuple[list[str], dict[str, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    tensors = {"decoder.bias": normal(len(words)).half()}
+    for name in ("encoder.weight", "decoder.weight"):
+        tensors[f"{name}.int8"] = (normal(len(words), width) * 30).clamp(-127, 127).to(torch.int8)
+        tensors[f"{name}.scale"] = torch.full((len(words),), 0.02).half()
+    for layer in (0, 1):
+        for side in ("ih", "hh"):
+            tensors[f"rnn.weight_{side}_l{layer}"] = normal(4 * width, width).half()
+            tensors[f"rnn.bias_{side}_l{layer}"] = normal(4 * width).half()
+    return words, tensors
