@@ -1,0 +1,128 @@
+"""`pivotal evaluate`: score what a run found, on its held-out pairs or on others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pivotal.cli import show
+from pivotal.errors import PivotalError
+
+if TYPE_CHECKING:
+    from pivotal.cli.saved import Saved
+    from pivotal.finding import Question
+    from pivotal.pairs import PairSet
+
+
+def evaluate(
+    run_folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
+        ),
+    ],
+    phenomenon: Annotated[
+        str | None,
+        typer.Option(
+            help="Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs."
+        ),
+    ] = None,
+    split: Annotated[
+        Literal["test", "train", "all"] | None,
+        typer.Option(
+            help="Which of the pairs: held out, learned on, or all. Default: test; all of another phenomenon."
+        ),
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Where the model is, if not where the run found it.")
+    ] = None,
+    any_model: Annotated[
+        bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON and nothing else.")] = False,
+) -> None:
+    """Score an intervention: flipped preferences by direction and construction, KL, what each unit adds."""
+    from pivotal.cli.saved import Saved
+    from pivotal.evaluation import evaluate as score
+    from pivotal.summary import scores_row
+
+    saved = Saved.read(run_folder, run)
+    question = saved.question(model)
+    pairs, which = _pairs(saved, question, phenomenon, split)
+    lm = saved.load_model(question, device, any_model)
+    problem = question.problem(lm, pairs)
+    if problem.labels != saved.intervention.directions:
+        raise PivotalError(
+            f"This intervention flips to {' or '.join(saved.intervention.directions)}, but the pairs are "
+            f"labelled {' and '.join(problem.labels)}. Use pairs with the same two labels in the same order."
+        )
+    scores = score(saved.intervention, problem, seed=question.seed, any_model=any_model)
+    row: dict[str, Any] = {
+        "model": lm.name,
+        "phenomenon": pairs.name,
+        "pairs": {"which": which, "asked": len(problem)},
+        "rejected": {"total": problem.rejected.total, "reasons": dict(problem.rejected.reasons)},
+        **scores_row(scores),
+        "clean_accuracy": scores.clean_accuracy,
+    }
+    if json:
+        show.as_json(row)
+    else:
+        _print(row)
+
+
+def _pairs(
+    saved: Saved, question: Question, phenomenon: str | None, split: str | None
+) -> tuple[PairSet, str]:
+    """The pairs to score on and what to call them."""
+    from dataclasses import replace
+
+    if phenomenon is not None and phenomenon != question.phenomenon:
+        if split in ("test", "train"):
+            raise PivotalError(
+                f"The run never split '{phenomenon}', so it has no {split} part. "
+                "Leave --split out: all its pairs are new."
+            )
+        return replace(question, phenomenon=phenomenon).load_pairs(), "all"
+    pairs = question.load_pairs()
+    if saved.folder is None:
+        if split in ("test", "train"):
+            raise PivotalError(
+                "An intervention by itself does not know which pairs were held out. "
+                "Give its run folder, or --split all."
+            )
+        return pairs, "all"
+    there = saved.folder.settings.get("data_fingerprint")
+    if pairs.fingerprint() != there:
+        raise PivotalError(
+            f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
+            f"{pairs.fingerprint()} now), so nobody can say which were held out. "
+            "Score on all of them with --split all, or run again."
+        )
+    train, test = question.divide(pairs)
+    chosen = {"train": train, "all": pairs}.get(split or "test", test)
+    return chosen, split or "test"
+
+
+def _print(row: dict[str, Any]) -> None:
+    from pivotal.report import tables
+
+    called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
+    low, high = row["interval"]
+    show.line(
+        f"{tables.counted(row['units'], 'unit')}: {tables.percent(row['flip_accuracy'])} of "
+        f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
+        f"(95% interval {tables.interval(low, high)}), "
+        f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
+        style="bold",
+    )
+    if skipped := tables.skipped_sentence(row):
+        show.line(skipped)
+    show.table(tables.shares_table(row))
+    if row["drop_one"]:
+        show.table(tables.drop_one_table(row))

@@ -1,0 +1,245 @@
+"""`pivotal find`: the main job."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from pivotal.cli import show
+from pivotal.errors import PivotalError, did_you_mean
+
+if TYPE_CHECKING:
+    from pivotal.finding import Finding
+    from pivotal.searches.base import Search
+
+_MAX_UNITS = {"every": 3, "single": 5}
+"""Where nothing is said: the numbers at which the paper reads its results."""
+
+_QUESTION, _SEARCH, _OUTPUT = "What is asked", "How it is searched", "Where it goes"
+
+
+def find(
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Argument(help="A name of `pivotal list models`, or the folder of a model.")
+    ] = "wiki-lstm",
+    phenomenon: Annotated[
+        str,
+        typer.Argument(
+            help="A name of `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."
+        ),
+    ] = "number-agreement",
+    steps: Annotated[
+        Literal["every", "single"],
+        typer.Option(
+            help="Set the units at every step of the prefix, or at the cue only.", rich_help_panel=_QUESTION
+        ),
+    ] = "every",
+    sites: Annotated[
+        str,
+        typer.Option(
+            help="Where to look: all, hidden, hidden.1, hidden.0-1, or several with commas.",
+            rich_help_panel=_QUESTION,
+        ),
+    ] = "all",
+    split: Annotated[
+        Literal["random", "lexical"],
+        typer.Option(
+            help="Hold out pairs at random, or whole nouns and verbs that are unseen in training.",
+            rich_help_panel=_QUESTION,
+        ),
+    ] = "random",
+    test: Annotated[
+        float | None,
+        typer.Option(
+            help="Held-out pairs: a number, or a fraction below 1. Default: as in the paper, else a fifth.",
+            rich_help_panel=_QUESTION,
+        ),
+    ] = None,
+    priming: Annotated[
+        str | None,
+        typer.Option(
+            help="Text that a recurrent model reads before every sentence. Default: the model's own.",
+            rich_help_panel=_QUESTION,
+        ),
+    ] = None,
+    max_units: Annotated[
+        float | None,
+        typer.Option(
+            help="At most so many units, or a fraction of all. Default: 3 for every, 5 for single.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    max_kl: Annotated[
+        float | None,
+        typer.Option(help="Keep the KL to the untouched model at most here.", rich_help_panel=_SEARCH),
+    ] = None,
+    kl_weight: Annotated[
+        float | None,
+        typer.Option(
+            help="Weight of the KL in the loss, as in the paper; --max-kl is the firmer way.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    masks: Annotated[
+        Literal["shared", "per-direction"] | None,
+        typer.Option(help="One mask for both directions, or one each.", rich_help_panel=_SEARCH),
+    ] = None,
+    updates: Annotated[
+        int | None, typer.Option(help="Steps of optimisation.", rich_help_panel=_SEARCH)
+    ] = None,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Runs with seeds S, S+1, …, all at once.", rich_help_panel=_SEARCH)
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Decides the split and all that is drawn.", rich_help_panel=_SEARCH)
+    ] = 0,
+    search: Annotated[
+        str, typer.Option(help="A name of `pivotal list searches`.", rich_help_panel=_SEARCH)
+    ] = "learned",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Start from a set of options of the search, e.g. paper.", rich_help_panel=_SEARCH),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            "-o",
+            metavar="NAME=VALUE",
+            help="Any option of the search; repeat for several. `pivotal list searches` shows them.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_SEARCH),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run goes on.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace the run that the folder holds.", rich_help_panel=_OUTPUT),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print summary.json and nothing else.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            help="No progress, no tables: the result in one sentence.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = False,
+) -> None:
+    """Find the units that decide a phenomenon, score them on held-out pairs, and write a report.
+
+    With no arguments: number agreement in the bundled LSTM. Ctrl-C saves what was reached; the same command
+    goes on.
+    """
+    from pivotal.cli.progress import watch
+    from pivotal.finding import Question
+    from pivotal.finding import find as solve
+
+    given = {
+        "max_units": max_units,
+        "max_kl": max_kl,
+        "kl_weight": kl_weight,
+        "masks": masks,
+        "updates": updates,
+    }
+    chosen = build_search(
+        search, preset, {k: v for k, v in given.items() if v is not None}, option or [], steps
+    )
+    question = Question(
+        model=model,
+        phenomenon=phenomenon,
+        steps=steps,
+        sites=sites,
+        split=split,
+        test=int(test) if test is not None and test >= 1 and test == int(test) else test,
+        seed=seed,
+        priming=priming,
+    )
+    command = shlex.join(["pivotal", *context.meta.get("pivotal.arguments", ["find"])])
+    with watch(quiet) as looking_on:
+        found = solve(
+            question,
+            chosen,
+            runs=runs,
+            out=out,
+            overwrite=overwrite,
+            device=device,
+            command=command,
+            watch=looking_on,
+        )
+    if json:
+        show.as_json(found.summary)
+    else:
+        _print(found, quiet)
+
+
+def build_search(
+    name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: str
+) -> Search:
+    """The search with its settings: a preset, over it the options, and a budget if none was named."""
+    from pivotal.options import build, options_of
+    from pivotal.searches import SEARCHES
+
+    cls = SEARCHES.get(name)
+    values: dict[str, Any] = {}
+    if preset is not None:
+        presets = getattr(cls, "presets", {})
+        if preset not in presets:
+            raise PivotalError(
+                f"The search '{name}' has no preset '{preset}'.{did_you_mean(preset, presets)}"
+            )
+        values |= presets[preset]
+    for text in options:
+        key, equals, value = text.partition("=")
+        key = key.strip().replace("-", "_")
+        if not equals or not key:
+            raise PivotalError(
+                f"An option is written -o NAME=VALUE, e.g. -o max_units=3, but '{text}' was given."
+            )
+        if key in given:
+            raise PivotalError(f"'{key}' was given twice, as an option of its own and with -o. Give it once.")
+        given[key] = value
+    values |= given
+    if "max_units" not in values and "max_units" in {option.name for option in options_of(cls)}:
+        values["max_units"] = _MAX_UNITS[steps]
+    return build(cls, values)
+
+
+def _print(found: Finding, quiet: bool) -> None:
+    from pivotal.report import tables
+
+    summary = found.summary
+    show.line(tables.sentence(summary), style="bold")
+    if not quiet:
+        best = summary["runs"][summary["best"]]
+        show.table(tables.units_table(summary, most=12))
+        if len(summary["runs"]) > 1:
+            show.table(tables.runs_table(summary))
+        which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
+        show.table(tables.shares_table(best, f"By construction and direction{which}"))
+        show.line("")
+        show.line("Control: " + tables.control_sentence(summary))
+        if text := tables.stages_sentence(summary):
+            show.line(text)
+        if summary["clean_accuracy"] is not None:
+            right = tables.percent(summary["clean_accuracy"])
+            show.line(f"Untouched, the model prefers the expected word in {right} of the held-out pairs.")
+        show.line("")
+    show.line(f"Written to {found.folder.path}; read {found.folder.report}")

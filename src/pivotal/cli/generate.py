@@ -1,0 +1,93 @@
+"""`pivotal generate`: what the model says, untouched and with the units set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from pivotal.cli import show
+
+
+def generate(
+    run_folder: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
+        ),
+    ],
+    prompt: Annotated[str, typer.Argument(help="The text to go on from, words separated by spaces.")],
+    direction: Annotated[str, typer.Option(help="The label to flip to, e.g. plural.", show_default=False)],
+    cue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD|INDEX",
+            help="The word to edit at, for a single-step intervention: itself or its 0-based index.",
+        ),
+    ] = None,
+    words: Annotated[int, typer.Option(min=1, help="Words to generate.")] = 12,
+    samples: Annotated[int, typer.Option(min=1, help="Continuations of each kind.")] = 1,
+    temperature: Annotated[
+        float, typer.Option(min=0, help="0 takes the likeliest word at every step.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(min=0, help="For the draws; the same on both sides.")] = 0,
+    top: Annotated[int, typer.Option(min=1, help="How many likeliest next words to show.")] = 6,
+    run: Annotated[
+        int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Where the model is, if not where the run found it.")
+    ] = None,
+    any_model: Annotated[
+        bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
+    ] = False,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print both sides as JSON and nothing else.")] = False,
+) -> None:
+    """Show the next words and a continuation side by side: the untouched model, and with the units set."""
+    from pivotal.cli.saved import Saved
+    from pivotal.errors import PivotalError
+
+    saved = Saved.read(run_folder, run)
+    if not prompt.split():
+        raise PivotalError("The prompt must have at least one word, but it is empty.")
+    saved.intervention.direction(direction)
+    lm = saved.load_model(saved.question(model), device, any_model)
+    try:
+        lm.encode(prompt)
+    except PivotalError as error:
+        raise PivotalError(
+            f"{lm.name} must know every word of the prompt, but it does not ({error}). Use other words."
+        ) from None
+
+    def both() -> tuple[list[tuple[str, float]], list[str]]:
+        texts = lm.generate(prompt, words=words, samples=samples, temperature=temperature, seed=seed)
+        return lm.next_words(prompt, k=top), texts
+
+    untouched = both()
+    with lm.intervened(saved.intervention, direction, cue=cue, any_model=any_model):
+        edited = both()
+    if json:
+        sides = {"untouched": untouched, direction: edited}
+        show.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})
+    else:
+        _print(prompt, direction, untouched[0], edited[0], list(zip(untouched[1], edited[1], strict=True)))
+
+
+def _print(
+    prompt: str,
+    direction: str,
+    before: Sequence[tuple[str, float]],
+    after: Sequence[tuple[str, float]],
+    texts: Sequence[tuple[str, str]],
+) -> None:
+    from pivotal.report.tables import Table
+
+    rows = tuple((a, f"{p:.3f}", b, f"{q:.3f}") for (a, p), (b, q) in zip(before, after, strict=True))
+    columns = ("untouched", "p", f"→ {direction}", "p")
+    show.table(Table(f"Next word after “{prompt}”", columns, rows, frozenset({1, 3})))
+    for a, b in texts:
+        show.line("")
+        show.line(f"untouched   {a}")
+        show.line(f"{'→ ' + direction:<11} {b}", style="bold")

@@ -1,0 +1,86 @@
+"""`pivotal list`: what there is to choose from."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pivotal.cli import show
+
+
+def list_names(
+    kind: Annotated[
+        Literal["models", "phenomena", "searches", "masks"],
+        typer.Argument(help="What to list.", show_default=False),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print as JSON and nothing else.")] = False,
+) -> None:
+    """List the models, phenomena, searches (with their options and presets) or masks that can be named."""
+    entries = _entries(kind)
+    if json:
+        show.as_json({kind: entries})
+        return
+    for i, entry in enumerate(entries):
+        if entry["options"] and i:
+            show.line("")
+        _print(entry, width=max(len(e["name"]) for e in entries))
+
+
+def _entries(kind: str) -> list[dict[str, Any]]:
+    if kind == "models":
+        from pivotal.models import list_models
+
+        return [{"name": n, "summary": s, "options": [], "presets": {}} for n, s in list_models()]
+    entries = [_entry(name, cls) for name, cls in _registry(kind).items()]
+    if kind == "phenomena":  # their options are for Python: the command line has no way to give them
+        entries = [{**entry, "options": []} for entry in entries]
+    return entries
+
+
+def _registry(kind: str) -> Any:
+    if kind == "phenomena":
+        from pivotal.phenomena import PHENOMENA
+
+        return PHENOMENA
+    if kind == "searches":
+        from pivotal.searches import SEARCHES
+
+        return SEARCHES
+    from pivotal.masks import MASKS
+
+    return MASKS
+
+
+def _entry(name: str, cls: type) -> dict[str, Any]:
+    from pivotal.options import options_of
+
+    options = [
+        {
+            "name": o.name,
+            "takes": o.allowed,
+            "default": None if o.required else _plain(o.default),
+            "help": o.help,
+        }
+        for o in options_of(cls)
+        if o.name != "path"
+    ]
+    title = f"{name}:PATH" if getattr(cls, "takes_path", False) else name
+    presets = {preset: dict(values) for preset, values in getattr(cls, "presets", {}).items()}
+    return {"name": title, "summary": getattr(cls, "summary", ""), "options": options, "presets": presets}
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, int | float | str | bool | type(None)) else str(value)
+
+
+def _print(entry: dict[str, Any], width: int) -> None:
+    from pivotal.report.tables import Table
+
+    show.line(f"{entry['name']:<{width}}  {entry['summary']}")
+    if entry["options"]:
+        rows = tuple((f"  {o['name']}", str(o["default"]), o["help"] or o["takes"]) for o in entry["options"])
+        show.table(Table("", ("  option", "default", ""), rows))
+    for preset, values in entry["presets"].items():
+        settings = " ".join(f"{name}={value}" for name, value in values.items())
+        show.line(f"  --preset {preset}: {settings}")

@@ -1,0 +1,73 @@
+"""The `pivotal` command: gathers the verbs, and turns what goes wrong into a sentence and an exit code."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from pivotal.cli import evaluate, find, generate, list, show
+from pivotal.errors import PivotalError
+
+BAD_INPUT, STOPPED = 2, 130
+
+
+class Verbs(TyperGroup):
+    """Errors are caught here, below typer's own handling, so that every caller sees the same exit codes."""
+
+    def parse_args(self, ctx: Any, args: Any) -> Any:
+        # Kept as typed: run.json says with which command line a run can be had again.
+        ctx.meta["pivotal.arguments"] = [*args]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except PivotalError as error:
+            show.error(str(error))
+            raise typer.Exit(BAD_INPUT) from None
+        except KeyboardInterrupt as stop:
+            show.error(str(stop) or "Stopped.")
+            raise typer.Exit(STOPPED) from None
+
+
+app = typer.Typer(
+    name="pivotal",
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Find the few units of a language model that decide a phenomenon, prove it, and hand them over.",
+    epilog="Begin with `pivotal find`: the bundled model, number agreement, a report at the end.",
+)
+app.command("find")(find.find)
+app.command("evaluate")(evaluate.evaluate)
+app.command("generate")(generate.generate)
+app.command("list")(list.list_names)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from pivotal import __version__
+
+        typer.echo(f"pivotal {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

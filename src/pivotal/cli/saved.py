@@ -1,0 +1,61 @@
+"""What RUN may be on the command line: a run folder, or one intervention, in a run or by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.runs import INTERVENTIONS, RUN, RunFolder
+
+if TYPE_CHECKING:
+    from pivotal.finding import Question
+    from pivotal.models import LanguageModel
+
+
+@dataclass(frozen=True)
+class Saved:
+    """An intervention, with the run that it comes from where there is one."""
+
+    intervention: Intervention
+    folder: RunFolder | None
+
+    @staticmethod
+    def read(path: str, run: int | None = None) -> Saved:
+        given = Path(path)
+        if (given / RUN).is_file():
+            folder = RunFolder.open(given)
+            return Saved(folder.intervention(run), folder)
+        if (given / "card.json").is_file():
+            if run is not None:
+                raise PivotalError(f"{path} is one intervention already; --run chooses one of a run folder.")
+            inside = given.resolve().parent
+            of_run = inside.name == INTERVENTIONS and (inside.parent / RUN).is_file()
+            return Saved(Intervention.load(given), RunFolder.open(inside.parent) if of_run else None)
+        if not given.exists():
+            raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
+        raise PivotalError(
+            f"{path} is neither a run folder (with {RUN}) nor an intervention (with card.json). "
+            "Give the --out folder of `pivotal find`."
+        )
+
+    def question(self, model: str | None = None) -> Question:
+        """What the run asked; without its run, all that the card can tell."""
+        from dataclasses import replace
+
+        from pivotal.finding import Question
+
+        i = self.intervention
+        if self.folder is not None:
+            asked = Question.of(self.folder.settings)
+        else:
+            asked = Question(model=i.model, phenomenon=i.phenomenon, steps=i.steps)
+        # Another model is primed in its own way.
+        return asked if model is None else replace(asked, model=model, priming=None)
+
+    def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:
+        model = question.load_model(device)
+        self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+        return model

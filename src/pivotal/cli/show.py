@@ -1,0 +1,53 @@
+"""How the command line prints: results to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from pivotal.report.tables import Table
+from pivotal.runs import plain
+
+
+def out() -> Console:
+    return Console(highlight=False)
+
+
+def err() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def error(message: str) -> None:
+    # Not wrapped: a terminal wraps by itself, and a log or a test gets the sentence on one line.
+    err().print(Text(message, style="red"), soft_wrap=True)
+
+
+def line(text: str, style: str = "") -> None:
+    out().print(Text(text, style=style), soft_wrap=True)
+
+
+def as_json(content: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n")
+
+
+def table(content: Table) -> None:
+    console = out()
+    rich = RichTable(
+        title=content.title or None, title_justify="left", title_style="bold", caption=content.note or None,
+        caption_justify="left", box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    for i, name in enumerate(content.columns):
+        rich.add_column(Text(name), justify="right" if i in content.numeric else "left")
+    for row in content.rows:
+        rich.add_row(*(Text(cell) for cell in row))
+    # Where nobody is looking at a screen, a pager cuts a wide table better than we would.
+    if not console.is_terminal:
+        console.width = max(console.width, 200)
+    console.print()
+    console.print(rich)

@@ -1,0 +1,1 @@
+"""Tables, figures and the page of a run. Everything here reads run folders only: no model, no torch."""

@@ -1,0 +1,318 @@
+"""The figures of a run: each is data taken from the summary or the history, and a chart drawn from it.
+
+Text is drawn in `currentColor`, so that one SVG is readable on a light page, on a dark page and by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pivotal.report.tables import Table, interval, number, percent, points, signed, table
+
+Row = dict[str, Any]
+
+WIDTH = 500
+# Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
+COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
+
+TICKS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    title: str
+    alternative: str
+    """What the figure shows, for whoever cannot see it."""
+    svg: str
+    data: Table
+
+
+def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """Those that have something to show."""
+    made = (
+        by_construction(summary),
+        values(summary),
+        drop_one(summary),
+        control(summary),
+        accuracy_and_kl(summary),
+        learning_curves(history),
+    )
+    return [figure for figure in made if figure is not None]
+
+
+# -- the figures -------------------------------------------------------------------------------------------
+
+
+def by_construction(summary: Mapping[str, Any]) -> Figure:
+    import altair as alt
+
+    best = summary["runs"][summary["best"]]
+    rows = [
+        {"name": f"{mark}{name or 'all pairs'}", "kind": kind, **share}
+        for kind, mark, shares in (
+            ("construction", "", best["by_group"]),
+            ("direction", "→ ", best["by_direction"]),
+        )
+        for name, share in shares.items()
+    ]
+    order = [row["name"] for row in rows]
+    y = alt.Y("name:N", sort=order, title=None)
+    colour = alt.Color("kind:N", title=None, scale=alt.Scale(range=list(COLOURS)))
+    scale = alt.Scale(domain=[min(0.5, *(row["low"] for row in rows)), 1])
+    x = alt.X("value:Q", title="preferences flipped", scale=scale, axis=alt.Axis(format="%"))
+    base = alt.Chart(alt.Data(values=rows))
+    chart = (
+        base.mark_rule(strokeWidth=3, opacity=0.45).encode(
+            x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
+        )
+        + base.mark_point(size=70, filled=True, opacity=1).encode(x=x, y=y, color=colour)
+    ).properties(width=WIDTH - 130, height=22 * len(rows))
+    worst = min(rows, key=lambda row: row["value"])
+    data = [(r["name"], f"{r['n']:,}", percent(r["value"]), interval(r["low"], r["high"])) for r in rows]
+    return Figure(
+        "by-construction",
+        "Flipped preferences by construction and direction",
+        f"Dots with 95% intervals for {len(rows)} kinds of pairs. The lowest is {worst['name']} with "
+        f"{percent(worst['value'])}.",
+        draw(chart),
+        table("", ("", "pairs", "flipped", "95% interval"), data),
+    )
+
+
+def values(summary: Mapping[str, Any]) -> Figure:
+    import altair as alt
+
+    rows: list[Row] = []
+    for r, run in enumerate(summary["runs"]):
+        for direction, numbers in run["values"].items():
+            for label, unit, value in zip(run["unit_labels"], run["unit_numbers"], numbers, strict=True):
+                if value is not None:
+                    rows.append(
+                        {"unit": f"{unit} ({label})", "direction": direction, "value": value, "run": r}
+                    )
+    units = [f"{found['number']} ({label})" for label, found in list(summary["prevalence"].items())[:20]]
+    rows = [row for row in rows if row["unit"] in units]
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=80, opacity=0.75)
+        .encode(
+            x=alt.X("value:Q", title="value that the unit is set to"),
+            y=alt.Y("unit:N", sort=units, title=None),
+            color=alt.Color(
+                "direction:N",
+                title="to flip to",
+                scale=alt.Scale(range=list(COLOURS)),
+                sort=summary["labels"],
+            ),
+            shape=alt.Shape("direction:N", title="to flip to", sort=summary["labels"]),
+        )
+        .properties(width=WIDTH - 130, height=24 * len(units))
+    )
+    data = [(row["unit"], row["direction"], str(row["run"]), signed(row["value"])) for row in rows]
+    return Figure(
+        "values",
+        "What the units are set to",
+        f"Values of {len(units)} units, a dot for each run and direction; the table beneath has the numbers.",
+        draw(chart),
+        table("", ("unit", "direction", "run", "value"), data, text=2),
+    )
+
+
+def drop_one(summary: Mapping[str, Any]) -> Figure | None:
+    import altair as alt
+
+    best = summary["runs"][summary["best"]]
+    if not best["drop_one"]:
+        return None
+    rows = [
+        {"unit": f"{one['number']} ({one['unit']})", "flipped": one["flip_accuracy"]}
+        for one in best["drop_one"]
+    ]
+    base = alt.Chart(alt.Data(values=rows))
+    bars = base.mark_bar(color=COLOURS[0], height=14).encode(
+        x=alt.X("flipped:Q", title="flipped without the unit; the line is with all of them",
+                scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        y=alt.Y("unit:N", sort="x", title=None),
+    )  # fmt: skip
+    whole = alt.Data(values=[{"all": best["flip_accuracy"]}])
+    line = alt.Chart(whole).mark_rule(color=COLOURS[1], strokeWidth=2).encode(x="all:Q")
+    data = [
+        (row["unit"], percent(row["flipped"]), points(row["flipped"] - best["flip_accuracy"])) for row in rows
+    ]
+    least = min(rows, key=lambda row: row["flipped"])
+    return Figure(
+        "drop-one",
+        "Without each unit",
+        f"With all units {percent(best['flip_accuracy'])} are flipped; without {least['unit']}, the one that "
+        f"matters most, {percent(least['flipped'])}.",
+        draw((bars + line).properties(width=WIDTH - 130, height=24 * len(rows))),
+        table("", ("without", "flipped", "points"), data),
+    )
+
+
+def control(summary: Mapping[str, Any]) -> Figure | None:
+    import altair as alt
+
+    found = summary.get("controls")
+    if not found:
+        return None
+    best = summary["runs"][summary["best"]]
+    rows = [{"set": "random", "flipped": share} for share in found["flip_accuracy"]]
+    rows.append({"set": "found", "flipped": best["flip_accuracy"]})
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_tick(thickness=3, size=22)
+        .encode(
+            x=alt.X(
+                "flipped:Q",
+                title="preferences flipped",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%"),
+            ),
+            y=alt.Y("set:N", title=None, sort=["found", "random"]),
+            color=alt.Color(
+                "set:N",
+                legend=None,
+                scale=alt.Scale(domain=["found", "random"], range=[COLOURS[1], COLOURS[6]]),
+            ),
+        )
+        .properties(width=WIDTH - 130, height=68)
+    )
+    return Figure(
+        "control",
+        "Found units against random ones",
+        f"{found['sets']} random sets of as many units flip {percent(found['mean'])} on average and "
+        f"{percent(found['best'])} at best; the found units {percent(best['flip_accuracy'])}.",
+        draw(chart),
+        table("", ("set", "flipped"), [(row["set"], percent(row["flipped"])) for row in reversed(rows)]),
+    )
+
+
+def accuracy_and_kl(summary: Mapping[str, Any]) -> Figure | None:
+    import altair as alt
+
+    rows = [
+        {"run": str(r), "kl": run["kl"], "flipped": run["flip_accuracy"], "units": str(run["units"])}
+        for r, run in enumerate(summary["runs"])
+    ]
+    if len(rows) < 2:
+        return None
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X("kl:Q", title="KL to the untouched model", scale=alt.Scale(zero=True)),
+        y=alt.Y(
+            "flipped:Q", title="preferences flipped", scale=alt.Scale(zero=False), axis=alt.Axis(format=".1%")
+        ),
+    )
+    dots = base.mark_point(filled=True, size=90, opacity=0.85).encode(
+        color=alt.Color("units:N", title="units", scale=alt.Scale(range=list(COLOURS)))
+    )
+    names = base.mark_text(dx=9, align="left", color="currentColor").encode(text="run:N")
+    data = [(r["run"], r["units"], percent(r["flipped"]), number(r["kl"])) for r in rows]
+    return Figure(
+        "accuracy-kl",
+        "Accuracy and KL of the runs",
+        f"{len(rows)} runs; the most accurate flips {percent(max(r['flipped'] for r in rows))}, the one "
+        f"nearest to the untouched model has KL {number(min(r['kl'] for r in rows))}.",
+        draw((dots + names).properties(width=WIDTH - 130, height=220)),
+        table("", ("run", "units", "flipped", "KL"), data),
+    )
+
+
+def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
+    import altair as alt
+
+    rows = curve_rows(history)
+    if not rows:
+        return None
+    # All units at first and a few at the end: only a logarithm, one that has a zero, shows both.
+    log = alt.Scale(type="symlog")
+    panels = [
+        _curves(rows, "loss", alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4))),
+        _curves(
+            rows, "units", alt.Y("units:Q", title="expected units", scale=log, axis=alt.Axis(values=TICKS))
+        ),
+        _curves(
+            rows, "accuracy", alt.Y("accuracy:Q", title="flipped", axis=alt.Axis(format="%", tickCount=4))
+        ),
+    ]
+    updates = sorted({row["update"] for row in rows})
+    kept = set(updates[:: max(1, len(updates) // 20)]) | {updates[-1]}
+    data = [
+        (
+            row["phase"],
+            row["run"],
+            str(row["update"]),
+            number(row["loss"]),
+            number(row["units"], 1),
+            percent(row["accuracy"]),
+        )
+        for row in rows
+        if row["update"] in kept
+    ]
+    return Figure(
+        "learning",
+        "Learning curves",
+        f"Loss, expected units and flipped preferences on training pairs over {updates[-1]} updates, "
+        "a line per run.",
+        draw(alt.vconcat(*panels, spacing=8)),
+        table("", ("phase", "run", "update", "loss", "units", "flipped"), data, text=2),
+    )
+
+
+def _curves(rows: Sequence[Row], key: str, y: Any) -> Any:
+    import altair as alt
+
+    data = [
+        {"update": row["update"], "run": row["run"], key: row[key]} for row in rows if row[key] is not None
+    ]
+    return (
+        alt.Chart(alt.Data(values=data))
+        .mark_line(strokeWidth=1.6, opacity=0.85)
+        .encode(
+            x=alt.X("update:Q", title="update" if key == "accuracy" else None),
+            y=y,
+            color=alt.Color("run:N", title="run", scale=alt.Scale(range=list(COLOURS))),
+        )
+        .properties(width=WIDTH - 110, height=110)
+    )
+
+
+def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Row]:
+    """A row per update and run. Phases stand one after the other; a long history is thinned out."""
+    rows: list[Row] = []
+    before, phase, last = 0, None, 0
+    for row in history[:: max(1, len(history) // most)]:
+        if phase is not None and row["phase"] != phase:
+            before += last
+        phase, last = row["phase"], row["update"]
+        series = {key: row[key] for key in ("loss", "units", "accuracy")}
+        for r in range(max(map(len, series.values()))):
+            at = {key: column[r] if r < len(column) else None for key, column in series.items()}
+            rows.append({"phase": phase, "update": before + row["update"], "run": str(r), **at})
+    return rows
+
+
+# -- drawing -----------------------------------------------------------------------------------------------
+
+
+def draw(chart: Any) -> str:
+    """The chart as an SVG that takes its text colour from the page and scales with it."""
+    import vl_convert
+
+    faint = {"gridColor": "currentColor", "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
+    text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
+    axis = {**faint, **text, "domainColor": "currentColor", "tickColor": "currentColor", "labelLimit": 170,
+            "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
+    spec = (
+        chart.configure(background="transparent", font="system-ui, sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(**axis)
+        .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")
+    )
+    svg: str = vl_convert.vegalite_to_svg(spec.to_dict(validate=False))
+    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
+    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)

@@ -1,0 +1,181 @@
+"""report.html: one file, no network, for a screen of any size, light or dark."""
+
+from __future__ import annotations
+
+import shlex
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pivotal.report import tables
+from pivotal.report.figures import Figure, figures
+from pivotal.report.style import CSS
+from pivotal.report.tables import Table
+from pivotal.runs import FIGURES, REPORT, RunFolder
+
+_UNITS_NOTE = (
+    "“→” is the value that a unit is set to for flipping to that label (mean ± standard deviation over the "
+    "runs that found it); “without it” is the change in flipped preferences, in percentage points, when the "
+    "unit is let go and the others stay."
+)
+
+
+def write_report(folder: RunFolder) -> Path:
+    """Reads a finished run's folder; writes its report.html and figures/*.svg."""
+    summary, history = folder.summary(), folder.history()
+    drawn = figures(summary, history)
+    for figure in drawn:
+        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.svg + "\n")
+    folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
+    return folder.report
+
+
+def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -> str:
+    title = f"{summary['phenomenon']} in {summary['model']}"
+    best = summary["runs"][summary["best"]]
+    several = len(summary["runs"]) > 1
+
+    def figure(name: str) -> str:
+        return _figure(drawn[name]) if name in drawn else ""
+
+    parts = [
+        f"<header><p class=kicker>pivotal</p><h1>{escape(title)}</h1>"
+        f"<p class=lead>{escape(tables.sentence(summary))}</p>{_facts(summary)}</header>",
+        _section("The units", _table(tables.units_table(summary), title=False) + _p(_UNITS_NOTE)
+                 + figure("values")),
+        _section("Where it works", figure("by-construction")),
+        _section("Is it more than chance?", _p(tables.control_sentence(summary)) + figure("control")),
+        _section("Is every unit needed?", figure("drop-one") or _p("There is only one unit.")),
+        _section("The runs" if several else "The run", _table(tables.runs_table(summary), title=False)
+                 + figure("accuracy-kl")),
+        _section("How it was learned", figure("learning") + _table(tables.stages_table(summary))
+                 + _p("On training pairs: of the relaxed mask, of the hard one, and after the later steps.")),
+        _section("Apply it", _apply(folder, summary)),
+        _section("Have it again", _reproduce(folder, summary)),
+    ]  # fmt: skip
+    skipped = tables.skipped_sentence(summary)
+    if skipped:
+        parts.insert(2, _section("Pairs left out", _p(skipped)))
+    description = f"{best['units']} units, {tables.percent(best['flip_accuracy'])} flipped"
+    return (
+        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+        '<meta name=viewport content="width=device-width, initial-scale=1">\n'
+        '<meta name=color-scheme content="light dark">\n'
+        f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
+        f"<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(parts)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+# -- parts of the page -------------------------------------------------------------------------------------
+
+
+def _section(title: str, content: str) -> str:
+    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
+
+
+def _p(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _facts(summary: dict[str, Any]) -> str:
+    facts = [
+        (tables.percent(summary["flip_accuracy"]), "flipped"),
+        (str(summary["units"]), f"of {summary['all_units']} units"),
+        (tables.number(summary["kl"]), "KL"),
+        (tables.percent(summary["clean_accuracy"]), "right when untouched"),
+        (f"{summary['seconds']['total']:.0f} s", "in all"),
+    ]
+    items = "".join(
+        f"<li><b>{escape(value)}</b> {escape(name)}</li>" for value, name in facts if value != "–"
+    )
+    return f"<ul class=facts>{items}</ul>"
+
+
+def _table(content: Table, *, title: bool = True) -> str:
+    def cells(tag: str, row: tuple[str, ...]) -> str:
+        return "".join(
+            f"<{tag}{' class=n' if i in content.numeric else ''}>{escape(cell)}</{tag}>"
+            for i, cell in enumerate(row)
+        )
+
+    caption = f"<caption>{escape(content.title)}</caption>" if title and content.title else ""
+    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in content.rows)
+    note = _p(content.note) if content.note else ""
+    head = f"<thead><tr>{cells('th', content.columns)}</tr></thead>"
+    return f"<div class=scroll><table>{caption}{head}\n<tbody>\n{body}\n</tbody></table></div>{note}"
+
+
+def _figure(figure: Figure) -> str:
+    caption = f"<b>{escape(figure.title)}.</b> {escape(figure.alternative)}"
+    return (
+        f"<figure id={figure.name}>\n<figcaption>{caption}</figcaption>\n"
+        f'<div class=scroll><div class=chart role=img aria-label="{escape(figure.alternative)}">'
+        f"{figure.svg}</div></div>\n"
+        f"<details><summary>The numbers</summary>{_table(figure.data)}</details>\n</figure>"
+    )
+
+
+def _apply(folder: RunFolder, summary: dict[str, Any]) -> str:
+    return (
+        _p("In Python:")
+        + _code(snippet(folder, summary))
+        + _p("On the command line:")
+        + _code(generate_command(folder, summary))
+    )
+
+
+def snippet(folder: RunFolder, summary: dict[str, Any]) -> str:
+    """Python that applies the best run's units to a sentence; runs as it stands."""
+    example, where = summary["example"], folder.path.as_posix()
+    priming = folder.settings.get("priming")
+    model = repr(folder.settings["model"]) + (f", priming={priming!r}" if priming is not None else "")
+    cue = f", cue={example['cue']}" if summary["steps"] == "single" else ""
+    return (
+        "import pivotal as pv\n\n"
+        f"model = pv.load_model({model})\n"
+        f"units = pv.Intervention.load({where + '/interventions/' + str(summary['best'])!r})\n"
+        f"print(model.next_words({example['prefix']!r}))\n"
+        f"with model.intervened(units, direction={example['direction']!r}{cue}):\n"
+        f"    print(model.next_words({example['prefix']!r}))\n"
+    )
+
+
+def generate_command(folder: RunFolder, summary: dict[str, Any]) -> str:
+    example = summary["example"]
+    words = [
+        "pivotal",
+        "generate",
+        folder.path.as_posix(),
+        example["prefix"],
+        "--direction",
+        example["direction"],
+    ]
+    if summary["steps"] == "single":
+        words += ["--cue", str(example["cue"])]
+    return shlex.join(words) + "\n"
+
+
+def _reproduce(folder: RunFolder, summary: dict[str, Any]) -> str:
+    info, settings = folder.info, folder.settings
+    versions = ", ".join(f"{name} {version}" for name, version in info.get("versions", {}).items())
+    pairs = summary["pairs"]
+    rows = (
+        ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
+        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs['train']:,} to train, "
+                  f"{pairs['test']:,} held out ({settings['split']})"),
+        ("seeds", ", ".join(map(str, info.get("seeds", [])))),
+        ("search", " ".join(f"{name}={value}" for name, value in settings["search"].items())),
+        ("work", f"{summary['forward_nodes']:,} nodes forward, {summary['backward_nodes']:,} backward"),
+        ("versions", versions),
+        ("device", str(info.get("device", ""))),
+        ("started", str(info.get("started", ""))),
+    )  # fmt: skip
+    command = info.get("command") or "This run was started from Python; run.json has its settings."
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+    return _code(command + "\n") + f"<dl>{listed}</dl>"
+
+
+def _code(text: str) -> str:
+    return f"<pre><code>{escape(text)}</code></pre>"

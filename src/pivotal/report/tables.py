@@ -1,0 +1,212 @@
+"""What a summary says, in sentences and in tables of text; the command line and the page show the same."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Summary = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows of text; `numeric` columns are set to the right."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numeric: frozenset[int] = frozenset()
+    note: str = ""
+
+
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1, note: str = ""
+) -> Table:
+    """The first `text` columns are text, the others numbers."""
+    return Table(title, tuple(columns), tuple(map(tuple, rows)), frozenset(range(text, len(columns))), note)
+
+
+# -- numbers as text ---------------------------------------------------------------------------------------
+
+
+def percent(share: float | None) -> str:
+    """One decimal, and never "100.0%" for less than all."""
+    if share is None:
+        return "–"
+    shown = f"{share:.1%}"
+    return f"{share:.2%}" if shown == "100.0%" and share < 1 else shown.replace("100.0%", "100%")
+
+
+def interval(low: float, high: float) -> str:
+    return f"{100 * low:.1f}–{100 * high:.1f}%".replace("100.0", "100")
+
+
+def points(difference: float | None) -> str:
+    """A difference of two shares, in percentage points."""
+    return "–" if difference is None else f"{100 * difference:+.1f}".replace("-", "−")
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float) -> str:
+    return f"{value:+.2f}".replace("-", "−")
+
+
+def counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+# -- sentences ---------------------------------------------------------------------------------------------
+
+
+def sentence(summary: Summary) -> str:
+    """What was found, in one sentence: the median run's numbers, on held-out pairs."""
+    units = summary["units"]
+    low, high = summary["interval"]
+    where = "set at every step" if summary["steps"] == "every" else "set once, at the cue,"
+    verb, they = ("decides", "it flips") if units == 1 else ("decide", "they flip")
+    of = "" if len(summary["runs"]) == 1 else f" (median of {len(summary['runs'])} runs)"
+    return (
+        f"{units} of {summary['all_units']} units {verb} {summary['phenomenon']} in {summary['model']}: "
+        f"{where} {they} {percent(summary['flip_accuracy'])} of {summary['pairs']['test']:,} held-out "
+        f"preferences (95% interval {interval(low, high)}), KL {number(summary['kl'])}{of}."
+    )
+
+
+def control_sentence(summary: Summary) -> str:
+    control = summary.get("controls")
+    if not control:
+        return "No control was run."
+    best = summary["runs"][summary["best"]]
+    return (
+        f"{control['sets']} random sets of {counted(best['units'], 'unit')}, their values learned alike, "
+        f"flip {percent(control['mean'])} on average and {percent(control['best'])} at best, "
+        f"against {percent(best['flip_accuracy'])}: p = {number(control['p_value'], 2)}."
+    )
+
+
+def skipped_sentence(summary: Summary, most: int = 5) -> str:
+    """Which pairs were not asked, and why; empty when all were."""
+    rejected = summary["rejected"]
+    if not rejected["total"]:
+        return ""
+    reasons = [f"{reason} ({count})" for reason, count in list(rejected["reasons"].items())[:most]]
+    more = len(rejected["reasons"]) - most
+    listed = "; ".join(reasons) + (f"; and {more} other reasons" if more > 0 else "")
+    return f"{counted(rejected['total'], 'pair')} could not be asked of the model: {listed}."
+
+
+def stages_sentence(summary: Summary) -> str:
+    """How the best run got from a relaxed mask to the final units; accuracy on training pairs."""
+    stages = summary["runs"][summary["best"]]["stages"]
+    parts = [f"{name} {_stage(stage)}" for name, stage in stages.items()]
+    return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
+
+
+def _stage(stage: Mapping[str, float | None]) -> str:
+    units = stage.get("units")
+    shown = "" if units is None else f" ({units:.4g} units)"
+    return percent(stage.get("accuracy")) + shown
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def units_table(summary: Summary, most: int | None = None) -> Table:
+    """Every unit that some run found; values and the effect of dropping it are means over those runs."""
+    runs, labels = summary["runs"], summary["labels"]
+    rows = []
+    for label, found in list(summary["prevalence"].items())[:most]:
+        having = [(run, run["unit_labels"].index(label)) for run in runs if label in run["unit_labels"]]
+        values = [mean_and_spread([run["values"][d][i] for run, i in having]) for d in labels]
+        drops = [drop for run, _ in having if (drop := drop_of(run, label)) is not None]
+        shown = points(statistics.mean(drops)) if drops else "the only unit"
+        prevalence = f"{found['runs']} of {len(runs)}"
+        rows.append((str(found["number"]), label, *values, prevalence, shown))
+    left = len(summary["prevalence"]) - len(rows)
+    note = f"And {left} more, in summary.json." if left else ""
+    columns = ("unit", "site", *(f"→ {label}" for label in labels), "runs", "without it")
+    return Table("Units", columns, tuple(rows), frozenset({0, *range(2, len(columns))}), note)
+
+
+def mean_and_spread(values: Sequence[float | None]) -> str:
+    """Mean ± standard deviation; a None is a unit that is left alone in that direction."""
+    there = [v for v in values if v is not None]
+    if not there:
+        return "left alone"
+    spread = f" ± {statistics.stdev(there):.2f}" if len(there) > 1 else ""
+    return signed(statistics.mean(there)) + spread
+
+
+def drop_of(run: Mapping[str, Any], label: str) -> float | None:
+    """The change in flip accuracy when a run's unit is let go."""
+    for one in run["drop_one"]:
+        if one["unit"] == label:
+            return float(one["flip_accuracy"] - run["flip_accuracy"])
+    return None
+
+
+def runs_table(summary: Summary) -> Table:
+    rows = []
+    for r, run in enumerate(summary["runs"]):
+        marks = [m for m, at in (("best", summary["best"]), ("median", summary["median"])) if at == r]
+        name = f"{r} ({', '.join(marks)})" if len(summary["runs"]) > 1 and marks else str(r)
+        numbers = ", ".join(map(str, run["unit_numbers"]))
+        rows.append(
+            (
+                name,
+                numbers,
+                str(run["seed"]),
+                str(run["units"]),
+                percent(run["flip_accuracy"]),
+                interval(*run["interval"]),
+                number(run["kl"]),
+                number(run["kl_after_edit"]),
+            )
+        )
+    columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
+    note = "The best run is the one with the lowest loss on training pairs." if len(rows) > 1 else ""
+    return table("Runs", columns, rows, text=2, note=note)
+
+
+def shares_table(scores: Mapping[str, Any], title: str = "By construction and direction") -> Table:
+    """`scores` is a run of a summary, or what `pivotal evaluate` found."""
+    rows = [
+        (
+            name or "all",
+            kind,
+            f"{share['n']:,}",
+            percent(share["value"]),
+            interval(share["low"], share["high"]),
+        )
+        for kind, shares in (("construction", scores["by_group"]), ("direction", scores["by_direction"]))
+        for name, share in shares.items()
+    ]
+    return table(title, ("", "", "pairs", "flipped", "95% interval"), rows, text=2)
+
+
+def stages_table(summary: Summary) -> Table:
+    names = list(dict.fromkeys(name for run in summary["runs"] for name in run["stages"]))
+    rows = [
+        (str(r), *(_stage(run["stages"][name]) if name in run["stages"] else "–" for name in names))
+        for r, run in enumerate(summary["runs"])
+    ]
+    return table("From the relaxed mask to the final units", ("run", *names), rows)
+
+
+def drop_one_table(run: Mapping[str, Any]) -> Table:
+    rows = [
+        (
+            str(one["number"]),
+            one["unit"],
+            percent(one["flip_accuracy"]),
+            points(one["flip_accuracy"] - run["flip_accuracy"]),
+            number(one["kl"]),
+        )
+        for one in run["drop_one"]
+    ]
+    return table("Without each unit", ("unit", "site", "flipped", "points", "KL"), rows, text=2)

@@ -1,0 +1,308 @@
+"""The run folder: what was asked, how it went, what was found. Written atomically; a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TextIO
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention, write_atomically
+
+FORMAT = "pivotal-run-1"
+
+RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT = (
+    "run.json",
+    "history.jsonl",
+    "checkpoint.pt",
+    "summary.json",
+    "report.html",
+)
+INTERVENTIONS, FIGURES = "interventions", "figures"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A folder that holds one run. `settings` decide the result: equal settings make it the same run."""
+
+    path: Path
+    settings: dict[str, Any]
+    info: dict[str, Any]
+    """What else run.json says: command, versions, when it started. Does not bear on the result."""
+
+    @staticmethod
+    def create(
+        path: str | Path,
+        settings: Mapping[str, Any],
+        *,
+        overwrite: bool = False,
+        info: Mapping[str, Any] | None = None,
+    ) -> RunFolder:
+        """A new run's folder, or the one of an unfinished run with the same settings, to go on with."""
+        path = Path(path)
+        wanted = json.loads(json.dumps(plain(settings)))
+        with disk(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if overwrite:
+                RunFolder._clear(path)
+            elif (path / RUN).is_file():
+                found = RunFolder.open(path)
+                found._check_resumable(wanted)
+                return found
+            foreign = sorted(p.name for p in path.iterdir() if p.name not in _OURS)
+            if foreign and not overwrite:
+                raise PivotalError(
+                    f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
+                    "Nothing was touched; name another folder with --out."
+                )
+        folder = RunFolder(path, wanted, {**_about_this_run(), **(info or {})})
+        folder.write_json(RUN, {"format": FORMAT, "settings": wanted, **folder.info})
+        return folder
+
+    @staticmethod
+    def open(path: str | Path) -> RunFolder:
+        path = Path(path)
+        content = read_json(
+            path / RUN, missing=f"{path} is no run folder: it has no {RUN}. Give the --out folder of a run."
+        )
+        if content.get("format") != FORMAT or not isinstance(content.get("settings"), dict):
+            raise PivotalError(
+                f"{path / RUN} must be of the format '{FORMAT}', but it is {content.get('format')!r}. "
+                "It was made by something else, or by another version of pivotal."
+            )
+        info = {key: value for key, value in content.items() if key not in ("format", "settings")}
+        return RunFolder(path, content["settings"], info)
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / SUMMARY).is_file()
+
+    @property
+    def report(self) -> Path:
+        return self.path / REPORT
+
+    def _check_resumable(self, wanted: dict[str, Any]) -> None:
+        differing = differences(self.settings, wanted)
+        if differing:
+            raise PivotalError(
+                f"{self.path} holds another run: {'; '.join(differing)}. "
+                "Name another folder with --out, or replace that run with --overwrite."
+            )
+        if self.finished:
+            raise PivotalError(
+                f"This very run is finished: see {self.path / SUMMARY} and {self.report.name} beside it. "
+                "To run it again use --overwrite, or another folder with --out."
+            )
+
+    @staticmethod
+    def _clear(path: Path) -> None:
+        """Removes what a run makes, nothing else; run.json last: until then the folder is known to be ours."""
+        for folder in (path / INTERVENTIONS, path / FIGURES):
+            if folder.is_dir() and not folder.is_symlink():
+                for entry in folder.iterdir():
+                    if entry.suffix == ".svg" and folder.name == FIGURES:
+                        entry.unlink()
+                    elif entry.name.isdigit() and folder.name == INTERVENTIONS and entry.is_dir():
+                        shutil.rmtree(entry)
+                if not any(folder.iterdir()):
+                    folder.rmdir()
+        for name in (SUMMARY, REPORT, HISTORY, CHECKPOINT, RUN):
+            (path / name).unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        with disk(self.path):
+            self._clear(self.path)
+            if not any(self.path.iterdir()):
+                self.path.rmdir()
+
+    # -- what is found -------------------------------------------------------------------------------------
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        text = json.dumps(plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        self.write_text(name, text)
+
+    def write_text(self, name: str, text: str) -> None:
+        target = self.path / name
+        with disk(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+
+    def summary(self) -> dict[str, Any]:
+        return read_json(
+            self.path / SUMMARY,
+            missing=f"The run in {self.path} is not finished: it has no {SUMMARY}. "
+            f"Go on with it: {self.info.get('command', 'repeat its command')}",
+        )
+
+    def history(self) -> list[dict[str, Any]]:
+        """The rows written so far; a row cut off by a kill is left out."""
+        path = self.path / HISTORY
+        if not path.is_file():
+            return []
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def save_interventions(self, interventions: Sequence[Intervention]) -> None:
+        with disk(self.path / INTERVENTIONS):
+            for r, intervention in enumerate(interventions):
+                intervention.save(self.path / INTERVENTIONS / str(r))
+
+    def intervention(self, run: int | None = None) -> Intervention:
+        """That of one run; by default of the best run, or of run 0 while there is no summary."""
+        count = self.runs_saved()
+        if not count:
+            raise PivotalError(f"The run in {self.path} has saved no intervention yet. Go on with it first.")
+        if run is None:
+            run = int(self.summary()["best"]) if self.finished else 0
+        if not 0 <= run < count:
+            raise PivotalError(
+                f"The run in {self.path} has the runs 0 to {count - 1}; there is no run {run}."
+            )
+        return Intervention.load(self.path / INTERVENTIONS / str(run))
+
+    def runs_saved(self) -> int:
+        folder = self.path / INTERVENTIONS
+        return sum(1 for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else 0
+
+
+_OURS = {RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT, INTERVENTIONS, FIGURES}
+
+
+class History:
+    """history.jsonl, open for appending and locked: two processes must not write one run."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._path = folder.path / HISTORY
+        with disk(self._path):
+            self._file: TextIO = self._path.open("a+", encoding="utf-8")
+        _lock(self._file, folder.path)
+        self.rows = 0
+
+    def keep(self, rows: int) -> None:
+        """Cuts off what was written after the checkpoint that has `rows` rows."""
+        with disk(self._path):
+            self._file.seek(0)
+            kept = [len(line.encode()) for _, line in zip(range(rows), self._file, strict=False)]
+            self._file.truncate(sum(kept))
+        self.rows = len(kept)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        with disk(self._path):
+            self._file.write(json.dumps(plain(row), allow_nan=False) + "\n")
+            self._file.flush()
+        self.rows += 1
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str, Any]) -> Path:
+    """`runs/<phenomenon>-<steps>-<model>`, numbered if another run or another's files have that name."""
+    name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
+    wanted = json.loads(json.dumps(plain(settings)))
+    number = 1
+    while True:
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not path.exists() or not any(path.iterdir()):
+            return path
+        if (path / RUN).is_file() and not differences(RunFolder.open(path).settings, wanted):
+            return path
+        number += 1
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:
+    """What differs between two settings, in words."""
+    found = []
+    for key in dict.fromkeys([*there, *here]):
+        a, b = there.get(key), here.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{within}{key}.")
+        elif a != b:
+            found.append(f"{within}{key} is {_shown(a)} there and {_shown(b)} here")
+    return found
+
+
+def read_json(path: Path, *, missing: str) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise PivotalError(missing) from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
+    if not isinstance(content, dict):
+        raise PivotalError(f"{path} must hold a JSON object, but it holds a {type(content).__name__}.")
+    return content
+
+
+def plain(value: Any) -> Any:
+    """`value` as strict JSON has it: lists for tuples, null for the numbers that JSON does not know."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@contextmanager
+def disk(path: Path) -> Iterator[None]:
+    """A full disk or a folder that may not be written is bad luck, not a bug: say so in a sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise PivotalError(
+            f"Cannot write {error.filename or path}: {error.strerror or error}. "
+            "Make room, get the right to write, or name another folder with --out; what was saved stays."
+        ) from None
+
+
+def _about_this_run() -> dict[str, Any]:
+    versions = {"python": platform.python_version()}
+    for package in ("pivotal", "torch", "numpy"):
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            from pivotal import __version__
+
+            versions[package] = __version__ if package == "pivotal" else "unknown"
+    started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    return {"versions": versions, "started": started}
+
+
+def _lock(file: TextIO, folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows has other locks; there we go without
+        return
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise PivotalError(
+            f"Another process is working on the run in {folder}. Wait for it, or name another with --out."
+        ) from None
+    except OSError:  # some network file systems know no locks
+        return
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else str(value)
+
+
+def _few(names: Sequence[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+__all__ = ["History", "RunFolder", "default_path", "differences", "disk", "plain", "read_json"]
