@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +36,7 @@ class RunCheckpoint:
         self._history = history
         self._work = work
         self._started = self._saved = time.monotonic()
+        self._stop = self._torn = False
         self._content = self._read()
         if self._content is None:
             history.keep(0)
@@ -60,12 +66,17 @@ class RunCheckpoint:
         """The interventions are also written as folders of their own, for whoever stops here for good."""
         reached = tuple(state.get("interventions", ()))
         self._folder.save_interventions(reached)
+        if self._torn:
+            return  # stopped within a step: the last whole state is the one to go on from
         packed = dict(state)
         if "interventions" in state:
             packed["interventions"] = [_pack(intervention) for intervention in reached]
         self._write({"state": packed})
 
     def due(self) -> bool:
+        """Asked between two steps, so that this is the place to stop where nothing is half done."""
+        if self._stop:
+            raise KeyboardInterrupt
         return time.monotonic() - self._saved >= EVERY_SECONDS
 
     def discovery(self) -> Discovery | None:
@@ -90,6 +101,30 @@ class RunCheckpoint:
                 }
             }
         )
+
+    @contextmanager
+    def stopping_between_steps(self) -> Iterator[None]:
+        """Ctrl-C waits for the end of a step: from within one no run could go on to the same result. A second
+        one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread may handle signals
+            return
+
+        def stop(_signal: int, _frame: object) -> None:
+            if self._stop:
+                self._torn = True
+                raise KeyboardInterrupt
+            self._stop = True
+            # Not through a console: its lock may be held by the very code that the signal interrupts.
+            os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+        if self._stop:
+            raise KeyboardInterrupt
 
     def remove(self) -> None:
         with disk(self._path):

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pivotal.checkpoints import RunCheckpoint
 from pivotal.errors import PivotalError
@@ -14,7 +14,7 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem, Work
-from pivotal.runs import SUMMARY, History, RunFolder, default_path
+from pivotal.runs import INTERVENTIONS, SUMMARY, History, RunFolder, default_path
 from pivotal.searches.base import Discovery, Progress, Search, budget_of
 from pivotal.summary import summarise
 
@@ -22,6 +22,7 @@ _TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 2
 """Held-out pairs as in the paper; of other phenomena a fifth."""
 
 
+@runtime_checkable
 class Watch(Protocol):
     """Whoever looks on while a job runs."""
 
@@ -123,9 +124,9 @@ def find(
         found = _search(search, train, runs, question.seed, history, checkpoint, watch)
         # The controls will work on the training pairs too; what the search spent is what it spent up to here.
         work = Work(train.work.forward, train.work.backward)
-        searched = time.monotonic()
+        searching, searched = checkpoint.seconds, time.monotonic()
         summary = summarise(found, train, test, seed=question.seed, work=work, progress=watch.progress)
-        summary["seconds"] = _seconds(loaded, checkpoint.seconds, time.monotonic() - searched)
+        summary["seconds"] = _seconds(loaded, searching, time.monotonic() - searched)
         _write(folder, found, summary)
         checkpoint.remove()
     except KeyboardInterrupt:
@@ -167,8 +168,9 @@ def _search(
 
     found = checkpoint.discovery()
     if found is None:
-        found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
-        checkpoint.finish(found)
+        with checkpoint.stopping_between_steps():
+            found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
+            checkpoint.finish(found)
     return found
 
 
@@ -206,8 +208,8 @@ def _farewell(folder: RunFolder) -> str:
     command = folder.info.get("command", "").replace(" --overwrite", "")
     go_on = f"Go on with: {command}" if command else "The same job with the same folder goes on from there."
     reached = folder.runs_saved()
-    units = f" and {reached} intervention{'s' if reached != 1 else ''} reached so far" if reached else ""
-    return f"Stopped. The checkpoint{units} are saved in {folder.path}. {go_on}"
+    units = f", and under {INTERVENTIONS}/ the {reached} reached so far" if reached else ""
+    return f"Stopped; the checkpoint is saved in {folder.path}{units}. {go_on}"
 
 
 class _Nobody:

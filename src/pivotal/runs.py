@@ -105,7 +105,7 @@ class RunFolder:
 
     @staticmethod
     def _clear(path: Path) -> None:
-        """Removes what a run makes, nothing else; run.json last: until then the folder is known to be ours."""
+        """Removes what a run makes, nothing else; run.json last: until then the folder is known as ours."""
         for folder in (path / INTERVENTIONS, path / FIGURES):
             if folder.is_dir() and not folder.is_symlink():
                 for entry in folder.iterdir():

@@ -28,7 +28,7 @@ class Verbs(TyperGroup):
             show.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
-            show.error(str(stop) or "Stopped.")
+            show.error(str(stop) or "Stopped; nothing was written.")
             raise typer.Exit(STOPPED) from None
 
 

@@ -18,6 +18,8 @@ WIDTH = 500
 # Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
 COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
 
+# Labels are measured here but set in the reader's browser, whose fonts may be wider: hence the padding.
+FONT = "Helvetica, Arial, sans-serif"
 TICKS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
 
 
@@ -61,7 +63,7 @@ def by_construction(summary: Mapping[str, Any]) -> Figure:
     ]
     order = [row["name"] for row in rows]
     y = alt.Y("name:N", sort=order, title=None)
-    colour = alt.Color("kind:N", title=None, scale=alt.Scale(range=list(COLOURS)))
+    colour = alt.Color("kind:N", legend=None, scale=alt.Scale(range=list(COLOURS)))
     scale = alt.Scale(domain=[min(0.5, *(row["low"] for row in rows)), 1])
     x = alt.X("value:Q", title="preferences flipped", scale=scale, axis=alt.Axis(format="%"))
     base = alt.Chart(alt.Data(values=rows))
@@ -72,12 +74,13 @@ def by_construction(summary: Mapping[str, Any]) -> Figure:
         + base.mark_point(size=70, filled=True, opacity=1).encode(x=x, y=y, color=colour)
     ).properties(width=WIDTH - 130, height=22 * len(rows))
     worst = min(rows, key=lambda row: row["value"])
+    run = f" Run {summary['best']}." if len(summary["runs"]) > 1 else ""
     data = [(r["name"], f"{r['n']:,}", percent(r["value"]), interval(r["low"], r["high"])) for r in rows]
     return Figure(
         "by-construction",
         "Flipped preferences by construction and direction",
-        f"Dots with 95% intervals for {len(rows)} kinds of pairs. The lowest is {worst['name']} with "
-        f"{percent(worst['value'])}.",
+        f"Dots with 95% intervals for {len(rows)} kinds of pairs, the lowest {percent(worst['value'])} "
+        f"({worst['name']}).{run}",
         draw(chart),
         table("", ("", "pairs", "flipped", "95% interval"), data),
     )
@@ -87,6 +90,7 @@ def values(summary: Mapping[str, Any]) -> Figure:
     import altair as alt
 
     rows: list[Row] = []
+    labels = list(summary["labels"])
     for r, run in enumerate(summary["runs"]):
         for direction, numbers in run["values"].items():
             for label, unit, value in zip(run["unit_labels"], run["unit_numbers"], numbers, strict=True):
@@ -100,15 +104,13 @@ def values(summary: Mapping[str, Any]) -> Figure:
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, size=80, opacity=0.75)
         .encode(
-            x=alt.X("value:Q", title="value that the unit is set to"),
+            x=alt.X("value:Q", title="value that the unit is set to", scale=alt.Scale(padding=10)),
             y=alt.Y("unit:N", sort=units, title=None),
+            # The same domain for both, or there would be two legends.
             color=alt.Color(
-                "direction:N",
-                title="to flip to",
-                scale=alt.Scale(range=list(COLOURS)),
-                sort=summary["labels"],
+                "direction:N", title="to flip to", scale=alt.Scale(domain=labels, range=list(COLOURS[:2]))
             ),
-            shape=alt.Shape("direction:N", title="to flip to", sort=summary["labels"]),
+            shape=alt.Shape("direction:N", title="to flip to", scale=alt.Scale(domain=labels)),
         )
         .properties(width=WIDTH - 130, height=24 * len(units))
     )
@@ -308,7 +310,9 @@ def draw(chart: Any) -> str:
     axis = {**faint, **text, "domainColor": "currentColor", "tickColor": "currentColor", "labelLimit": 170,
             "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
     spec = (
-        chart.configure(background="transparent", font="system-ui, sans-serif")
+        chart.configure(
+            background="transparent", font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6}
+        )
         .configure_view(stroke=None)
         .configure_axis(**axis)
         .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")

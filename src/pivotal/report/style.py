@@ -38,7 +38,7 @@ td:nth-child(2):not(.n) { white-space: normal; }
 figure { margin: 1.6rem 0; }
 figcaption { color: var(--soft); margin-bottom: .6rem; }
 figcaption b { color: var(--ink); }
-.chart { min-width: 25rem; max-width: 36rem; }
+.chart { min-width: 24rem; max-width: 33rem; }
 .chart svg { display: block; width: 100%; height: auto; color: var(--ink); }
 details { margin-top: .5rem; }
 summary { cursor: pointer; color: var(--accent); width: fit-content; }

@@ -109,7 +109,7 @@ def stages_sentence(summary: Summary) -> str:
 
 def _stage(stage: Mapping[str, float | None]) -> str:
     units = stage.get("units")
-    shown = "" if units is None else f" ({units:.4g} units)"
+    shown = "" if units is None else f" ({units:.4g} unit{'' if units == 1 else 's'})"
     return percent(stage.get("accuracy")) + shown
 
 
