@@ -1,0 +1,52 @@
+"""One small run on the planted model that the tests of all verbs read; nobody writes to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pivotal.cli.main import app
+
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+
+Run = Callable[..., "Outcome"]
+
+
+class Outcome:
+    """What a command printed and how it ended; bad input never shows a traceback."""
+
+    def __init__(self, arguments: tuple[str, ...]) -> None:
+        result = CliRunner().invoke(app, list(arguments))
+        self.code, self.out, self.err = result.exit_code, result.stdout, result.stderr
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        assert "Traceback" not in self.out + self.err
+
+    def refused(self, *parts: str) -> None:
+        assert self.code == 2, (self.code, self.out, self.err)
+        assert self.out == ""
+        # Usage errors are set in a box: compare the words, not the frame and the line breaks.
+        said = " ".join(self.err.replace("│", " ").split())
+        for part in parts:
+            assert part in said, said
+
+
+@pytest.fixture
+def pivotal() -> Run:
+    return lambda *arguments: Outcome(tuple(map(str, arguments)))
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "run"
+    assert Outcome((*FIND, "--runs", "2", "--out", str(path))).code == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "single"
+    assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
+    return path

@@ -1,0 +1,89 @@
+"""`pivotal evaluate`: the same numbers again, other pairs, other models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folder: Path) -> None:
+    summary = json.loads((run_folder / "summary.json").read_text())
+    best = summary["runs"][summary["best"]]
+    scores = json.loads(pivotal("evaluate", run_folder, "--json").out)
+    assert {key: scores[key] for key in scores if key in best} == {
+        key: best[key] for key in scores if key in best
+    }
+    assert scores["pairs"] == {"which": "test", "asked": 80}
+
+
+def test_one_intervention_of_a_run_by_folder_and_by_number(pivotal: Any, run_folder: Path) -> None:
+    by_folder = pivotal("evaluate", run_folder / "interventions" / "1", "--json")
+    by_number = pivotal("evaluate", run_folder, "--run", "1", "--json")
+    assert by_folder.code == 0 and by_folder.out == by_number.out
+
+
+def test_the_sentence_and_tables(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal("evaluate", run_folder, "--split", "all")
+    assert "3 units: 100% of 1,512 preferences of planted flipped in planted" in done.out
+    assert "Without each unit" in done.out
+
+
+def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    rows = [
+        {"prefix": f"The noun0{n}", "cue": 1, "words": {"singular": f"verb0{v}s", "plural": f"verb0{v}"}}
+        for n in "ab"
+        for v in ("a", "b", "zz")
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    done = pivotal("evaluate", run_folder, "--phenomenon", path)
+    assert "of 4 preferences of mine" in done.out
+    assert "2 pairs could not be asked of the model: outside the vocabulary: verb0zzs (2)" in done.out
+    pivotal("evaluate", run_folder, "--phenomenon", path, "--split", "test").refused("never split")
+
+
+def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
+    pivotal("evaluate", run_folder, "--phenomenon", path).refused("labelled he and she", "singular or plural")
+
+
+def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) -> None:
+    pivotal("evaluate", run_folder, "--model", "planted:1").refused("belongs to the model", "--any-model")
+    done = pivotal("evaluate", run_folder, "--model", "planted:1", "--any-model", "--json")
+    assert json.loads(done.out)["flip_accuracy"] < 1
+
+
+def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+    assert json.loads(pivotal("evaluate", tmp_path / "units", "--json").out)["pairs"]["which"] == "all"
+    pivotal("evaluate", tmp_path / "units", "--split", "test").refused("does not know which pairs")
+    pivotal("evaluate", tmp_path / "units", "--run", "1").refused("one intervention already")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "foreign", "missing", "card"])
+def test_damaged_files(pivotal: Any, run_folder: Path, tmp_path: Path, damage: str) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run_folder, copy)
+    best = json.loads((copy / "summary.json").read_text())["best"]
+    values = copy / "interventions" / str(best) / "values.safetensors"
+    if damage == "truncated":
+        values.write_bytes(values.read_bytes()[:-5])
+    elif damage == "foreign":
+        from safetensors.numpy import save_file
+
+        save_file({"weights": __import__("numpy").zeros(3)}, values)
+    elif damage == "missing":
+        values.unlink()
+    else:
+        values.with_name("card.json").write_text("{")
+    pivotal("evaluate", copy).refused("card.json" if damage == "card" else "values.safetensors")
+
+
+def test_not_a_run(pivotal: Any, tmp_path: Path) -> None:
+    pivotal("evaluate", tmp_path).refused("neither a run folder")
+    pivotal("evaluate", tmp_path / "x").refused("no folder")

@@ -1,0 +1,179 @@
+"""`pivotal find`: what it prints, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pivotal.cli.find import build_search
+from pivotal.errors import PivotalError
+
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+
+
+def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
+    done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
+    assert done.code == 0
+    assert "3 of 64 units decide planted in planted: set at every step they flip 100% of 80" in done.out
+    for part in (
+        "Units",
+        "hidden.0:",
+        "2 of 2",
+        "Runs",
+        "class 0",
+        "→ plural",
+        "Control: 19 random sets",
+        "relaxed",
+    ):
+        assert part in done.out
+    assert f"read {tmp_path / 'r' / 'report.html'}" in done.out
+    assert "learn 1/60" in done.err and "scoring" in done.err
+    run = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert run["command"] == f"pivotal {' '.join(FIND)} --runs 2 --out {tmp_path / 'r'}"
+    assert run["seeds"] == [0, 1]
+
+
+def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
+    done = pivotal(*FIND, "--out", tmp_path / "r", "--json", "-q")
+    assert json.loads(done.out) == json.loads((tmp_path / "r" / "summary.json").read_text())
+    assert done.err == ""
+
+
+def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
+    done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
+    assert len(done.out.splitlines()) == 2
+    assert done.err == ""
+
+
+def test_the_default_folder_is_named_after_the_question(
+    pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert pivotal(*FIND, "-q").code == 0
+    pivotal(*FIND, "-q").refused("finished", "runs/planted-every-planted/summary.json", "--overwrite")
+    assert pivotal(*FIND, "-q", "--seed", "1").code == 0
+    assert sorted(os.listdir("runs")) == ["planted-every-planted", "planted-every-planted-2"]
+    assert pivotal(*FIND, "-q", "--overwrite").code == 0
+
+
+def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
+    before = (run_folder / "summary.json").read_bytes()
+    pivotal(*FIND, "--runs", "3", "--out", run_folder).refused(
+        "holds another run", "runs is 2 there and 3 here"
+    )
+    assert (run_folder / "summary.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["plantd"], ["'plantd'", "Did you mean 'planted'?"]),
+        (["planted", "plantd"], ["'plantd'", "Did you mean 'planted'?"]),
+        (["planted", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
+        (["planted", "planted", "--max-units", "0"], ["at least one unit", "max_units is 0"]),
+        (["planted", "planted", "--max-units", "65"], ["64 units", "max_units is 65"]),
+        (["planted", "planted", "--search", "lerned"], ["Did you mean 'learned'?"]),
+        (["planted", "planted", "-o", "updats=3"], ["no option 'updats'", "Did you mean 'updates'?"]),
+        (["planted", "planted", "-o", "updates"], ["-o NAME=VALUE"]),
+        (["planted", "planted", "-o", "updates=many"], ["takes a whole number, not 'many'"]),
+        (["planted", "planted", "--updates", "3", "-o", "updates=4"], ["given twice"]),
+        (["planted", "planted", "--preset", "papr"], ["no preset 'papr'", "Did you mean 'paper'?"]),
+        (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
+        (["planted", "planted", "--test", "5000"], ["at most", "test=5000"]),
+        (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
+        (["planted", "planted", "--steps", "some"], ["--steps", "every", "single"]),
+        (["planted", "planted", "--runs", "0"], ["--runs"]),
+        (["planted", "planted", "--sped", "3"], ["--sped"]),
+        (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
+    ],
+)  # fmt: skip
+def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: list[str]) -> None:
+    pivotal("find", *arguments, "--out", tmp_path / "r").refused(*parts)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("not json", ["line 2", "column"]),
+        (
+            '{"prefix": "The noun0a", "cue": "dog", "words": {"a": "x", "b": "y"}}',
+            ["line 2", "'cue'", "no 'dog'"],
+        ),
+        (
+            '{"prefix": "The noun0a", "cue": 1, "words": {"a": "x", "b": "x"}}',
+            ["line 2", "'words'", "different"],
+        ),
+    ],
+)
+def test_a_bad_pairs_file_names_line_and_column(
+    pivotal: Any, tmp_path: Path, line: str, parts: list[str]
+) -> None:
+    good = '{"prefix": "The noun0a", "cue": 1, "words": {"a": "verb0as", "b": "verb0a"}}\n'
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(good + line + "\n")
+    pivotal("find", "planted", path, "--out", tmp_path / "r").refused(str(path), *parts)
+
+
+def test_the_budget_depends_on_the_steps_unless_it_is_given() -> None:
+    assert build_search("learned", None, {}, [], "every").max_units == 3  # type: ignore[attr-defined]
+    assert build_search("learned", None, {}, [], "single").max_units == 5  # type: ignore[attr-defined]
+    assert build_search("learned", None, {}, ["max-units=0.5"], "single").max_units == 0.5  # type: ignore[attr-defined]
+
+
+def test_options_go_over_the_preset() -> None:
+    paper = build_search("learned", "paper", {}, [], "every")
+    changed = build_search("learned", "paper", {"kl_weight": 0.5}, ["updates=7"], "every")
+    assert paper.objective == "ratio"  # type: ignore[attr-defined]
+    assert (changed.kl_weight, changed.updates, changed.objective) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
+    with pytest.raises(PivotalError):
+        build_search("learned", "paper", {"kl_weight": 0.5}, ["kl_weight=1"], "every")
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pivotal.cli.main", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_a_real_process_and_then_on_to_the_same_end(tmp_path: Path) -> None:
+    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "80", "-q")
+    whole = start(*find, "--out", tmp_path / "whole")
+    stopped = start(*find, "--out", tmp_path / "stopped")
+    history = tmp_path / "stopped" / "history.jsonl"
+    deadline = time.monotonic() + 60
+    while not (history.exists() and history.read_text().count("\n") > 5) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    stopped.send_signal(signal.SIGINT)
+    out, err = stopped.communicate(timeout=60)
+    assert stopped.returncode == 130, err
+    assert out == "" and "Traceback" not in err
+    assert f"Go on with: pivotal {' '.join(find)} --out {tmp_path / 'stopped'}" in err
+    assert (tmp_path / "stopped" / "checkpoint.pt").exists()
+    assert (tmp_path / "stopped" / "interventions" / "0" / "card.json").exists()
+    resumed = start(*find, "--out", tmp_path / "stopped")
+    assert resumed.wait(120) == 0 and whole.wait(120) == 0
+    summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "stopped")]
+    for summary in summaries:
+        del summary["seconds"]
+    assert summaries[0] == summaries[1]
+
+
+@pytest.mark.slow
+def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
+    process = start("list", "searches")
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    assert "Traceback" not in process.stderr.read()
+    process.wait(60)

@@ -1,0 +1,59 @@
+"""`pivotal generate`: both sides, and the cue of a single step."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal(
+        "generate", run_folder, "The noun0a near", "--direction", "plural", "--words", "3", "--json"
+    )
+    sides = json.loads(done.out)
+    verbs = {f"verb0{v}{s}" for v in "abc" for s in ("", "s")}
+
+    def first_verb(side: str) -> str:
+        return next(word for word, _ in sides[side]["next_words"] if word in verbs)
+
+    assert first_verb("untouched").endswith("s")
+    assert not first_verb("plural").endswith("s")
+    assert all(text.startswith("The noun0a near ") for text in sides["plural"]["texts"])
+    assert len(sides["plural"]["texts"][0].split()) == 6
+
+
+def test_what_is_printed(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal(
+        "generate", run_folder, "The noun0a", "--direction", "plural", "--samples", "2", "--temperature", "1"
+    )
+    assert done.code == 0
+    assert "Next word after “The noun0a”" in done.out
+    assert done.out.count("untouched   The noun0a") == 2 and done.out.count("→ plural    The noun0a") == 2
+
+
+def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
+    prompt = ("generate", single_folder, "The noun0a near", "--direction", "plural")
+    pivotal(*prompt).refused("--cue")
+    pivotal(*prompt, "--cue", "dog").refused("'dog'", "The, noun0a, near")
+    pivotal(*prompt, "--cue", "7").refused("7")
+    word, index = pivotal(*prompt, "--cue", "noun0a", "--json"), pivotal(*prompt, "--cue", "1", "--json")
+    assert word.code == 0 and word.out == index.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["The noun0a", "--direction", "plurl"], ["plurl", "Did you mean 'plural'?"]),
+        (["The dog", "--direction", "plural"], ["must know every word", "dog"]),
+        ([" ", "--direction", "plural"], ["at least one word"]),
+        (["The noun0a"], ["--direction"]),
+        (["The noun0a", "--direction", "plural", "--run", "9"], ["no run 9"]),
+        (["The noun0a", "--direction", "plural", "--model", "planted:1"], ["--any-model"]),
+        (["The noun0a", "--direction", "plural", "--words", "0"], ["--words"]),
+    ],
+)
+def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:
+    pivotal("generate", run_folder, *arguments).refused(*parts)

@@ -1,0 +1,179 @@
+"""The report: whole, self-contained, and true to the run folder."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from pivotal.finding import Question, find
+from pivotal.report import tables
+from pivotal.report.figures import curve_rows
+from pivotal.report.page import generate_command, snippet, write_report
+from pivotal.runs import RunFolder
+from pivotal.searches.learned import LearnedMask
+
+FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    search = LearnedMask(max_units=3, updates=40, refit=10)
+    question = Question(model="planted", phenomenon="planted", test=80)
+    out = str(tmp_path_factory.mktemp("report") / "run")
+    return find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
+
+
+class Checker(HTMLParser):
+    """Every tag that is opened is closed, in order; gathers what the page would fetch."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "link", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.fetched += [
+            v or "" for k, v in attrs if k in ("src", "href", "xlink:href") and not (v or "").startswith("#")
+        ]
+        assert tag not in ("script", "link", "iframe")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+
+def test_one_well_formed_file_that_fetches_nothing(folder: RunFolder) -> None:
+    text = folder.report.read_text(encoding="utf-8")
+    checker = Checker()
+    checker.feed(text)
+    assert checker.open == [] and checker.fetched == []
+    assert not re.search(r"url\(|@import", text)
+    assert "prefers-color-scheme: dark" in text and "width=device-width" in text
+    assert len(text) < 1_000_000
+
+
+def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
+    text = folder.report.read_text(encoding="utf-8")
+    assert {p.stem for p in (folder.path / "figures").iterdir()} == FIGURES
+    for name in FIGURES:
+        svg = (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert ElementTree.fromstring(svg).tag.endswith("svg")
+        assert svg.strip() in text
+    assert text.count("<figure ") == text.count("role=img") == text.count("<details>") == len(FIGURES)
+
+
+def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
+    text, summary = folder.report.read_text(encoding="utf-8"), folder.summary()
+    assert tables.sentence(summary) in text
+    assert tables.control_sentence(summary) in text
+    for run in summary["runs"]:
+        assert ", ".join(map(str, run["unit_numbers"])) in text
+    assert "pivotal find planted &#x27;a &lt;b&gt;&#x27;" in text, "the command, as typed and escaped"
+    assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
+
+
+def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder.path, copy)
+    (copy / "report.html").unlink()
+    code = (
+        "import sys; from pivotal.runs import RunFolder; from pivotal.report.page import write_report\n"
+        f"write_report(RunFolder.open({str(copy)!r})); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert (copy / "report.html").is_file()
+
+
+def test_the_snippet_runs_as_it_stands(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = folder.summary()
+    exec(compile(snippet(folder, summary), "snippet", "exec"), {})
+    untouched, edited = capsys.readouterr().out.splitlines()
+    assert untouched != edited
+
+
+def test_the_generate_command_runs_as_it_stands(folder: RunFolder) -> None:
+    import shlex
+
+    from typer.testing import CliRunner
+
+    from pivotal.cli.main import app
+
+    words = shlex.split(generate_command(folder, folder.summary()))
+    assert words[0] == "pivotal"
+    assert CliRunner().invoke(app, words[1:]).exit_code == 0
+
+
+def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder.path, copy)
+    shutil.rmtree(copy / "figures")
+    summary = json.loads((copy / "summary.json").read_text())
+    run = summary["runs"][summary["best"]]
+    run |= {
+        "units": 1,
+        "unit_labels": run["unit_labels"][:1],
+        "unit_numbers": run["unit_numbers"][:1],
+        "drop_one": [],
+    }
+    run["values"] = {d: [None if d == "plural" else v[0]] for d, v in run["values"].items()}
+    label = run["unit_labels"][0]
+    summary |= {
+        "runs": [run],
+        "best": 0,
+        "median": 0,
+        "units": 1,
+        "controls": {},
+        "clean_accuracy": None,
+        "prevalence": {label: summary["prevalence"][label]},
+        "rejected": {"total": 3, "reasons": {"outside the vocabulary: <x>": 3}},
+    }
+    (copy / "summary.json").write_text(json.dumps(summary))
+    (copy / "history.jsonl").unlink()
+    text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
+    assert "1 of 64 units decides planted" in text
+    assert "outside the vocabulary: &lt;x&gt; (3)" in text
+    assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
+    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values"}
+
+
+def test_curves_put_phases_one_after_the_other_and_bear_gaps() -> None:
+    def row(phase: str, update: int, loss: list[float | None]) -> dict[str, object]:
+        return {"phase": phase, "update": update, "loss": loss, "units": [3.0, 4.0], "accuracy": []}
+
+    rows = curve_rows(
+        [row("learn", 1, [1.0, None]), row("learn", 5, [0.5, 0.6]), row("refit", 2, [0.1, 0.2])]
+    )
+    assert [(r["update"], r["run"]) for r in rows] == [
+        (1, "0"),
+        (1, "1"),
+        (5, "0"),
+        (5, "1"),
+        (7, "0"),
+        (7, "1"),
+    ]
+    assert rows[1]["loss"] is None and rows[0]["accuracy"] is None
+
+
+def test_numbers_as_text() -> None:
+    assert tables.percent(0.9999) == "99.99%"
+    assert tables.percent(1.0) == "100%"
+    assert tables.percent(0.994) == "99.4%"
+    assert tables.percent(None) == "–"
+    assert tables.interval(0.985, 1.0) == "98.5–100%"
+    assert tables.points(-0.334) == "−33.4"
+    assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
+    assert tables.mean_and_spread([None]) == "left alone"
