@@ -20,7 +20,7 @@ from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)
-SEARCH = LearnedMask(max_units=3, updates=60, refit=10)
+SEARCH = LearnedMask(max_units=3.0, updates=60, refit=10)
 
 
 class Onlooker:
@@ -152,7 +152,7 @@ def test_a_run_killed_while_scoring_does_not_search_again(
 def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_path: Path) -> None:
     out = tmp_path / "r"
     done = find(QUESTION, replace(SEARCH, updates=10), out=str(out)).summary
-    for units in (0, 65):
+    for units in (0.0, 65.0):
         with pytest.raises(PivotalError, match="unit"):
             find(QUESTION, replace(SEARCH, max_units=units), out=str(out), overwrite=True)
         with pytest.raises(PivotalError, match="unit"):
@@ -172,7 +172,9 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
     path.write_text("\n".join(map(json.dumps, lines)))
     looking_on = Onlooker()
     question = Question(model="planted", phenomenon=str(path), test=0.25)
-    summary = find(question, replace(SEARCH, max_units=1), out=str(tmp_path / "r"), watch=looking_on).summary
+    summary = find(
+        question, replace(SEARCH, max_units=1.0), out=str(tmp_path / "r"), watch=looking_on
+    ).summary
     assert summary["rejected"] == {"total": 2, "reasons": {"outside the vocabulary: verb0zzs": 2}}
     assert any("Skipped 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said)
 

@@ -65,11 +65,13 @@ def test_a_finished_run_is_refused_and_names_its_summary(tmp_path: Path) -> None
         RunFolder.create(tmp_path, SETTINGS)
 
 
-def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(PivotalError, match=r"holds other files \(thesis\.tex\)"):
-        RunFolder.create(tmp_path, SETTINGS)
-    assert files(tmp_path) == {"thesis.tex": b"years of work"}
+@pytest.mark.parametrize("name", ["thesis.tex", "report.html"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_with_foreign_files_is_refused(tmp_path: Path, name: str, overwrite: bool) -> None:
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(PivotalError, match=rf"holds other files \({name}\)"):
+        RunFolder.create(tmp_path, SETTINGS, overwrite=overwrite)
+    assert files(tmp_path) == {name: b"years of work"}
 
 
 def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TextIO
 
+from safetensors import SafetensorError
+
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention, write_atomically
 
@@ -52,14 +54,13 @@ class RunFolder:
         wanted = json.loads(json.dumps(plain(settings)))
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
-            if overwrite:
-                RunFolder._clear(path)
-            elif (path / RUN).is_file():
+            if (path / RUN).is_file():
                 found = RunFolder.open(path)
-                found._check_resumable(wanted)
-                return found
-            foreign = sorted(p.name for p in path.iterdir() if p.name not in _OURS)
-            if foreign and not overwrite:
+                if not overwrite:
+                    found._check_resumable(wanted)
+                    return found
+                RunFolder._clear(path)
+            elif foreign := sorted(p.name for p in path.iterdir()):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
                     "Nothing was touched; name another folder with --out."
@@ -154,7 +155,10 @@ class RunFolder:
     def save_interventions(self, interventions: Sequence[Intervention]) -> None:
         with disk(self.path / INTERVENTIONS):
             for r, intervention in enumerate(interventions):
-                intervention.save(self.path / INTERVENTIONS / str(r))
+                try:
+                    intervention.save(self.path / INTERVENTIONS / str(r))
+                except SafetensorError as error:  # how safetensors reports a full disk
+                    raise OSError(str(error)) from None
 
     def intervention(self, run: int | None = None) -> Intervention:
         """That of one run; by default of the best run, or of run 0 while there is no summary."""
@@ -172,9 +176,6 @@ class RunFolder:
     def runs_saved(self) -> int:
         folder = self.path / INTERVENTIONS
         return sum(1 for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else 0
-
-
-_OURS = {RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT, INTERVENTIONS, FIGURES}
 
 
 class History:

@@ -106,11 +106,11 @@ def scores_row(scores: Evaluation) -> dict[str, Any]:
     }
 
 
-def _shares(shares: Mapping[str, Share]) -> dict[str, dict[str, float]]:
+def _shares(shares: Mapping[str, Share]) -> dict[str, dict[str, Any]]:
     return {name: dataclasses.asdict(share) for name, share in shares.items()}
 
 
-def _prevalence(found: Discovery) -> dict[str, dict[str, float]]:
+def _prevalence(found: Discovery) -> dict[str, dict[str, Any]]:
     """In how many runs each unit was found, the most frequent first."""
     units = Counter(unit for intervention in found.interventions for unit in intervention.units)
     ordered = sorted(units.items(), key=lambda item: (-item[1], item[0].number, str(item[0])))

@@ -25,7 +25,7 @@ FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "l
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    search = LearnedMask(max_units=3, updates=40, refit=10)
+    search = LearnedMask(max_units=3.0, updates=40, refit=10)
     question = Question(model="planted", phenomenon="planted", test=80)
     out = str(tmp_path_factory.mktemp("report") / "run")
     return find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import show
+from pivotal.cli import show, typed
 from pivotal.errors import PivotalError, did_you_mean
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ _QUESTION, _SEARCH, _OUTPUT = "What is asked", "How it is searched", "Where it g
 
 
 def find(
-    context: typer.Context,
     model: Annotated[
         str, typer.Argument(help="A name of `pivotal list models`, or the folder of a model.")
     ] = "wiki-lstm",
@@ -172,7 +170,6 @@ def find(
         seed=seed,
         priming=priming,
     )
-    command = shlex.join(["pivotal", *context.meta.get("pivotal.arguments", ["find"])])
     with watch(quiet) as looking_on:
         found = solve(
             question,
@@ -181,7 +178,7 @@ def find(
             out=out,
             overwrite=overwrite,
             device=device,
-            command=command,
+            command=typed.command(),
             watch=looking_on,
         )
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import evaluate, find, generate, list, show
+from pivotal.cli import evaluate, find, generate, list, show, typed
 from pivotal.errors import PivotalError
 
 BAD_INPUT, STOPPED = 2, 130
@@ -17,8 +17,7 @@ class Verbs(TyperGroup):
     """Errors are caught here, below typer's own handling, so that every caller sees the same exit codes."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
-        # Kept as typed: run.json says with which command line a run can be had again.
-        ctx.meta["pivotal.arguments"] = [*args]
+        typed.remember(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -48,12 +47,13 @@ app.command("generate")(generate.generate)
 app.command("list")(list.list_names)
 
 
-def _version(asked: bool) -> None:
+def _version(asked: bool) -> bool:
     if asked:
         from pivotal import __version__
 
         typer.echo(f"pivotal {__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()

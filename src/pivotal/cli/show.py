@@ -38,16 +38,16 @@ def as_json(content: Mapping[str, Any]) -> None:
 
 def table(content: Table) -> None:
     console = out()
-    rich = RichTable(
-        title=content.title or None, title_justify="left", title_style="bold", caption=content.note or None,
-        caption_justify="left", box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0),
-    )  # fmt: skip
-    for i, name in enumerate(content.columns):
-        rich.add_column(Text(name), justify="right" if i in content.numeric else "left")
-    for row in content.rows:
-        rich.add_row(*(Text(cell) for cell in row))
     # Where nobody is looking at a screen, a pager cuts a wide table better than we would.
     if not console.is_terminal:
         console.width = max(console.width, 200)
-    console.print()
-    console.print(rich)
+    columns = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for i, name in enumerate(content.columns):
+        columns.add_column(Text(name), justify="right" if i in content.numeric else "left")
+    for row in content.rows:
+        columns.add_row(*(Text(cell) for cell in row))
+    # Title and note are lines of their own: rich would squeeze them into the width of the table.
+    line(f"\n{content.title}" if content.title else "", style="bold")
+    console.print(columns)
+    if content.note:
+        line(content.note, style="dim")

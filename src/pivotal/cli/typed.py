@@ -1,0 +1,17 @@
+"""The command line as it was typed, for run.json: with it a run can be had again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from contextvars import ContextVar
+
+_ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
+
+
+def remember(arguments: Sequence[str]) -> None:
+    _ARGUMENTS.set(tuple(arguments))
+
+
+def command() -> str:
+    return shlex.join(["pivotal", *_ARGUMENTS.get()])
