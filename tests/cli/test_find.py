@@ -53,6 +53,7 @@ def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     assert done.err == ""
 
 
+@pytest.mark.slow
 def test_the_default_folder_is_named_after_the_question(
     pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
