@@ -95,7 +95,7 @@ def test_the_folder_is_whole(finding: Finding) -> None:
     assert best.scores["flip_accuracy"] == 1.0
     assert Question.of(run.settings) == QUESTION
     phases = [row["phase"] for row in run.history()]
-    assert phases[0] == "learn" and phases[-1] == "done"
+    assert phases[0] == "learn" and phases[-1] == "final"
 
 
 def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,7 @@ from pivotal.tree import Span
 from pivotal.units import UnitSpace
 
 
+@runtime_checkable
 class Edit(Protocol):
     """A change of activations, called in-stream where a site is computed.
 
@@ -86,6 +87,6 @@ def dense(
     shape = (1, len(intervention.directions), len(space))
     mask, values = torch.zeros(shape), torch.zeros(shape)
     ids = [space.flat(unit) for unit in intervention.units]
-    mask[0, :, ids] = torch.as_tensor(intervention.active, dtype=torch.float32)
-    values[0, :, ids] = torch.as_tensor(intervention.values)
+    mask[0, :, ids] = torch.tensor(intervention.active, dtype=torch.float32)
+    values[0, :, ids] = torch.tensor(intervention.values)
     return mask.to(device), values.to(device)

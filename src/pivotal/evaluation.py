@@ -190,7 +190,7 @@ def random_control(
     mask = torch.zeros(sets, len(problem.labels), units, device=problem.model.device)
     for row in mask:
         row[:, torch.as_tensor(rng.choice(units, len(intervention), replace=False))] = 1
-    values = Refit(updates=40).fit(train, mask, seed=seed)
+    values = Refit(updates=40, batch=32).fit(train, mask, seed=seed).values
     flipped, _, _ = score_masks(mask, values, problem, kl=False)
     shares = flipped.mean(1)
     return Control(

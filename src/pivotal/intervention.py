@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.units import Unit
+from pivotal.units import Steps, Unit
 
 FORMAT = "pivotal-intervention-1"
 
@@ -29,7 +29,7 @@ class Intervention:
     units: tuple[Unit, ...]
     directions: tuple[str, str]
     values: np.ndarray
-    steps: str
+    steps: Steps
     model: str
     model_fingerprint: str
     phenomenon: str

@@ -1,4 +1,8 @@
-"""Constraints with multipliers: min over the parameters, max over lambda >= 0, of loss + lambda * violation."""
+"""Constraints with multipliers: min over the parameters, max over lambda >= 0, of loss + lambda * violation.
+
+Violations are logarithms, log(quantity / bound): a search starts at hundreds of times its bound and ends near it, and
+one learning rate must serve all the way.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,78 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+_SMOOTH = 0.9
+
 
 class Multiplier:
-    """The multiplier of one constraint, one number per run, raised by gradient ascent while it is violated."""
+    """The multiplier of one constraint, one number per run, raised by gradient ascent while it is violated.
 
-    def __init__(self, runs: int, rate: float, largest: float, device: torch.device | str) -> None:
+    With `damping` the pressure is lambda + damping * violation, as in an augmented Lagrangian: it answers at once and
+    eases off at once, where lambda alone, which sums up past violations, would overshoot and switch off units that
+    are never seen again.
+    """
+
+    def __init__(
+        self,
+        runs: int,
+        rate: float,
+        *,
+        damping: float = 0.0,
+        largest: float = 20.0,
+        device: torch.device | str = "cpu",
+    ) -> None:
         self.value: Float[Tensor, " runs"] = torch.zeros(runs, device=device)
         self._rate = rate
+        self._damping = damping
         self._largest = largest
 
     def term(self, violation: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
         """What the constraint adds to each run's loss."""
-        return self.value * violation
+        return self.pressure(violation) * violation
+
+    @torch.no_grad()
+    def pressure(self, violation: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+        return (self.value + self._damping * violation).clamp(0, self._largest)
 
     @torch.no_grad()
     def ascend(self, violation: Float[Tensor, " runs"]) -> None:
-        self.value.add_(violation, alpha=self._rate).clamp_(0, self._largest)
+        self.value = (self.value + self._rate * violation).clamp(0, self._largest)
+
+
+class KLConstraint:
+    """KL <= bound with a multiplier. KL is smoothed over updates, since each sees a small sample of it, and its slope
+    is that of KL / bound, or of log KL where KL is above the bound: a twentyfold excess must not push twenty times as
+    hard, and a KL near zero must not be pulled further down."""
+
+    def __init__(
+        self, runs: int, max_kl: float, rate: float, damping: float, device: torch.device | str = "cpu"
+    ) -> None:
+        self._max = max_kl
+        self._multiplier = Multiplier(runs, rate, damping=damping, device=device)
+        self._smooth: Float[Tensor, " runs"] | None = None
+
+    def term(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
+        """What the constraint adds to each run's loss; `slack` loosens the bound, for masks of many units."""
+        bound = self._max * slack
+        now = kl.detach()
+        self._smooth = now if self._smooth is None else _SMOOTH * self._smooth + (1 - _SMOOTH) * now
+        excess = (self._smooth / bound).clamp(min=0.1).log()
+        term = self._multiplier.term(excess + (kl - now) / self._smooth.clamp(min=bound))
+        self._multiplier.ascend(excess)
+        return term
+
+    @property
+    def price(self) -> Float[Tensor, " runs"]:
+        """What a unit of KL costs now, in units of the loss."""
+        if self._smooth is None:
+            return self._multiplier.value
+        excess = (self._smooth / self._max).clamp(min=0.1).log()
+        return self._multiplier.pressure(excess) / self._smooth.clamp(min=self._max)
+
+    def state(self) -> dict[str, Tensor | None]:
+        return {"multiplier": self._multiplier.value, "smooth": self._smooth}
+
+    def restore(self, state: dict[str, Tensor | None]) -> None:
+        assert state["multiplier"] is not None
+        self._multiplier.value = state["multiplier"]
+        self._smooth = state["smooth"]

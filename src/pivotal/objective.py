@@ -1,12 +1,15 @@
-"""What an intervention is to achieve, as a number per example."""
+"""What an intervention is to achieve: flip the preference, and leave everything else alone."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from pivotal.problem import Outcome, Problem
 
 Objective = Literal["soft-margin", "ratio"]
 
@@ -22,3 +25,29 @@ def loss_of(
     if objective == "ratio":
         return log_ratio.clamp(max=_LARGEST).exp()
     return torch.nn.functional.softplus(log_ratio + margin)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The loss of a masked run, and its KL to the untouched model where somebody asks for it."""
+
+    objective: Objective = "soft-margin"
+    margin: float = 1.0
+    kl_weight: float = 0.0
+    max_kl: float | None = None
+    kl_nodes: int = 48
+    """Positions at which KL is looked at in each update."""
+
+    @property
+    def wants_kl(self) -> bool:
+        return self.kl_weight > 0 or self.max_kl is not None
+
+    def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
+        return loss_of(self.objective, outcome.log_ratio, self.margin).mean(1)
+
+    def kl(
+        self, problem: Problem, outcome: Outcome, noise: torch.Generator, nodes: int | None = None
+    ) -> Float[Tensor, " runs"]:
+        """Mean KL over all positions, estimated at some of them."""
+        drawn = problem.draw_positions(nodes or self.kl_nodes, noise)
+        return problem.kl(outcome.states, drawn).mean(0) * problem.live_share

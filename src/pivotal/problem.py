@@ -18,7 +18,8 @@ from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.pairs import MinimalPair, PairSet
-from pivotal.tree import PrefixTree, Steps
+from pivotal.tree import PrefixTree
+from pivotal.units import Steps
 
 _KL_ROWS = 512
 """Rows of the vocabulary-wide softmax that exist at one time."""
@@ -93,7 +94,7 @@ class Problem:
         prefers = _clean_preference(model, questions)
         self._set_examples(
             tree=PrefixTree.build(
-                [q.ids for q in questions], [q.cue for q in questions], list(1 - prefers), steps
+                [q.ids for q in questions], [q.cue for q in questions], (1 - prefers).tolist(), steps
             ),
             direction=1 - prefers,
             words=np.array([q.words for q in questions]),
@@ -104,6 +105,7 @@ class Problem:
         device = self.model.device
         self.tree = tree
         self.direction = direction
+        self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._words = words
         examples = np.arange(len(direction))
         vocabulary, column = np.unique(words, return_inverse=True)
@@ -159,6 +161,28 @@ class Problem:
         part._set_examples(self.tree.restrict(chosen), self.direction[chosen], self._words[chosen])
         return part
 
+    def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
+        """The examples in random parts of about so many distinct prefixes, made once and kept; 0 means one part.
+
+        Prefixes are drawn and not pairs: all pairs that share a prefix come at the price of one.
+        """
+        key = (prefixes, seed)
+        if key not in self._batches:
+            leaves = np.random.default_rng(seed).permutation(np.unique(self.tree.leaf))
+            parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
+            self._batches[key] = [
+                self.restrict(np.flatnonzero(np.isin(self.tree.leaf, part))) for part in parts
+            ]
+        return self._batches[key]
+
+    def sample(self, prefixes: int, seed: int = 0) -> Problem:
+        """The examples of some distinct prefixes, for scores that need not see all of them."""
+        leaves = np.unique(self.tree.leaf)
+        if len(leaves) <= prefixes:
+            return self
+        chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
+        return self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+
     # -- the masked run -----------------------------------------------------------------------------------------
 
     def run(
@@ -195,10 +219,24 @@ class Problem:
 
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
-        """Each node's share in the mean over all positions of all sentences; the prediction of the first word and of
-        every word before the edit are positions too, at which KL is zero, so the weights sum to less than 1."""
-        share = self.tree.spread(1 / (self.tree.lengths + 1) / len(self))
-        return self._live(share)
+        """Each live node's share in the mean over all positions of all sentences. The prediction of the first word and
+        of every word before the edit are positions too, at which KL is zero, so these weights sum to less than 1."""
+        return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
+
+    @cached_property
+    def live_share(self) -> float:
+        """The share of positions at which an edit can have an effect."""
+        return float(self._position_weight_here.sum())
+
+    @cached_property
+    def _position_weight_here(self) -> Float[Tensor, " live"]:
+        """On the CPU: to draw from a copy on another device would make every update wait for that device."""
+        return self.position_weight.cpu()
+
+    def draw_positions(self, n: int, noise: torch.Generator) -> Int[Tensor, " nodes"]:
+        """Live nodes at random, each as often as positions of sentences stand at it."""
+        drawn = torch.multinomial(self._position_weight_here, n, replacement=True, generator=noise)
+        return drawn.to(self.model.device, non_blocking=True)
 
     @cached_property
     def after_edit_weight(self) -> Float[Tensor, " live"]:

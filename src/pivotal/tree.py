@@ -8,17 +8,17 @@ stands before the first edit is *frozen*: it never changes, whatever the mask, a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-Steps = Literal["single", "every"]
+from pivotal.units import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +187,15 @@ class PrefixTree:
         starts = np.searchsorted(self.depth, np.arange(1, int(self.depth.max(initial=0)) + 2))
         levels = []
         above = 0
-        for start, stop in zip(starts[:-1], starts[1:], strict=True):
+        for start, stop in itertools.pairwise(starts.tolist()):
             live = start + int((~self.live[start:stop]).sum())
             parent = self.parent[live:stop] - above
             source, up = np.unique(parent, return_inverse=True)
             levels.append(
                 Level(
-                    start=int(start),
+                    start=start,
                     live=live,
-                    stop=int(stop),
+                    stop=stop,
                     token=torch.as_tensor(self.token[live:stop], device=device),
                     parent=torch.as_tensor(parent, device=device),
                     source=torch.as_tensor(source, device=device),
@@ -203,7 +203,7 @@ class PrefixTree:
                     spans=_spans(self.edited[live:stop], self.direction[live:stop]),
                 )
             )
-            above = int(start)
+            above = start
         return levels
 
 

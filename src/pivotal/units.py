@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pivotal.errors import PivotalError, did_you_mean
+
+Steps = Literal["single", "every"]
+"""When units are edited: at the cue only, or at every step of the prefix."""
 
 
 @dataclass(frozen=True, slots=True)

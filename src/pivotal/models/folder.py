@@ -54,7 +54,8 @@ def load_folder(
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PivotalError(
-            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. Give the folder of a model."
+            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. "
+            "Give the folder of a model."
         )
     config = _read_config(folder / "config.json")
     words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")

@@ -213,12 +213,13 @@ class RecurrentLM(LanguageModel):
             gates = prepared.table[rows][:, None]
             new: list[LayerState] = []
             for i, layer in enumerate(self._layers):
-                if i > 0:
-                    gates = torch.nn.functional.linear(h, layer.input, layer.bias)  # noqa: F821
                 h, c = self._step(layer, gates, states[-1][i], level)
                 if edit is not None:
                     h = edit(f"hidden.{i}", level.spans, h)
                 new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
+                if i + 1 < len(self._layers):
+                    above = self._layers[i + 1]
+                    gates = torch.nn.functional.linear(h, above.input, above.bias)
             states.append(new)
         return states
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
+from pivotal.objective import Terms
 from pivotal.problem import Problem
 
 
@@ -30,6 +31,7 @@ class Progress:
     extra: dict[str, list[float]] = field(default_factory=dict)
 
 
+@runtime_checkable
 class Checkpoint(Protocol):
     """Where a search keeps what it has reached."""
 
@@ -75,7 +77,40 @@ class Search(ABC):
         """Run r uses the seed `seed + r`; all runs go through the model together."""
 
 
-def budget_of(max_units: float, units: int) -> int:
+class Stages:
+    """Loss, accuracy and units of every run from the relaxed mask to the final one, on training pairs: the gap between
+    what was learned and what is handed over."""
+
+    def __init__(
+        self, terms: Terms, sample: Problem, progress: Callable[[Progress], None] | None = None
+    ) -> None:
+        self._terms, self._sample, self._progress = terms, sample, progress
+        self._rows: dict[str, dict[str, list[float]]] = {}
+        self.loss: list[float] = []
+
+    @torch.no_grad()
+    def add(
+        self,
+        name: str,
+        mask: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions units"],
+    ) -> None:
+        outcome = self._sample.run(mask, values)
+        self.loss = self._terms.loss(outcome).tolist()
+        accuracy = outcome.flipped().float().mean(1).tolist()
+        units = mask.amax(1).sum(-1).tolist()
+        self._rows[name] = {"loss": self.loss, "accuracy": accuracy, "units": units}
+        if self._progress is not None:
+            self._progress(Progress(name, 1, 1, self.loss, units, accuracy))
+
+    def by_run(self) -> tuple[dict[str, dict[str, float]], ...]:
+        return tuple(
+            {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
+            for run in range(len(self.loss))
+        )
+
+
+def budget_of(max_units: int | float, units: int) -> int:
     """A number of units (>= 1) or a fraction of them (< 1), as a number of units."""
     if not max_units > 0:
         raise PivotalError(

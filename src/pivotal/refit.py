@@ -1,0 +1,103 @@
+"""Learning the values of a fixed mask, for many masks at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.lagrangian import KLConstraint
+from pivotal.objective import Terms
+from pivotal.problem import Problem
+
+
+@dataclass(frozen=True)
+class Fitted:
+    values: Float[Tensor, "runs directions units"]
+    price: Float[Tensor, " runs"]
+    """What a unit of KL cost at the end, in units of the loss: the exchange rate for whoever picks units."""
+
+
+@dataclass(frozen=True)
+class Refit:
+    """Adam on the values of the masked units, kept inside what the sites can reach."""
+
+    terms: Terms = field(default_factory=Terms)
+    updates: int = 60
+    rate: float = 0.05
+    batch: int = 128
+    looks: int = 6
+    """How often the values are scored on a fixed sample; the best of them are returned."""
+
+    def fit(
+        self,
+        problem: Problem,
+        mask: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions units"] | None = None,
+        *,
+        seed: int = 0,
+    ) -> Fitted:
+        """Values for each mask; from zero unless there are some to start with."""
+        low, high = bounds_of(problem)
+        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
+        if values is None:
+            values = torch.zeros_like(mask)
+        else:
+            best.look(values)
+        values = (values.detach() * mask).requires_grad_()
+        optimiser = torch.optim.Adam([values], lr=self.rate, betas=(0.9, 0.99))
+        constraint = None
+        if self.terms.max_kl is not None:
+            constraint = KLConstraint(len(mask), self.terms.max_kl, 0.05, 0.5, mask.device)
+        noise = torch.Generator().manual_seed(seed)
+        batches = problem.batches(self.batch, seed)
+        every = max(1, self.updates // self.looks)
+        for update in range(1, self.updates + 1):
+            batch = batches[update % len(batches)]
+            outcome = batch.run(mask, values)
+            loss = self.terms.loss(outcome)
+            if self.terms.wants_kl:
+                kl = self.terms.kl(batch, outcome, noise)
+                loss = loss + self.terms.kl_weight * kl
+                if constraint is not None:
+                    loss = loss + constraint.term(kl)
+            optimiser.zero_grad()
+            loss.sum().backward()
+            optimiser.step()
+            with torch.no_grad():
+                torch.clamp(values, low, high, out=values)
+            if update % every == 0 or update == self.updates:
+                best.look(values)
+        price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
+        return Fitted(best.values, price + self.terms.kl_weight)
+
+
+class _Best:
+    """The best values so far of each run: those that keep the KL bound come before those that do not."""
+
+    def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
+        self._terms, self._sample, self._mask = terms, sample, mask
+        self.values = torch.zeros_like(mask)
+        self._score = torch.full((len(mask),), -torch.inf, device=mask.device)
+
+    @torch.no_grad()
+    def look(self, values: Float[Tensor, "runs directions units"]) -> None:
+        outcome = self._sample.run(self._mask, values)
+        score = -self._terms.loss(outcome)
+        if self._terms.wants_kl:
+            kl = (self._sample.position_weight[:, None] * self._sample.kl(outcome.states)).sum(0)
+            score = score - self._terms.kl_weight * kl
+            if self._terms.max_kl is not None:
+                # Values that break the bound are ranked by how far they are off, behind all that keep it.
+                score = torch.where(kl <= self._terms.max_kl, score, -1e6 * (kl / self._terms.max_kl))
+        better = score > self._score
+        self._score = torch.where(better, score, self._score)
+        self.values = torch.where(better[:, None, None], values.detach() * self._mask, self.values)
+
+
+def bounds_of(problem: Problem) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
+    low, high = problem.space.bounds()
+    device = problem.model.device
+    return torch.tensor(low, device=device), torch.tensor(high, device=device)

@@ -1,0 +1,320 @@
+"""The paper's search: learn a relaxed mask and its values together, then make the mask hard."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.lagrangian import KLConstraint, Multiplier
+from pivotal.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
+from pivotal.objective import Objective, Terms
+from pivotal.problem import Problem
+from pivotal.pruning import largest, prune, thin
+from pivotal.refit import Refit, bounds_of
+from pivotal.searches.base import (
+    Checkpoint,
+    Discovery,
+    Progress,
+    Search,
+    Stages,
+    budget_of,
+    interventions_of,
+    uniform,
+)
+
+
+@dataclass(frozen=True)
+class LearnedMask(Search):
+    """Minimise E[loss] by mask logits and values, subject to the expected number of units (and, if asked, to the mass
+    inside (0, 1) and to KL), by gradient descent on the parameters and ascent on the multipliers. Then take the units
+    whose expected mask exceeds one half, learn their values anew, and let go of units that add nothing."""
+
+    name: ClassVar[str] = "learned"
+    summary: ClassVar[str] = (
+        "the paper's: a relaxed mask and its values learned together under an L0 constraint"
+    )
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        # The paper's own recipe: its ratio, its half-open mask, the full KL term, the wanted number of units as the
+        # target from the start, one multiplier without damping, and the mask and values as they come out.
+        "paper": {
+            "objective": "ratio",
+            "support": "half-open",
+            "kl_weight": 1.0,
+            "max_fractional": 0.02,
+            "anneal": 0.0,
+            "spare": 1.0,
+            "multiplier_rate": 0.1,
+            "damping": 0.0,
+            "updates": 800,
+            "refit": 0,
+            "prune": -1.0,
+        }
+    }
+
+    max_units: int | float = 5
+    """The number of units allowed (1 or more), or the fraction of all units (below 1)."""
+    objective: Objective = "soft-margin"
+    """`ratio` is the paper's p(d)/p(t); `soft-margin` grows linearly with the log ratio and is steadier."""
+    margin: float = 1.0
+    """How far beyond a tie the soft margin pushes, in nats."""
+    max_kl: float | None = None
+    """Bound on KL to the untouched model, averaged over all positions."""
+    kl_weight: float = 0.1
+    """Weight of KL as a term of the loss (the paper uses 1); 0 leaves it out."""
+    masks: Literal["shared", "per-direction"] = "shared"
+    """One mask for both directions, or one each, of max_units each."""
+    support: Literal["closed", "half-open"] = "closed"
+    """Hard Concrete with mass at 0 and 1 (Louizos et al.), or at 0 only (the paper's)."""
+    max_fractional: int | float | None = None
+    """Bound on the expected number of mask entries strictly inside (0, 1): a number of units, or a fraction."""
+    updates: int = 160
+    """Gradient steps on the relaxed mask."""
+    anneal: float = 0.65
+    """Share of the updates over which the allowed number of units shrinks from all to its target; 0: from the start."""
+    spare: float = 3.0
+    """How many times max_units the relaxed mask may have; thinning takes the surplus away again, with refits."""
+    mask_rate: float = 0.1
+    """Learning rate of the mask logits."""
+    value_rate: float = 0.05
+    """Learning rate of the values."""
+    multiplier_rate: float = 0.02
+    """Learning rate of the multipliers."""
+    damping: float = 5.0
+    """How strongly a violation acts at once, beside what its multiplier has summed up."""
+    batch: int = 128
+    """Distinct prefixes per update; 0 takes all of them every time."""
+    refit: int = 60
+    """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
+    prune: float = 0.002
+    """A unit is let go if that costs no more than this share of the flips on training pairs; negative keeps all."""
+
+    def __post_init__(self) -> None:
+        if self.updates < 1:
+            raise PivotalError(f"A search needs at least one update, but updates is {self.updates}.")
+        if not 0 <= self.anneal <= 1:
+            raise PivotalError(f"anneal is a share between 0 and 1, but it is {self.anneal:g}.")
+        if self.max_kl is not None and not self.max_kl > 0:
+            raise PivotalError(
+                f"max_kl must be above 0, but it is {self.max_kl:g}. Leave it out for no bound."
+            )
+
+    @property
+    def family(self) -> HardConcrete:
+        return LOUIZOS if self.support == "closed" else PAPER
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.objective, self.margin, self.kl_weight, self.max_kl)
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        if runs < 1:
+            raise PivotalError(f"There must be at least one run, but runs is {runs}.")
+        budget = budget_of(self.max_units, len(problem.space))
+        relaxation = _Relaxation(
+            self, problem, min(len(problem.space), round(self.spare * budget)), runs, seed
+        )
+        if checkpoint is not None and (state := checkpoint.load()) is not None:
+            relaxation.restore(state)
+        try:
+            relaxation.run(progress, checkpoint)
+        except KeyboardInterrupt:
+            if checkpoint is not None:
+                checkpoint.save({**relaxation.state(), "interventions": relaxation.reached()})
+            raise
+        if checkpoint is not None:
+            checkpoint.save(relaxation.state())
+        return self._harden(problem, relaxation, budget, seed, progress)
+
+    def _harden(
+        self,
+        problem: Problem,
+        relaxation: _Relaxation,
+        budget: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> Discovery:
+        logits, values = relaxation.logits.detach(), relaxation.values.detach()
+        shared = self.masks == "shared"
+        sample = problem.sample(prefixes=512, seed=seed)
+        refit = Refit(terms=self.terms, updates=self.refit, batch=self.batch)
+        price = torch.full((len(values),), self.kl_weight, device=values.device)
+        mask = hard_mask(self.family, logits, relaxation.budget).expand_as(values)
+        stages = Stages(self.terms, sample, progress)
+        stages.add("relaxed", self.family.mean(logits).expand_as(values), values)
+        stages.add("hard", mask.float(), values)
+        if self.refit:
+            fitted = refit.fit(problem, mask.float(), values, seed=seed)
+            values, price = fitted.values, fitted.price
+            stages.add("refit", mask.float(), values)
+        while largest(mask, shared) > budget:
+            mask = thin(sample, self.terms, price, mask, values, budget, shared=shared)
+            if self.refit:
+                fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
+                values, price = fitted.values, fitted.price
+            stages.add("thinned", mask.float(), values)
+        if self.prune >= 0:
+            mask = prune(sample, mask, values, self.prune, shared=shared)
+        if self.refit:
+            values = refit.fit(problem, mask.float(), values, seed=seed).values
+        stages.add("final", mask.float(), values)
+        return Discovery(interventions_of(problem, mask, values), tuple(stages.loss), stages.by_run())
+
+
+class _Relaxation:
+    """The state of the relaxed search, all runs at once."""
+
+    def __init__(self, search: LearnedMask, problem: Problem, budget: int, runs: int, seed: int) -> None:
+        self.search, self.problem, self.budget = search, problem, budget
+        device, units, directions = problem.model.device, len(problem.space), len(problem.labels)
+        masks = directions if search.masks == "per-direction" else 1
+        self.generators = [torch.Generator().manual_seed(seed + run) for run in range(runs)]
+        self.kl_noise = torch.Generator().manual_seed(seed)
+        spread = uniform(self.generators, (masks, units), device)
+        self.logits = (1.0 + 0.2 * (spread - 0.5)).requires_grad_()
+        spread = uniform(self.generators, (directions, units), device)
+        self.values = (0.1 * (spread - 0.5)).requires_grad_()
+        self.optimiser = torch.optim.Adam(
+            [
+                {"params": [self.logits], "lr": search.mask_rate},
+                {"params": [self.values], "lr": search.value_rate},
+            ],
+            betas=(0.9, 0.99),
+        )
+        rate, damping = search.multiplier_rate, search.damping
+        self.units_multiplier = Multiplier(runs, rate, damping=damping, device=device)
+        self.fraction_multiplier = Multiplier(runs, rate, damping=damping, device=device)
+        self.fractional = budget_of(search.max_fractional or 1, units)
+        self.kl_constraint = None
+        if search.max_kl is not None:
+            self.kl_constraint = KLConstraint(runs, search.max_kl, rate / 2, damping / 4, device)
+        self.batches = problem.batches(search.batch, seed)
+        self.low, self.high = bounds_of(problem)
+        self.update = 0
+        self.broken = torch.full((runs,), -1, device=device)
+        """The first update at which a run's loss was no number."""
+
+    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
+        updates = self.search.updates
+        every = max(1, updates // 60)
+        while self.update < updates:
+            told = self.update % every == 0 or self.update == updates - 1
+            row = self.step(told)
+            if row is not None:
+                self.check_finite()
+                if progress is not None:
+                    progress(row)
+            if checkpoint is not None and checkpoint.due():
+                checkpoint.save(self.state())
+
+    def target(self) -> float:
+        """The number of units allowed now: shrinks by a constant factor per update, from all units to the budget."""
+        share = (
+            min(1.0, self.update / (self.search.anneal * self.search.updates)) if self.search.anneal else 1.0
+        )
+        start = math.log(len(self.problem.space))
+        return math.exp(start + share * (math.log(self.budget) - start))
+
+    def step(self, told: bool) -> Progress | None:
+        search, family = self.search, self.search.family
+        batch = self.batches[self.update % len(self.batches)]
+        noise = uniform(self.generators, tuple(self.logits.shape[1:]), self.logits.device)
+        mask = family.sample(self.logits, noise)
+        outcome = batch.run(mask.expand(-1, len(self.problem.labels), -1), self.values)
+        loss = search.terms.loss(outcome)
+        kl = search.terms.kl(batch, outcome, self.kl_noise) if search.terms.wants_kl else None
+        units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
+        target = self.target()
+        excess = (units / target).log()
+        total = loss + self.units_multiplier.term(excess)
+        slack = max(1.0, target / self.budget)
+        if search.max_fractional is not None:
+            inside = family.fractional(self.logits).sum(-1).mean(-1)
+            beyond = (inside / (self.fractional * slack)).log()
+            total = total + self.fraction_multiplier.term(beyond)
+            self.fraction_multiplier.ascend(beyond)
+        if kl is not None:
+            total = total + search.kl_weight * kl
+            if self.kl_constraint is not None:
+                total = total + self.kl_constraint.term(kl, slack)
+        self.optimiser.zero_grad()
+        total.sum().backward()
+        self.optimiser.step()
+        with torch.no_grad():
+            torch.clamp(self.values, self.low, self.high, out=self.values)
+            self.units_multiplier.ascend(excess)
+            new = ~total.isfinite() & (self.broken < 0)
+            self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
+        self.update += 1
+        if not told:
+            return None
+        extra = {"multiplier": self.units_multiplier.value.tolist(), "target": [target] * len(loss)}
+        if kl is not None:
+            extra["kl"] = kl.tolist()
+        accuracy = outcome.flipped().float().mean(1).tolist()
+        return Progress("learn", self.update, search.updates, loss.tolist(), units.tolist(), accuracy, extra)
+
+    def check_finite(self) -> None:
+        first = self.broken.max().item()
+        if first >= 0:
+            runs = (self.broken >= 0).nonzero()[:, 0].tolist()
+            raise PivotalError(
+                f"The loss must be a finite number, but it was not at update {int(first)} of run {runs[0]}"
+                f"{f' (and of {len(runs) - 1} more)' if len(runs) > 1 else ''}. "
+                "Lower mask_rate and value_rate, or use objective=soft-margin."
+            )
+
+    def reached(self) -> tuple[Intervention, ...]:
+        mask = hard_mask(self.search.family, self.logits.detach(), self.budget)
+        return interventions_of(self.problem, mask.expand_as(self.values), self.values)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "update": self.update,
+            "logits": self.logits.detach(),
+            "values": self.values.detach(),
+            "optimiser": self.optimiser.state_dict(),
+            "units_multiplier": self.units_multiplier.value,
+            "fraction_multiplier": self.fraction_multiplier.value,
+            "kl_constraint": self.kl_constraint.state() if self.kl_constraint else None,
+            "noise": [g.get_state() for g in (*self.generators, self.kl_noise)],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.update = state["update"]
+        with torch.no_grad():
+            self.logits.copy_(state["logits"])
+            self.values.copy_(state["values"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.units_multiplier.value = state["units_multiplier"].to(self.logits.device)
+        self.fraction_multiplier.value = state["fraction_multiplier"].to(self.logits.device)
+        if self.kl_constraint is not None:
+            self.kl_constraint.restore(state["kl_constraint"])
+        for generator, saved in zip((*self.generators, self.kl_noise), state["noise"], strict=True):
+            generator.set_state(saved.cpu())
+
+
+def hard_mask(
+    family: HardConcrete, logits: Float[Tensor, "runs masks units"], budget: int
+) -> Bool[Tensor, "runs masks units"]:
+    """On where the expected mask exceeds one half; at most `budget` units, the likeliest, and at least one."""
+    order = logits.argsort(dim=-1, descending=True)
+    rank = torch.empty_like(order).scatter_(
+        -1, order, torch.arange(logits.shape[-1], device=logits.device).expand_as(order)
+    )
+    return (family.hard(logits) & (rank < budget)) | (rank == 0)

@@ -1,0 +1,194 @@
+"""The contract checks that users run on their plugins, run on every one of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pivotal.masks import MASKS
+from pivotal.masks.hard_concrete import LOUIZOS, HardConcrete
+from pivotal.models import load_model
+from pivotal.models.recurrent import RecurrentLM
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.phenomena import PHENOMENA
+from pivotal.phenomena.planted import PlantedAgreement
+from pivotal.problem import Problem
+from pivotal.searches import SEARCHES
+from pivotal.searches.base import Discovery
+from pivotal.searches.learned import LearnedMask
+from pivotal.testing import check_mask, check_model, check_phenomenon, check_search
+
+PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]
+
+
+def random_model(cell: str, layers: int) -> RecurrentLM:
+    torch.manual_seed(0)
+    words = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split())]
+    rnn = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cell](6, 8, num_layers=layers)
+    return RecurrentLM.from_modules(
+        "random", nn.Embedding(len(words), 6), rnn, nn.Linear(8, len(words)), words
+    )
+
+
+@pytest.mark.parametrize("spec", ["planted", "planted:7"])
+def test_models(spec: str) -> None:
+    check_model(load_model(spec), PREFIXES)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_recurrent_models(cell: str, layers: int) -> None:
+    check_model(random_model(cell, layers), PREFIXES)
+
+
+@pytest.mark.parametrize("name", MASKS.names())
+def test_masks(name: str) -> None:
+    check_mask(MASKS.get(name)())
+
+
+def test_masks_with_mass_at_both_ends() -> None:
+    check_mask(LOUIZOS)
+
+
+@pytest.mark.parametrize("name", [name for name, cls in PHENOMENA.items() if not cls.takes_path])
+def test_phenomena(name: str) -> None:
+    check_phenomenon(PHENOMENA.get(name))
+
+
+@pytest.mark.parametrize("name", SEARCHES.names())
+def test_searches(name: str) -> None:
+    for steps in ("every", "single"):
+        check_search(SEARCHES.get(name)(), steps=steps)  # type: ignore[arg-type]
+
+
+# -- a check that nothing can fail checks nothing: each breach below must be caught --
+
+
+class Deaf(RecurrentLM):
+    """Calls the edit but goes on with the state as it was."""
+
+    def states(self, prepared: Any, edit: Any = None) -> Tensor:
+        def heard(site: str, spans: Any, h: Tensor) -> Tensor:
+            return h + 0 * edit(site, spans, h)
+
+        return super().states(prepared, heard if edit else None)
+
+
+class OutputOnly(RecurrentLM):
+    """What a hook on a fused module does: the output of the step changes, and nothing flows on."""
+
+    def states(self, prepared: Any, edit: Any = None) -> Tensor:
+        clean = super().states(prepared)
+        if edit is None:
+            return clean
+        top, row, pieces = len(self.sites) - 1, 0, []
+        for level in prepared.levels:
+            rows = level.stop - level.live
+            for below in self.sites[:top]:
+                edit(below.name, level.spans, clean[row : row + rows])
+            pieces.append(edit(f"hidden.{top}", level.spans, clean[row : row + rows]))
+            row += rows
+        runs = max(piece.shape[1] for piece in pieces)
+        return torch.cat([piece.expand(-1, runs, -1) for piece in pieces])
+
+
+class Moody(RecurrentLM):
+    """Remembers the last edit."""
+
+    def states(self, prepared: Any, edit: Any = None) -> Tensor:
+        self._decoder = self._decoder + (edit is not None) * 0.1
+        return super().states(prepared, edit) + self._decoder.sum() * 1e-3
+
+
+class Crossed(RecurrentLM):
+    """Mixes the runs."""
+
+    def states(self, prepared: Any, edit: Any = None) -> Tensor:
+        return super().states(prepared, edit).flip(1)
+
+
+@pytest.mark.parametrize(
+    ("breach", "sentence"),
+    [
+        (Deaf, "must not vanish|must change"),
+        (OutputOnly, "what follows the later steps"),
+        (Moody, "."),
+        (Crossed, "Runs at once must equal each run alone"),
+    ],
+)
+def test_a_broken_model_is_caught(breach: type[RecurrentLM], sentence: str) -> None:
+    model = random_model("rnn", 1)
+    model.__class__ = breach
+    with pytest.raises(AssertionError, match=sentence):
+        check_model(model, PREFIXES)
+
+
+@dataclass(frozen=True)
+class Reversed(HardConcrete):
+    """The stretch as the paper prints it."""
+
+    def sample(self, logits: Tensor, uniform: Tensor) -> Tensor:
+        return 1 - super().sample(logits, uniform)
+
+
+@dataclass(frozen=True)
+class Timid(HardConcrete):
+    def hard(self, logits: Tensor) -> Tensor:
+        return self.mean(logits) > 0.9
+
+
+@pytest.mark.parametrize(("breach", "sentence"), [(Reversed, "must be what sample"), (Timid, "one half")])
+def test_a_broken_mask_is_caught(breach: type[HardConcrete], sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_mask(breach())
+
+
+def test_a_broken_phenomenon_is_caught() -> None:
+    class Fickle(PlantedAgreement):
+        calls: list[int] = []  # noqa: RUF012
+
+        def pairs(self) -> PairSet:
+            self.calls.append(1)
+            return super().pairs()[len(self.calls) :]
+
+    pair = MinimalPair("The cat", 1, ("runs", "run"))
+    with pytest.raises(AssertionError, match="the same pairs"):
+        check_phenomenon(Fickle)
+    with pytest.raises(AssertionError, match="twice"):
+        check_phenomenon(PairSet("x", ("a", "b"), (pair, pair)))
+
+
+@dataclass(frozen=True)
+class Greedy(LearnedMask):
+    """Takes one unit more than it may."""
+
+    def solve(self, problem: Problem, **settings: Any) -> Discovery:
+        return replace(self, max_units=self.max_units)._more(problem, **settings)
+
+    def _more(self, problem: Problem, **settings: Any) -> Discovery:
+        return LearnedMask(max_units=self.max_units + 1, updates=20, refit=0, prune=-1.0).solve(
+            problem, **settings
+        )
+
+
+@dataclass(frozen=True)
+class Behind(LearnedMask):
+    """Asks the model behind the problem's back."""
+
+    def solve(self, problem: Problem, **settings: Any) -> Discovery:
+        found = LearnedMask(max_units=3.0, updates=20, refit=0).solve(problem, **settings)
+        problem.on(problem.pairs).run_intervention(found.best)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("breach", "sentence"),
+    [(Greedy(max_units=1.0), "At most 1 units"), (Behind(), "must go through problem.run")],
+)
+def test_a_broken_search_is_caught(breach: LearnedMask, sentence: str) -> None:
+    with pytest.raises(AssertionError, match=sentence):
+        check_search(breach)
