@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pivotal.errors import PivotalError
+from pivotal.units import Site, Unit, UnitSpace, select_sites
+
+LSTM = (Site("hidden.0", 650, first=1, bounds=(-1.0, 1.0)), Site("hidden.1", 650, first=651))
+GPT = tuple(Site(f"{kind}.{i}", 4) for i in range(12) for kind in ("attn", "mlp"))
+
+
+def test_units_have_the_papers_numbers() -> None:
+    space = UnitSpace(LSTM)
+    assert [unit.number for unit in space] == list(range(1, 1301))
+    assert space.unit(649) == Unit("hidden.0", 649, 650)
+    assert space.unit(650) == Unit("hidden.1", 0, 651)
+    # Lakretz' number units keep their numbers when only the second layer is searched.
+    assert [UnitSpace(LSTM[1:]).unit(i).number for i in (125, 337)] == [776, 988]
+    assert str(space.unit(775)) == "hidden.1:125"
+
+
+@given(st.integers(0, 1299))
+def test_flat_and_unit_are_inverse(flat: int) -> None:
+    space = UnitSpace(LSTM)
+    assert space.flat(space.unit(flat)) == flat
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("all", [site.name for site in GPT]),
+        ("mlp", [f"mlp.{i}" for i in range(12)]),
+        ("mlp.1", ["mlp.1"]),
+        ("mlp.9-11", ["mlp.9", "mlp.10", "mlp.11"]),
+        (" attn.3 , mlp.2-2", ["mlp.2", "attn.3"]),  # the model's order, not the pattern's
+        (["mlp.0", "attn.0", "mlp.0"], ["attn.0", "mlp.0"]),
+        ("mlp.10-99", ["mlp.10", "mlp.11"]),
+    ],
+)
+def test_patterns_select_sites(pattern: str | list[str], names: list[str]) -> None:
+    assert [site.name for site in select_sites(GPT, pattern)] == names
+
+
+@pytest.mark.parametrize("pattern", ["", "mpl", "mlp.12", "mlp.5-3", "mlp.x", "mlp,", "hidden.0"])
+def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
+    with pytest.raises(PivotalError, match=r"must match a site of the model.*Available: attn"):
+        select_sites(GPT, pattern)
+
+
+def test_a_misspelt_site_gets_a_hint() -> None:
+    with pytest.raises(PivotalError, match=r"Did you mean 'hidden.1'\?"):
+        select_sites(LSTM, "hiden.1")
+
+
+@pytest.mark.parametrize("sites", [(), (LSTM[0], LSTM[0])])
+def test_a_space_has_different_sites(sites: tuple[Site, ...]) -> None:
+    with pytest.raises(PivotalError, match=r"at least one site|named once"):
+        UnitSpace(sites)
+
+
+@pytest.mark.parametrize(
+    ("unit", "message"),
+    [
+        (Unit("mlp.0", 0, 1), r"outside the sites hidden.0, hidden.1.*model that it was found in"),
+        (Unit("hidden.0", 650, 651), "has 650 units; there is no hidden.0:650"),
+        (Unit("hidden.1", -1, 650), "there is no hidden.1:-1"),
+    ],
+)
+def test_units_outside_the_space_are_refused(unit: Unit, message: str) -> None:
+    with pytest.raises(PivotalError, match=message):
+        UnitSpace(LSTM).flat(unit)
+
+
+@pytest.mark.parametrize("flat", [-1, 1300])
+def test_ids_outside_the_space_are_refused(flat: int) -> None:
+    with pytest.raises(PivotalError, match=f"from 0 to 1299, but {flat}"):
+        UnitSpace(LSTM).unit(flat)
+
+
+def test_bounds_are_infinite_where_a_site_has_none() -> None:
+    low, high = UnitSpace(LSTM).bounds()
+    assert (low[649], high[649], low[650], high[650]) == (-1.0, 1.0, -math.inf, math.inf)
+    assert len(low) == len(high) == len(UnitSpace(LSTM)) == 1300
