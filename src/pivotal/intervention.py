@@ -175,12 +175,12 @@ class Intervention:
 def _read_card(path: Path) -> dict[str, Any]:
     try:
         card = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise PivotalError(
             f"An intervention is a folder with card.json and values.safetensors, but there is no {path}. "
             "Give the folder that was saved, e.g. RUN/interventions/0."
         ) from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
     if not isinstance(card, dict) or card.get("format") != FORMAT:
         found = card.get("format") if isinstance(card, dict) else type(card).__name__
