@@ -75,7 +75,7 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
 
 def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(finding: Finding) -> None:
     summary = finding.summary
-    losses = [run["train_loss"] for run in summary["runs"]]
+    losses = [run["train_score"] for run in summary["runs"]]
     assert summary["best"] == losses.index(min(losses))
     by_accuracy = sorted(run["flip_accuracy"] for run in summary["runs"])
     assert summary["flip_accuracy"] == by_accuracy[1]

@@ -86,7 +86,7 @@ class RunCheckpoint:
         found = self._content["found"]
         return Discovery(
             tuple(_unpack(packed) for packed in found["interventions"]),
-            tuple(found["train_loss"]),
+            tuple(found["train_score"]),
             tuple(found["stages"]),
         )
 
@@ -96,7 +96,7 @@ class RunCheckpoint:
             {
                 "found": {
                     "interventions": [_pack(intervention) for intervention in found.interventions],
-                    "train_loss": [float(loss) for loss in found.train_loss],
+                    "train_score": [float(loss) for loss in found.train_score],
                     "stages": plain(list(found.stages)),
                 }
             }

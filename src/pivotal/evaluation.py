@@ -138,8 +138,8 @@ def score_masks(
         flips.append(outcome.flipped().cpu().numpy())
         if kl:
             each = problem.kl(outcome.states)
-            kls.append((problem.position_weight[:, None] * each).sum(0).cpu().numpy())
-            afters.append((problem.after_edit_weight[:, None] * each).sum(0).cpu().numpy())
+            kls.append((problem.position_weight @ each).cpu().numpy())
+            afters.append((problem.after_edit_weight @ each).cpu().numpy())
     empty = np.full(len(mask), np.nan)
     return (
         np.concatenate(flips),

@@ -45,6 +45,11 @@ class Terms:
     def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
         return loss_of(self.objective, outcome.log_ratio, self.margin).mean(1)
 
+    def score(self, loss: Float[Tensor, " runs"], kl: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+        """A number to choose by, less is better: what breaks the KL bound comes behind all that keeps it."""
+        score = loss + self.kl_weight * kl
+        return score if self.max_kl is None else torch.where(kl <= self.max_kl, score, 1e6 * kl / self.max_kl)
+
     def kl(
         self, problem: Problem, outcome: Outcome, noise: torch.Generator, nodes: int | None = None
     ) -> Float[Tensor, " runs"]:

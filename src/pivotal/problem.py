@@ -260,6 +260,10 @@ class Problem:
         rows = max(1, _KL_ROWS // states.shape[1])
         return torch.cat([self._kl(s, c) for s, c in zip(states.split(rows), clean.split(rows), strict=True)])
 
+    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
+        """KL averaged over all positions of all sentences, as in the paper."""
+        return self.position_weight @ self.kl(states)
+
     def _kl(self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]) -> Tensor:
         log_p = self.model.readout(clean).log_softmax(-1)
         p = log_p.exp()

@@ -80,19 +80,15 @@ class _Best:
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
         self.values = torch.zeros_like(mask)
-        self._score = torch.full((len(mask),), -torch.inf, device=mask.device)
+        self._score = torch.full((len(mask),), torch.inf, device=mask.device)
 
     @torch.no_grad()
     def look(self, values: Float[Tensor, "runs directions units"]) -> None:
         outcome = self._sample.run(self._mask, values)
-        score = -self._terms.loss(outcome)
+        score = self._terms.loss(outcome)
         if self._terms.wants_kl:
-            kl = (self._sample.position_weight[:, None] * self._sample.kl(outcome.states)).sum(0)
-            score = score - self._terms.kl_weight * kl
-            if self._terms.max_kl is not None:
-                # Values that break the bound are ranked by how far they are off, behind all that keep it.
-                score = torch.where(kl <= self._terms.max_kl, score, -1e6 * (kl / self._terms.max_kl))
-        better = score > self._score
+            score = self._terms.score(score, self._sample.mean_kl(outcome.states))
+        better = score < self._score
         self._score = torch.where(better, score, self._score)
         self.values = torch.where(better[:, None, None], values.detach() * self._mask, self.values)
 

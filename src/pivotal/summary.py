@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from pivotal.evaluation import Evaluation, Share, evaluate
 from pivotal.intervention import Intervention
 from pivotal.problem import Problem, Work
@@ -28,14 +26,14 @@ def summarise(
     progress: Callable[[Progress], None],
 ) -> dict[str, Any]:
     """Everything but the timings: with the same seed on the same machine it is the same to the last digit."""
-    best = int(np.argmin(found.train_loss))
+    best = found.best_run
     scores = []
     for r, intervention in enumerate(found.interventions):
         progress(Progress("scoring", r, len(found.interventions), [], [], []))
         controls = CONTROLS if r == best else 0
         scores.append(evaluate(intervention, test, train=train, controls=controls, seed=seed))
     runs = [
-        _run_row(seed + r, i, s, found.train_loss[r], found.stages[r], test)
+        _run_row(seed + r, i, s, found.train_score[r], found.stages[r], test)
         for r, (i, s) in enumerate(zip(found.interventions, scores, strict=True))
     ]
     # The lower median: a run that exists, so that its accuracy, units and KL belong together.
@@ -71,7 +69,7 @@ def _run_row(
     seed: int,
     intervention: Intervention,
     scores: Evaluation,
-    train_loss: float,
+    train_score: float,
     stages: Mapping[str, Any],
     test: Problem,
 ) -> dict[str, Any]:
@@ -87,7 +85,7 @@ def _run_row(
                 intervention.directions, intervention.values, intervention.active, strict=True
             )
         },
-        "train_loss": float(train_loss),
+        "train_score": float(train_score),
         "stages": stages,
     }
 

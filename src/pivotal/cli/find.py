@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pivotal.finding import Finding
     from pivotal.searches.base import Search
 
-_MAX_UNITS = {"every": 3, "single": 5}
-"""Where nothing is said: the numbers at which the paper reads its results."""
+_MAX_UNITS = {"every": 4, "single": 5}
+"""Where nothing is said: about the numbers that the paper ends up with (3.3 and 5)."""
 
 _QUESTION, _SEARCH, _OUTPUT = "What is asked", "How it is searched", "Where it goes"
 
@@ -67,7 +67,7 @@ def find(
     max_units: Annotated[
         float | None,
         typer.Option(
-            help="At most so many units, or a fraction of all. Default: 3 for every, 5 for single.",
+            help="At most so many units, or a fraction of all. Default: 4 for every, 5 for single.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,

@@ -48,14 +48,18 @@ class Discovery:
     """What a search found: an intervention per run, and how each came about."""
 
     interventions: tuple[Intervention, ...]
-    train_loss: tuple[float, ...]
-    """Of each run on the training pairs; the best run is chosen by it, never by held-out pairs."""
+    train_score: tuple[float, ...]
+    """Of each run on training pairs, less is better; the best run is chosen by it, never by held-out pairs."""
     stages: tuple[dict[str, dict[str, float]], ...]
-    """Per run: accuracy (and units) on training pairs of the relaxed mask, the hard mask, and after refit."""
+    """Per run: loss, accuracy, units (and KL) on training pairs of the relaxed mask, the hard mask, and so on."""
+
+    @property
+    def best_run(self) -> int:
+        return int(np.argmin(self.train_score))
 
     @property
     def best(self) -> Intervention:
-        return self.interventions[int(np.argmin(self.train_loss))]
+        return self.interventions[self.best_run]
 
 
 class Search(ABC):
@@ -86,7 +90,8 @@ class Stages:
     ) -> None:
         self._terms, self._sample, self._progress = terms, sample, progress
         self._rows: dict[str, dict[str, list[float]]] = {}
-        self.loss: list[float] = []
+        self.score: list[float] = []
+        """Of each run at the last stage: the loss, KL at its weight, and whether the KL bound is kept."""
 
     @torch.no_grad()
     def add(
@@ -96,17 +101,24 @@ class Stages:
         values: Float[Tensor, "runs directions units"],
     ) -> None:
         outcome = self._sample.run(mask, values)
-        self.loss = self._terms.loss(outcome).tolist()
+        loss = self._terms.loss(outcome)
         accuracy = outcome.flipped().float().mean(1).tolist()
         units = mask.amax(1).sum(-1).tolist()
-        self._rows[name] = {"loss": self.loss, "accuracy": accuracy, "units": units}
+        row = {"loss": loss.tolist(), "accuracy": accuracy, "units": units}
+        score = loss
+        if self._terms.wants_kl:
+            kl = self._sample.mean_kl(outcome.states)
+            row["kl"] = kl.tolist()
+            score = self._terms.score(loss, kl)
+        self.score = score.tolist()
+        self._rows[name] = row
         if self._progress is not None:
-            self._progress(Progress(name, 1, 1, self.loss, units, accuracy))
+            self._progress(Progress(name, 1, 1, row["loss"], units, accuracy))
 
     def by_run(self) -> tuple[dict[str, dict[str, float]], ...]:
         return tuple(
             {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
-            for run in range(len(self.loss))
+            for run in range(len(self.score))
         )
 
 

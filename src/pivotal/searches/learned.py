@@ -173,7 +173,7 @@ class LearnedMask(Search):
         if self.refit:
             values = refit.fit(problem, mask.float(), values, seed=seed).values
         stages.add("final", mask.float(), values)
-        return Discovery(interventions_of(problem, mask, values), tuple(stages.loss), stages.by_run())
+        return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
 
 
 class _Relaxation:
