@@ -8,6 +8,7 @@ the state is computed: layer 2 of the same step and every later step see the edi
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.edits import Edit
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.cells import CELLS, distinct_rows
 from pivotal.tree import Level, PrefixTree
@@ -68,6 +69,7 @@ class RecurrentLM(LanguageModel):
     ) -> None:
         """`weights` has the names of `nn.LSTM` and friends behind `rnn.`, and `encoder.weight`, `decoder.weight`,
         `decoder.bias`. Every sentence starts from the state after the `priming` text."""
+        _check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
         self.words = tuple(words)
@@ -114,7 +116,7 @@ class RecurrentLM(LanguageModel):
         weights["decoder.weight"] = decoder.weight.detach()
         if decoder.bias is not None:
             weights["decoder.bias"] = decoder.bias.detach()
-        cell = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn"}[type(rnn).__name__]
+        cell = {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn")
         return RecurrentLM(name, cell=cell, words=words, weights=weights, priming=priming, unk=unk)
 
     def _layer(self, weights: dict[str, Tensor], level: int) -> Layer:
@@ -168,7 +170,12 @@ class RecurrentLM(LanguageModel):
     def _run_priming(self, text: str) -> list[LayerState]:
         zero = torch.zeros(1, 1, self.hidden, device=self.device)
         self._root = [LayerState(zero, zero if self._cell.has_memory else None) for _ in self._layers]
-        ids = self.encode(text).ids
+        try:
+            ids = self.encode(text).ids
+        except PivotalError as error:
+            raise PivotalError(
+                f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another."
+            ) from None
         if not ids:
             return self._root
         chain = PrefixTree.build([ids])
@@ -247,6 +254,37 @@ def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:
         return LayerState(h, None)
     runs = c.shape[1]
     return LayerState(h, torch.cat([frozen.c.expand(-1, runs, -1), c]))
+
+
+def _check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> None:
+    """Parts of different models must not be put together: some would run, and give the answers of no model."""
+    if cell not in CELLS:
+        raise PivotalError(f"There is no recurrent cell {cell!r}." + did_you_mean(cell, CELLS))
+    needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
+    missing = [name for name in needed if name not in weights]
+    if missing:
+        raise PivotalError(
+            f"A recurrent model needs the tensors {', '.join(needed)}, but {', '.join(missing)} is missing."
+        )
+    for name in ("encoder.weight", "decoder.weight"):
+        if len(weights[name]) != len(words):
+            raise PivotalError(
+                f"A model of {len(words)} words needs as many rows of {name}, but there are {len(weights[name])}."
+            )
+    if len(set(words)) < len(words):
+        twice = next(word for word, count in Counter(words).items() if count > 1)
+        raise PivotalError(f"Every word stands for one row, but {twice!r} is in the vocabulary twice.")
+    hidden, inputs, level = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1], 0
+    while f"rnn.weight_ih_l{level}" in weights:
+        rows = CELLS[cell].gates * hidden
+        for side, shape in (("ih", (rows, inputs)), ("hh", (rows, hidden))):
+            found = weights.get(f"rnn.weight_{side}_l{level}", torch.empty(0)).shape
+            if tuple(found) != shape:
+                raise PivotalError(
+                    f"rnn.weight_{side}_l{level} of a {cell} with {hidden} units must have the shape {shape}, "
+                    f"but it has {tuple(found)}."
+                )
+        inputs, level = hidden, level + 1
 
 
 def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:

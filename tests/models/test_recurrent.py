@@ -1,0 +1,297 @@
+"""The unrolled network against torch's own: the fused modules, and a plain loop with the edit written out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from pivotal.edits import MaskedEdit
+from pivotal.errors import PivotalError
+from pivotal.models.recurrent import RecurrentLM
+from pivotal.tree import PrefixTree
+from pivotal.units import Steps
+
+WORDS = ["<eos>", "<unk>", *"abcdef"]
+FUSED = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+CELLS = {"lstm": nn.LSTMCell, "gru": nn.GRUCell, "rnn": nn.RNNCell}
+SENTENCES = [[2, 3, 4, 5], [2, 3, 4, 6, 7], [2, 3], [3, 3, 4], [2, 3, 4, 5], [7]]
+CUES = [1, 1, 0, 2, 3, 0]  # the first and the fifth sentence are the same but for their cues
+DIRECTIONS = [0, 1, 0, 1, 1, 0]
+
+ALL_KINDS = pytest.mark.parametrize(
+    ("cell", "layers"),
+    [("lstm", 1), ("lstm", 2), ("lstm", 3), ("gru", 1), ("gru", 2), ("rnn", 1), ("rnn", 3)],
+)
+BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+@dataclass
+class Network:
+    """The three modules of a random language model, and ours made from them."""
+
+    cell: str
+    layers: int
+    priming: str = "<eos>"
+    bias: bool = True
+    hidden: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        torch.manual_seed(self.seed)
+        self.encoder = nn.Embedding(len(WORDS), 4)
+        self.rnn = FUSED[self.cell](4, self.hidden, num_layers=self.layers, bias=self.bias, batch_first=True)
+        self.decoder = nn.Linear(self.hidden, len(WORDS), bias=self.bias)
+        with torch.no_grad():
+            for weight in self.rnn.parameters():
+                weight.mul_(2)  # gates that saturate a little tell more than gates near one half
+        self.model = RecurrentLM.from_modules(
+            "random", self.encoder, self.rnn, self.decoder, WORDS, priming=self.priming
+        )
+
+    def primed(self, tokens: list[int]) -> list[int]:
+        return [*self.model.encode(self.priming).ids, *tokens]
+
+    @torch.no_grad()
+    def fused_logits(self, tokens: list[int]) -> Tensor:
+        """After every token of the sentence, by torch's own module."""
+        output, _ = self.rnn(self.encoder(torch.tensor([self.primed(tokens)])))
+        return self.decoder(output[0, -len(tokens) :])
+
+    def plain_logits(self, tokens: list[int], edited: Any, mask: Tensor, values: Tensor) -> Tensor:
+        """A loop over cells; `edited(position)` says where h becomes (1 - m) h + m b, layer by layer."""
+        cells = []
+        for layer in range(self.layers):
+            cell = CELLS[self.cell](4 if layer == 0 else self.hidden, self.hidden, bias=self.bias)
+            own = {
+                k.removesuffix(f"_l{layer}"): v
+                for k, v in self.rnn.state_dict().items()
+                if k.endswith(str(layer))
+            }
+            cell.load_state_dict(own)
+            cells.append(cell.requires_grad_(False))
+        ids = self.primed(tokens)
+        states: list[Any] = [None] * self.layers
+        for position, token in enumerate(ids, start=len(tokens) - len(ids)):
+            x = self.encoder.weight[token].detach()[None]
+            for layer, cell in enumerate(cells):
+                state = cell(x, states[layer])
+                h = state[0] if self.cell == "lstm" else state
+                if edited(position):
+                    units = slice(layer * self.hidden, (layer + 1) * self.hidden)
+                    h = (1 - mask[units]) * h + mask[units] * values[units]
+                states[layer] = (h, state[1]) if self.cell == "lstm" else h
+                x = h
+        return x[0] @ self.decoder.weight.detach().T + (self.decoder.bias.detach() if self.bias else 0)
+
+    def tree_logits(
+        self, tree: PrefixTree, mask: Tensor | None = None, values: Tensor | None = None
+    ) -> Tensor:
+        edit = None
+        if mask is not None and values is not None:
+            edit = MaskedEdit(self.model.unit_space(), mask, values)
+        states = self.model.states(self.model.prepare(tree), edit)
+        return self.model.readout(states[torch.as_tensor(tree.live_row[tree.leaf])])
+
+    def draw(self, runs: int) -> tuple[Tensor, Tensor]:
+        generator = torch.Generator().manual_seed(1)
+        shape = (runs, 2, self.layers * self.hidden)
+        mask = torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < 0.6)
+        return mask, torch.rand(shape, generator=generator) * 2 - 1
+
+
+def where(steps: Steps, cue: int) -> Any:
+    return (lambda position: position >= 0) if steps == "every" else (lambda position: position == cue)
+
+
+def edited_tree(steps: Steps) -> PrefixTree:
+    return PrefixTree.build(SENTENCES, CUES, DIRECTIONS, steps)
+
+
+@given(
+    cell=st.sampled_from(sorted(FUSED)),
+    layers=st.integers(1, 3),
+    bias=st.booleans(),
+    priming=st.sampled_from(["<eos>", "", "a b <eos>", "f"]),
+    seed=st.integers(0, 10_000),
+    sentences=st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=6), min_size=1, max_size=6),
+)
+@settings(max_examples=30, deadline=None)
+def test_the_unrolled_network_equals_the_fused_one(
+    cell: str, layers: int, bias: bool, priming: str, seed: int, sentences: list[list[int]]
+) -> None:
+    network = Network(cell, layers, priming, bias, seed=seed)
+    ours = network.tree_logits(PrefixTree.build(sentences))[:, 0]
+    fused = torch.stack([network.fused_logits(tokens)[-1] for tokens in sentences])
+    assert torch.allclose(ours, fused, atol=1e-5)
+
+
+def test_every_node_has_the_state_of_its_prefix() -> None:
+    network = Network("lstm", 2)
+    tree = PrefixTree.build(SENTENCES)
+    logits = network.model.readout(network.model.states(network.model.prepare(tree)))[:, 0]
+    for tokens, node in zip(SENTENCES, tree.leaf.tolist(), strict=True):
+        nodes = []
+        while node > 0:
+            nodes.append(tree.live_row[node])
+            node = int(tree.parent[node])
+        assert torch.allclose(logits[nodes[::-1]], network.fused_logits(tokens), atol=1e-5)
+
+
+@ALL_KINDS
+@BOTH_STEPS
+def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int, steps: Steps) -> None:
+    network = Network(cell, layers)
+    mask, values = (tensor.requires_grad_() for tensor in network.draw(2))
+    ours = network.tree_logits(edited_tree(steps), mask, values)
+    plain = torch.stack(
+        [
+            torch.stack(
+                [
+                    network.plain_logits(tokens, where(steps, cue), mask[r, to], values[r, to])
+                    for r in range(len(mask))
+                ]
+            )
+            for tokens, cue, to in zip(SENTENCES, CUES, DIRECTIONS, strict=True)
+        ]
+    )
+    assert torch.allclose(ours, plain, atol=1e-5)
+    weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2))
+    found = torch.autograd.grad((ours * weights).sum(), (mask, values))
+    expected = torch.autograd.grad((plain * weights).sum(), (mask, values))
+    for mine, theirs in zip(found, expected, strict=True):
+        assert theirs.abs().max() > 0.01  # else the comparison would say nothing
+        assert torch.allclose(mine, theirs, atol=1e-4)
+
+
+@ALL_KINDS
+@BOTH_STEPS
+def test_runs_at_once_equal_runs_one_by_one(cell: str, layers: int, steps: Steps) -> None:
+    network, tree = Network(cell, layers), edited_tree(steps)
+    mask, values = network.draw(3)
+    together = network.tree_logits(tree, mask, values)
+    alone = [network.tree_logits(tree, mask[r : r + 1], values[r : r + 1]) for r in range(3)]
+    assert torch.allclose(together, torch.cat(alone, 1), atol=1e-5)
+    assert (together[:, 0] - together[:, 1]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_an_edit_reaches_the_layer_above_and_the_next_step(layers: int) -> None:
+    """A unit of the first layer, edited at the cue only: the cue's own prediction changes, and the next one's."""
+    network = Network("lstm", layers)
+    mask, values = torch.zeros(1, 2, layers * 5), torch.full((1, 2, layers * 5), 0.9)
+    mask[..., 0] = 1
+    at_the_cue, later = [2, 3], [2, 3, 4]
+    tree = PrefixTree.build([at_the_cue, later], [1, 1], [0, 0], "single")
+    edited = network.tree_logits(tree, mask, values)[:, 0]
+    for tokens, logits in zip((at_the_cue, later), edited, strict=True):
+        assert (logits - network.fused_logits(tokens)[-1]).abs().max() > 1e-3
+
+
+def test_an_edit_of_the_output_alone_is_something_else() -> None:
+    """What a hook on the fused module does: it changes the cue's prediction, and the next step is untouched."""
+    network = Network("lstm", 2)
+    mask, values = torch.zeros(1, 2, 10), torch.full((1, 2, 10), 0.9)
+    mask[..., 5:] = 1
+    ours = network.tree_logits(PrefixTree.build([[2, 3, 4]], [1], [0], "single"), mask, values)[0, 0]
+    output, _ = network.rnn(network.encoder(torch.tensor([network.primed([2, 3, 4])])))
+    output[0, 2] = 0.9
+    hooked = network.decoder(output[0, -1])
+    assert torch.allclose(hooked, network.fused_logits([2, 3, 4])[-1], atol=1e-5)
+    assert (ours - hooked).abs().max() > 1e-3
+
+
+def test_cell_states_are_never_edited() -> None:
+    """With all of h replaced, what distinguishes two histories is c: the LSTM keeps it and a plain RNN has none."""
+    tree = PrefixTree.build([[2, 3, 4], [5, 3, 4]], [1, 1], [0, 0], "single")
+    for cell, differ in (("lstm", True), ("rnn", False), ("gru", False)):
+        network = Network(cell, 2)
+        one = torch.ones(1, 2, 10)
+        first, second = network.tree_logits(tree, one, one * 0.5)[:, 0]
+        assert bool((first - second).abs().max() > 1e-3) == differ, cell
+
+
+@ALL_KINDS
+def test_reused_frozen_prefixes_change_nothing(cell: str, layers: int) -> None:
+    """Sentences with cues at different places share what stands before; each alone shares nothing."""
+    network = Network(cell, layers)
+    mask, values = network.draw(2)
+    sentences = [[2, 3, 4, 5, 6]] * 5
+    cues, directions = [0, 1, 2, 3, 4], [0, 1, 0, 1, 0]
+    tree = PrefixTree.build(sentences, cues, directions, "single")
+    assert len(tree) - tree.n_live == 4  # the four prefixes that stand before some cue, once each
+    alone = [
+        network.tree_logits(PrefixTree.build([s], [c], [d], "single"), mask, values)
+        for s, c, d in zip(sentences, cues, directions, strict=True)
+    ]
+    assert torch.allclose(network.tree_logits(tree, mask, values), torch.cat(alone), atol=1e-5)
+
+
+def test_readout_of_some_words_equals_the_columns() -> None:
+    network = Network("gru", 1)
+    states = torch.randn(3, 2, 5)
+    ids = torch.tensor([4, 1, 4])
+    assert torch.allclose(
+        network.model.readout(states, ids), network.model.readout(states)[..., ids], atol=1e-6
+    )
+
+
+# -- words, names and what is refused --
+
+
+def test_sites_have_the_papers_numbers_and_the_range_of_tanh() -> None:
+    model = Network("lstm", 2).model
+    assert [(site.name, site.width, site.first, site.bounds) for site in model.sites] == [
+        ("hidden.0", 5, 1, (-1.0, 1.0)),
+        ("hidden.1", 5, 6, (-1.0, 1.0)),
+    ]
+
+
+def test_the_fingerprint_knows_weights_words_and_priming() -> None:
+    same = [Network("lstm", 1), Network("lstm", 1)]
+    assert same[0].model.fingerprint() == same[1].model.fingerprint()
+    others = [Network("lstm", 1, seed=1), Network("lstm", 1, priming="a"), Network("lstm", 1, priming="b")]
+    assert len({n.model.fingerprint() for n in (same[0], *others)}) == 4
+
+
+def test_unknown_words_are_named() -> None:
+    model = Network("rnn", 1).model
+    assert model.encode(" a  b ").ids == (2, 3) and model.word(model.single_token("c")) == "c"
+    with pytest.raises(PivotalError, match="outside the vocabulary: x, y"):
+        model.encode("a x b y")
+    with pytest.raises(PivotalError, match="outside the vocabulary: z"):
+        model.single_token("z")
+
+
+@pytest.mark.parametrize(
+    ("rnn", "message"),
+    [
+        (nn.LSTM(4, 5, bidirectional=True), "bidirectional"),
+        (nn.LSTM(4, 5, proj_size=2), "proj_size"),
+        (nn.RNN(4, 5, nonlinearity="relu"), "must use tanh, but this one uses relu"),
+    ],
+)
+def test_modules_that_are_no_language_model_are_refused(rnn: Any, message: str) -> None:
+    with pytest.raises(PivotalError, match=message):
+        RecurrentLM.from_modules("x", nn.Embedding(8, 4), rnn, nn.Linear(5, 8), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "decoder", "words", "message"),
+    [
+        (nn.Embedding(9, 4), nn.Linear(5, 8), WORDS, "8 words.*9"),
+        (nn.Embedding(8, 4), nn.Linear(5, 9), WORDS, "8 words.*9"),
+        (nn.Embedding(8, 4), nn.Linear(5, 8), [*WORDS[:-1], "a"], "'a' .*twice"),
+        (nn.Embedding(8, 4), nn.Linear(5, 8), ["<s>", *WORDS[1:]], "priming text.*<eos>"),
+    ],
+)
+def test_words_that_do_not_fit_the_modules_are_refused(
+    encoder: nn.Embedding, decoder: nn.Linear, words: list[str], message: str
+) -> None:
+    with pytest.raises(PivotalError, match=message):
+        RecurrentLM.from_modules("x", encoder, nn.LSTM(4, 5), decoder, words)
