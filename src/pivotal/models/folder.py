@@ -58,7 +58,12 @@ def load_folder(
             "Give the folder of a model."
         )
     config = _read_config(folder / "config.json")
-    words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    try:
+        words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise PivotalError(
+            f"{folder / 'vocab.txt'} must be UTF-8 text, but it cannot be read: {error}."
+        ) from None
     words = words[:-1] if words[-1] == "" else words
     path = folder / "model.safetensors"
     try:
@@ -67,7 +72,7 @@ def load_folder(
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
-    if len(words) != len(weights["encoder.weight"]):
+    if "encoder.weight" in weights and len(words) != len(weights["encoder.weight"]):
         raise PivotalError(
             f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
             f"but {folder / 'vocab.txt'} has {len(words)}."
@@ -108,6 +113,8 @@ def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     for key, tensor in tensors.items():
         if key.endswith(".int8"):
             name = key.removesuffix(".int8")
+            if f"{name}.scale" not in tensors:
+                raise PivotalError(f"int8 rows need a scale each, but there is {key} without {name}.scale.")
             weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
         elif not key.endswith(".scale"):
             weights[key] = tensor.float()

@@ -33,7 +33,9 @@ class Planted:
     decoys: tuple[Unit, ...]
 
 
-def plant(seed: int = 0, *, hidden: int = 64) -> Planted:
+def plant(
+    seed: int = 0, *, hidden: int = 64, priming: str = "<eos>", device: torch.device | str = "cpu"
+) -> Planted:
     """A planted model; the seed decides which units are planted and everything that does not matter."""
     generator = torch.Generator().manual_seed(seed)
     classes = len(LEXICON)
@@ -68,7 +70,12 @@ def plant(seed: int = 0, *, hidden: int = 64) -> Planted:
         "rnn.weight_hh_l0": recurrent,
     }
     model = RecurrentLM(
-        "planted" if seed == 0 else f"planted:{seed}", cell="rnn", words=words, weights=weights
+        "planted" if seed == 0 else f"planted:{seed}",
+        cell="rnn",
+        words=words,
+        weights=weights,
+        priming=priming,
+        device=device,
     )
     space = model.unit_space()
     return Planted(
@@ -91,4 +98,4 @@ class PlantedSource(ModelSource):
         name, _, seed = spec.partition(":")
         if name != "planted" or (seed and not seed.isdigit()):
             return None
-        return plant(int(seed or 0)).model
+        return plant(int(seed or 0), priming="<eos>" if priming is None else priming, device=device).model

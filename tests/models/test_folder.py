@@ -1,0 +1,129 @@
+"""Model folders: a whole one loads, and of a bad one the message says what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.models import list_models, load_model
+from pivotal.models.folder import FORMAT, dequantised, load_folder
+
+WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]
+CONFIG = {"format": FORMAT, "cell": "lstm", "priming": "<eos>", "unk": "<unk>"}
+
+
+def weights(hidden: int = 4) -> dict[str, torch.Tensor]:
+    torch.manual_seed(0)
+    tensors = {f"rnn.{name}": weight for name, weight in nn.LSTM(3, hidden, 2).state_dict().items()}
+    decoder = nn.Linear(hidden, len(WORDS)).state_dict()
+    tensors |= {f"decoder.{name}": weight for name, weight in decoder.items()}
+    return tensors | {"encoder.weight": torch.randn(len(WORDS), 3)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "toy"
+    path.mkdir()
+    save_file(weights(), path / "model.safetensors")
+    (path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    (path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
+    return path
+
+
+def config(**changes: Any) -> Any:
+    kept = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
+    return lambda f: (f / "config.json").write_text(json.dumps(kept))
+
+
+def tensors(**changes: torch.Tensor | None) -> Any:
+    """The weights with some changed; `__` stands for the dot, None leaves one out."""
+
+    def damage(f: Path) -> None:
+        named = {name.replace("__", "."): tensor for name, tensor in changes.items()}
+        kept = {name: tensor for name, tensor in {**weights(), **named}.items() if tensor is not None}
+        save_file(kept, f / "model.safetensors")
+
+    return damage
+
+
+def truncate(f: Path) -> None:
+    path = f / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-8])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (truncate, "must be a whole safetensors file, but it cannot be read"),
+        (lambda f: (f / "model.safetensors").write_bytes(b""), "must be a whole safetensors file"),
+        (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors. Give the folder of a model"),
+        (
+            lambda f: (f / "vocab.txt").write_text("one\ntwo\n"),
+            "a line per row of the embedding, 6, but .* has 2",
+        ),
+        (
+            lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
+            "'cat' is in the vocab.* twice",
+        ),
+        (lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6), "vocab.txt must be UTF-8"),
+        (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
+        (lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'), "another kind of model"),
+        (lambda f: (f / "config.json").write_text("[]"), "another kind of model"),
+        (config(cell=None), "must have the keys cell, priming and unk, but cell is missing"),
+        (config(cell="lstmm"), "no recurrent cell 'lstmm'.*Did you mean 'lstm'"),
+        (config(cell="gru"), r"of a gru with 4 units must have the shape \(12, 3\), but it has \(16, 3\)"),
+        (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
+        (tensors(encoder__weight=None), "encoder.weight is missing"),
+        (tensors(rnn__weight_ih_l0=None), "weight_ih_l0 is missing"),
+        (tensors(rnn__weight_hh_l1=None), r"rnn.weight_hh_l1 .* must have the shape \(16, 4\)"),
+        (
+            tensors(decoder__weight=torch.zeros(5, 4)),
+            "6 words needs as many rows of decoder.weight, but there are 5",
+        ),
+        (
+            tensors(encoder__weight=None, encoder__weight__int8=torch.zeros(6, 3)),
+            "without encoder.weight.scale",
+        ),
+    ],
+)
+def test_a_bad_folder_is_refused_with_the_reason(folder: Path, damage: Any, message: str) -> None:
+    damage(folder)
+    with pytest.raises(PivotalError, match=message):
+        load_model(str(folder))
+
+
+def test_a_whole_folder_is_loaded(folder: Path) -> None:
+    model = load_model(str(folder), device="cpu")
+    assert (model.name, model.vocabulary_size, len(model.unit_space())) == ("toy", 6, 8)
+    # The name may change, the function may not.
+    renamed = folder.rename(folder.with_name("renamed"))
+    assert load_folder(renamed).fingerprint() == model.fingerprint()
+    assert load_folder(renamed, priming="the cat").fingerprint() != model.fingerprint()
+    (renamed / "vocab.txt").write_text("\n".join(reversed(WORDS)), encoding="utf-8")
+    assert load_folder(renamed).fingerprint() != model.fingerprint()
+
+
+def test_int8_rows_with_scales_are_restored() -> None:
+    whole = weights()["encoder.weight"]
+    scale = whole.abs().amax(1) / 127
+    packed = {"x.int8": (whole / scale[:, None]).round().to(torch.int8), "x.scale": scale, "b": scale.half()}
+    restored = dequantised(packed)
+    assert set(restored) == {"x", "b"}
+    assert (restored["x"] - whole).abs().max() <= scale.max() / 2 + 1e-6
+    assert all(tensor.dtype == torch.float32 for tensor in restored.values())
+
+
+def test_a_file_of_another_kind_is_not_taken_for_a_folder(folder: Path) -> None:
+    with pytest.raises(PivotalError, match=r"by the path of its folder.*Available: planted, wiki-lstm"):
+        load_model(str(folder / "config.json"))
+    with pytest.raises(PivotalError, match=r"Did you mean 'wiki-lstm'"):
+        load_model("wiki_lstm")
+    assert "wiki-lstm" in dict(list_models())
+    assert load_file(folder / "model.safetensors")  # the tests' own folder is a real one

@@ -1,0 +1,85 @@
+"""The planted model keeps what it promises: these units, all of them, and no others decide."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models import load_model
+from pivotal.models.planted import Planted, plant
+from pivotal.phenomena import load_phenomenon
+from pivotal.problem import Problem
+from pivotal.units import Steps, Unit
+
+SEEDS = [0, 1, 2]
+BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+def flips(problem: Problem, sets: list[tuple[Unit, ...]]) -> Tensor:
+    """Which preferences flip when the units of each set are set to +1 for singular and -1 for plural."""
+    mask = torch.zeros(len(sets), len(problem.space))
+    for row, units in zip(mask, sets, strict=True):
+        row[[problem.space.flat(unit) for unit in units]] = 1
+    values = torch.ones(len(sets), 2, len(problem.space))
+    values[:, 1] = -1
+    return problem.run(mask, values).flipped()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@BOTH_STEPS
+def test_the_planted_set_is_sufficient_and_each_unit_necessary(seed: int, steps: Steps) -> None:
+    planted = plant(seed)
+    problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
+    assert len(planted.units) == 3 and problem.clean_accuracy == 1.0
+    less = [tuple(u for u in planted.units if u != unit) for unit in planted.units]
+    every, *without = flips(problem, [planted.units, *less])
+    assert every.all()
+    groups = [pair.group for pair in problem.pairs]
+    for flipped in without:
+        # A class goes unflipped altogether, and it is a different class for each unit.
+        assert flipped.float().mean() == pytest.approx(2 / 3)
+        assert len({g for g, f in zip(groups, flipped, strict=True) if not f}) == 1
+    assert (~torch.stack(without)).sum(0).eq(1).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@BOTH_STEPS
+def test_decoys_and_all_other_units_do_nothing(seed: int, steps: Steps) -> None:
+    planted = plant(seed)
+    problem = Problem(planted.model, load_phenomenon("planted"), steps=steps)
+    others = tuple(unit for unit in problem.space if unit not in planted.units)
+    assert not flips(problem, [planted.decoys, others]).any()
+
+
+def test_decoys_carry_the_number_more_strongly() -> None:
+    """A probe would choose them."""
+    planted = plant()
+    problem = Problem(planted.model, load_phenomenon("planted"), steps="single")
+    singular = torch.tensor([pair.label == "singular" for pair in problem.pairs])
+    at_leaf = problem.clean_states[torch.as_tensor(problem.tree.live_row[problem.tree.leaf])]
+    gap = (at_leaf[singular].mean(0) - at_leaf[~singular].mean(0)).abs()
+    chosen = gap.topk(6).indices.tolist()
+    known = {problem.space.flat(unit) for unit in (*planted.units, *planted.decoys)}
+    assert set(chosen) == known
+
+
+def test_the_seed_decides() -> None:
+    models: list[Planted] = [plant(seed) for seed in (0, 0, 1)]
+    assert models[0].units == models[1].units != models[2].units
+    assert models[0].model.fingerprint() == models[1].model.fingerprint() != models[2].model.fingerprint()
+    assert not set(models[0].units) & set(models[0].decoys)
+
+
+def test_it_is_loaded_by_name_with_the_settings_given() -> None:
+    assert load_model("planted").fingerprint() == plant().model.fingerprint()
+    assert load_model("planted:7").name == "planted:7"
+    assert load_model("planted", priming="The").fingerprint() != plant().model.fingerprint()
+    assert load_model("planted", device="cpu").device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("spec", ["planted:x", "planted:-1", "plantd"])
+def test_misspelt_names_are_refused(spec: str) -> None:
+    with pytest.raises(PivotalError, match=r"Did you mean 'planted'"):
+        load_model(spec)
