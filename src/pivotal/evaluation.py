@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.edits import dense
+from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.problem import Problem
 
@@ -86,6 +87,7 @@ def evaluate(
     `controls` random sets of as many units are compared with it; their values are learned on `train`.
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
+    _check_question(intervention, problem)
     flipped, kl, kl_after = score_many([intervention], problem)
     share = Bootstrap(problem, seed)
     control = None
@@ -109,6 +111,20 @@ def evaluate(
         drop_one=_drop_one(intervention, problem),
         control=control,
     )
+
+
+def _check_question(intervention: Intervention, problem: Problem) -> None:
+    """Directions are told apart by their order: with the labels exchanged every value would be the wrong one."""
+    if intervention.directions != problem.labels:
+        raise PivotalError(
+            f"This intervention flips to {' or '.join(intervention.directions)}, but the pairs are labelled "
+            f"{' and '.join(problem.labels)}. Use pairs with the same two labels in the same order."
+        )
+    if intervention.steps != problem.steps:
+        raise PivotalError(
+            f"This intervention acts at steps={intervention.steps!r}, but the problem is about "
+            f"steps={problem.steps!r}. Make the problem with the steps of the intervention."
+        )
 
 
 @torch.no_grad()

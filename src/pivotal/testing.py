@@ -210,7 +210,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
         f"Masked runs must go through problem.run, but of {passed[0]} node evaluations {problem.work.forward} did."
     )
     assert len(found.interventions) == len(found.train_score) == len(found.stages) == runs, (
-        f"A search of {runs} runs must hand over {runs} interventions, losses and stages."
+        f"A search of {runs} runs must hand over {runs} interventions, scores and stages."
     )
     most = budget_of(getattr(search, "max_units", len(problem.space)), len(problem.space))
     for intervention in found.interventions:
@@ -222,7 +222,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
     assert flipped.any(), "The best intervention must flip at least one preference."
     again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
-    assert found.train_score == again.train_score, "The same seed must give the same losses."
+    assert found.train_score == again.train_score, "The same seed must give the same scores."
 
 
 def _count_passes(model: LanguageModel) -> list[int]:
