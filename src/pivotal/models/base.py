@@ -118,6 +118,8 @@ class LanguageModel(ABC):
         self, prompts: Sequence[Sequence[int]], cue: int | None = None
     ) -> Float[Tensor, "prompts vocabulary"]:
         """Logits of the next token after each prompt, edited if an intervention is switched on."""
+        if not all(len(prompt) for prompt in prompts):
+            raise PivotalError("A prompt must have at least one word, but this one is empty.")
         active = self._active
         if active is None:
             tree = PrefixTree.build(prompts)

@@ -1,0 +1,161 @@
+"""The bundled model as its users meet it: quick to load, as good as its card says, and open to interventions."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import pivotal
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.models import LanguageModel, load_model
+from pivotal.phenomena import load_phenomenon
+from pivotal.problem import Problem
+from pivotal.testing import check_model
+from pivotal.units import Steps
+
+CARD = Path(pivotal.__file__).parent / "data" / "models" / "wiki-lstm" / "card.json"
+PROMPT = "The doctor near the cars"
+
+
+@pytest.fixture(scope="module")
+def model() -> LanguageModel:
+    return load_model("wiki-lstm", device="cpu")
+
+
+def some_intervention(model: LanguageModel, steps: Steps = "every") -> Intervention:
+    """Not a good one, but one that is felt."""
+    space = model.unit_space()
+    rng = np.random.default_rng(0)
+    return Intervention(
+        units=tuple(space.unit(int(i)) for i in sorted(rng.choice(len(space), 40, replace=False))),
+        directions=("singular", "plural"),
+        values=rng.choice([-0.9, 0.9], (2, 40)),
+        steps=steps,
+        model=model.name,
+        model_fingerprint=model.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="none",
+    )
+
+
+def test_it_loads_in_less_than_two_seconds() -> None:
+    taken = []
+    for _ in range(3):
+        start = time.perf_counter()
+        load_model("wiki-lstm", device="cpu")
+        taken.append(time.perf_counter() - start)
+    assert min(taken) < 2
+
+
+def test_its_units_have_the_papers_numbers(model: LanguageModel) -> None:
+    assert [(s.name, s.first, s.width) for s in model.sites] == [("hidden.0", 1, 650), ("hidden.1", 651, 650)]
+
+
+def test_agreement_is_what_the_card_says(model: LanguageModel) -> None:
+    measured = json.loads(CARD.read_text(encoding="utf-8"))["measured"]["number-agreement"]["after"]
+    problem = Problem(model, load_phenomenon("number-agreement").sample(1500), steps="single")
+    assert problem.rejected.total == 0
+    assert problem.clean_accuracy == pytest.approx(measured["all"], abs=0.02)
+
+
+@pytest.mark.slow
+def test_it_keeps_the_contract_of_a_model(model: LanguageModel) -> None:
+    check_model(model, [PROMPT, "The doctor near", "The doctors", "Some cars"])
+
+
+# -- next words and texts, untouched and intervened on --
+
+
+def test_next_words_are_the_likeliest_in_order(model: LanguageModel) -> None:
+    found = model.next_words(PROMPT, k=7)
+    p = [q for _, q in found]
+    assert len(found) == 7 and p == sorted(p, reverse=True) and 0 < sum(p) <= 1
+    logits = model.next_logits([model.encode(PROMPT).ids])[0]
+    assert model.single_token(found[0][0]) == int(logits.argmax())
+    assert sum(q for _, q in model.next_words(PROMPT, k=10**6)) == pytest.approx(1, abs=1e-4)
+
+
+def test_an_intervention_holds_inside_its_block_and_no_longer(model: LanguageModel) -> None:
+    intervention, before = some_intervention(model), model.next_words(PROMPT)
+    sides = {}
+    for direction in intervention.directions:
+        with model.intervened(intervention, direction) as edited:
+            assert edited is model
+            sides[direction] = model.next_words(PROMPT)
+            with model.intervened(intervention, "singular"):
+                assert model.next_words(PROMPT) == sides["singular"]
+            assert model.next_words(PROMPT) == sides[direction]
+    assert before != sides["singular"] != sides["plural"] != before
+    assert model.next_words(PROMPT) == before
+    with pytest.raises(ZeroDivisionError), model.intervened(intervention, "plural"):
+        raise ZeroDivisionError
+    assert model.next_words(PROMPT) == before
+
+
+def test_a_single_step_intervention_acts_at_its_cue(model: LanguageModel) -> None:
+    single = some_intervention(model, "single")
+    found = {}
+    for cue in ("doctor", 1, "1", "cars"):
+        with model.intervened(single, "plural", cue=cue):
+            found[cue] = model.next_words(PROMPT)
+    assert found["doctor"] == found[1] == found["1"] != found["cars"]
+    with pytest.raises(PivotalError, match="no cue was given"), model.intervened(single, "plural"):
+        pass
+    for cue in ("nurse", 5, -1):
+        with (
+            model.intervened(single, "plural", cue=cue),
+            pytest.raises(PivotalError, match="word of the prompt"),
+        ):
+            model.next_words(PROMPT)
+
+
+def test_generated_texts_go_on_from_the_prompt(model: LanguageModel) -> None:
+    greedy = model.generate(PROMPT, words=4, temperature=0.0)
+    assert greedy == model.generate(PROMPT, words=4, temperature=0.0, seed=1)
+    drawn = model.generate(PROMPT, words=4, samples=3, seed=2)
+    assert (
+        drawn
+        == model.generate(PROMPT, words=4, samples=3, seed=2)
+        != model.generate(PROMPT, words=4, samples=3)
+    )
+    for text in (*greedy, *drawn):
+        assert text.startswith(PROMPT + " ") and len(text.split()) == 9
+        assert "<unk>" not in text
+    # The first generated word is the likeliest that may be said.
+    likeliest = [word for word, _ in model.next_words(PROMPT) if word != "<unk>"]
+    assert greedy[0].split()[5] == likeliest[0]
+
+
+def test_generating_under_an_intervention_edits_the_new_words_too(model: LanguageModel) -> None:
+    intervention = some_intervention(model)
+    with model.intervened(intervention, "plural"):
+        text = model.generate(PROMPT, words=3, temperature=0.0)[0]
+        # Greedy text is what next_words gives when asked again with every word that has been said.
+        for n in range(5, 8):
+            said = text.split()
+            asked = [word for word, _ in model.next_words(" ".join(said[:n])) if word != "<unk>"]
+            assert said[n] == asked[0]
+    assert text != model.generate(PROMPT, words=3, temperature=0.0)[0]
+
+
+def test_another_models_intervention_is_refused(model: LanguageModel) -> None:
+    primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
+    with (
+        pytest.raises(PivotalError, match="belongs to the model"),
+        primed.intervened(some_intervention(model), "plural"),
+    ):
+        pass
+    with primed.intervened(some_intervention(model), "plural", any_model=True):
+        assert torch.isfinite(primed.next_logits([primed.encode(PROMPT).ids])).all()
+
+
+@pytest.mark.parametrize("ask", [lambda m: m.next_words(" "), lambda m: m.generate("")])
+def test_an_empty_prompt_is_refused(model: LanguageModel, ask: object) -> None:
+    with pytest.raises(PivotalError, match="at least one word"):
+        ask(model)  # type: ignore[operator]
