@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -26,6 +26,42 @@ class Edit(Protocol):
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
     ) -> Float[Tensor, "nodes _ width"]: ...
+
+
+class _Replace(torch.autograd.Function):
+    """(1 - m) * h + m * v in the spans, h elsewhere. As one autograd node it makes half as many passes over memory as
+    interpolation and concatenation would, which on a CPU is a tenth of a search's time."""
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, spans: Sequence[Span], *chosen: Tensor) -> Tensor:  # type: ignore[override]
+        runs = max(h.shape[1], chosen[0].shape[0])
+        out = h.new_empty(len(h), runs, h.shape[2])
+        done = 0
+        for span, m, v in zip(spans, chosen[::2], chosen[1::2], strict=True):
+            out[done : span.start] = h[done : span.start]
+            torch.lerp(h[span.start : span.stop], v, m, out=out[span.start : span.stop])
+            done = span.stop
+        out[done:] = h[done:]
+        ctx.save_for_backward(h, *chosen)
+        ctx.spans = spans
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        h, *chosen = ctx.saved_tensors
+        grad_h = grad.clone() if ctx.needs_input_grad[0] else None
+        grads: list[Tensor | None] = []
+        for span, m, v in zip(ctx.spans, chosen[::2], chosen[1::2], strict=True):
+            g = grad[span.start : span.stop]
+            if grad_h is not None:
+                torch.mul(g, 1 - m, out=grad_h[span.start : span.stop])
+            total = g.sum(0)
+            needs_m = ctx.needs_input_grad[2 + len(grads)]
+            grads.append(v * total - (g * h[span.start : span.stop]).sum(0) if needs_m else None)
+            grads.append(m * total)
+        if grad_h is not None and h.shape[1] != grad.shape[1]:
+            grad_h = grad_h.sum(1, keepdim=True)
+        return grad_h, None, *grads
 
 
 class MaskedEdit:
@@ -57,18 +93,9 @@ class MaskedEdit:
         if part is None or not spans:
             return h
         masks, values = part
-        pieces = []
-        done = 0
-        for span in spans:
-            m, v = masks[span.direction], values[span.direction]
-            if span.start > done:
-                pieces.append(h[done : span.start].expand(-1, m.shape[0], -1))
-            pieces.append(torch.lerp(h[span.start : span.stop], v, m.to(h.dtype)))
-            done = span.stop
-            self.reached[site] += span.stop - span.start
-        if done < len(h):
-            pieces.append(h[done:].expand(-1, pieces[-1].shape[1], -1))
-        return torch.cat(pieces)
+        self.reached[site] += sum(span.stop - span.start for span in spans)
+        chosen = [tensor for span in spans for tensor in (masks[span.direction], values[span.direction])]
+        return _Replace.apply(h, spans, *chosen)
 
     def check_reached(self) -> None:
         """An edit that silently does nothing is the commonest trap of intervention tools: here it is an error."""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from pivotal.edits import MaskedEdit, dense
 from pivotal.errors import PivotalError
+from pivotal.gather import distinct_rows
 from pivotal.intervention import Intervention
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.pairs import MinimalPair, PairSet
@@ -211,7 +212,7 @@ class Problem:
 
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
         """Two logits are enough: the softmax's denominator cancels in the ratio."""
-        logits = self.model.readout(states[self._leaves], self._vocabulary)
+        logits = self.model.readout(distinct_rows(states, self._leaves), self._vocabulary)
         by_run = logits.transpose(0, 1)
         return by_run[:, self._leaf, self._d] - by_run[:, self._leaf, self._t]
 

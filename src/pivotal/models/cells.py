@@ -43,27 +43,6 @@ class Cell(Protocol):
         """
 
 
-class _Rows(torch.autograd.Function):
-    """Some rows, each at most once: the backward pass then copies, where that of indexing would have to add up."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, rows: Tensor) -> Tensor:  # type: ignore[override]
-        ctx.save_for_backward(rows)
-        ctx.n = len(x)
-        return x.index_select(0, rows)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        (rows,) = ctx.saved_tensors
-        return grad.new_zeros(ctx.n, *grad.shape[1:]).index_copy_(0, rows, grad), None
-
-
-def distinct_rows(
-    x: Float[Tensor, "nodes _ width"], rows: Int[Tensor, " rows"]
-) -> Float[Tensor, "rows _ width"]:
-    return _Rows.apply(x, rows)
-
-
 class _LSTMStep(torch.autograd.Function):
     """The element-wise part as one autograd node, with few passes over memory: on a CPU it would otherwise cost more
     than the matrix products.
@@ -85,16 +64,18 @@ class _LSTMStep(torch.autograd.Function):
         h = torch.addcmul(t, o, t).mul_(0.5)
         ctx.save_for_backward(a, c, t, up, parent)
         ctx.above = len(r), len(carry)
+        ctx.set_materialize_grads(False)  # nobody reads the c of the last words: no zeros for them
         return h, new_c
 
     @staticmethod
-    def backward(ctx: Any, dh: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, dh: Tensor | None, dc: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         a, c, t, up, parent = ctx.saved_tensors
         i, f, g, o = a.chunk(4, -1)
         # d is half of the derivative by the new c: each of its uses below wants the half
-        half = dh * 0.5
+        half = torch.zeros_like(t) if dh is None else dh * 0.5
         d = torch.addcmul(half, half, o)
-        d = d.addcmul_(d * t, t, value=-1).add_(dc).mul_(0.5)
+        d = d.addcmul_(d * t, t, value=-1)
+        d = (d if dc is None else d.add_(dc)).mul_(0.5)
         grad = torch.empty_like(a)
         gi, gf, gg, go = grad.chunk(4, -1)
         torch.mul(d, g, out=gi)

@@ -18,8 +18,9 @@ from torch import Tensor, nn
 
 from pivotal.edits import Edit
 from pivotal.errors import PivotalError, did_you_mean
+from pivotal.gather import distinct_rows
 from pivotal.models.base import Encoding, LanguageModel
-from pivotal.models.cells import CELLS, distinct_rows
+from pivotal.models.cells import CELLS
 from pivotal.tree import Level, PrefixTree
 from pivotal.units import Site
 
