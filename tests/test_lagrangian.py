@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from hypothesis import given
@@ -9,7 +11,8 @@ from hypothesis import strategies as st
 
 from pivotal.lagrangian import KLConstraint, Multiplier
 
-floats = st.floats(-5, 5, allow_nan=False, width=32)
+# Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
+floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
 
 
 def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run() -> None:
@@ -21,7 +24,7 @@ def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run
     assert multiplier.value.tolist() == [0.5, 2, 0]
 
 
-@given(st.lists(floats, min_size=1, max_size=30), st.floats(0.01, 5), st.floats(0, 5))
+@given(st.lists(floats(-5, 5, width=32), min_size=1, max_size=30), floats(0.01, 5), floats(0, 5))
 def test_the_pressure_stays_between_nothing_and_the_largest(
     violations: list[float], rate: float, damping: float
 ) -> None:

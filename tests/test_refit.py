@@ -17,7 +17,7 @@ BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 
 def planted_problem(steps: Steps) -> Problem:
-    return Problem(plant().model, load_phenomenon("planted"), steps=steps)
+    return Problem(plant().model, load_phenomenon("planted").sample(200), steps=steps)
 
 
 def mask_of(problem: Problem, *sets: tuple[Unit, ...]) -> Tensor:

@@ -204,7 +204,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
 
     model = plant().model
     passed = _count_passes(model)
-    problem = Problem(model, PlantedAgreement().pairs().sample(200), steps=steps)
+    problem = Problem(model, PlantedAgreement().pairs().sample(120), steps=steps)
     found = search.solve(problem, runs=runs, seed=0)
     assert passed[0] == problem.work.forward > 0, (
         f"Masked runs must go through problem.run, but of {passed[0]} node evaluations {problem.work.forward} did."
