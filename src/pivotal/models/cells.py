@@ -25,6 +25,10 @@ class Cell(Protocol):
     def has_memory(self) -> bool:
         """Whether there is a state beside h (the LSTM's c)."""
 
+    @property
+    def one_bias(self) -> bool:
+        """Whether the two halves of the gates are only ever added, so that one bias can stand for both."""
+
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         """A factor per gate row, folded into the weights when they are loaded."""
 
@@ -41,6 +45,11 @@ class Cell(Protocol):
         `x` are the gates from each node's input, `r[up]` those from its parent's state, `carry[parent]` is its
         parent's c, or its parent's h in a network that has no c.
         """
+
+
+def _through_tanh(grad: Tensor, y: Tensor) -> Tensor:
+    """grad * (1 - y^2) for y = tanh(x), in place and in one pass."""
+    return torch.ops.aten.tanh_backward.grad_input(grad, y, grad_input=grad)
 
 
 class _LSTMStep(torch.autograd.Function):
@@ -73,8 +82,7 @@ class _LSTMStep(torch.autograd.Function):
         i, f, g, o = a.chunk(4, -1)
         # d is half of the derivative by the new c: each of its uses below wants the half
         half = torch.zeros_like(t) if dh is None else dh * 0.5
-        d = torch.addcmul(half, half, o)
-        d = d.addcmul_(d * t, t, value=-1)
+        d = _through_tanh(torch.addcmul(half, half, o), t)
         d = (d if dc is None else d.add_(dc)).mul_(0.5)
         grad = torch.empty_like(a)
         gi, gf, gg, go = grad.chunk(4, -1)
@@ -82,7 +90,7 @@ class _LSTMStep(torch.autograd.Function):
         torch.mul(d, c, out=gf)
         torch.addcmul(d, d, i, out=gg)
         torch.mul(half, t, out=go)
-        grad = grad.addcmul_(grad * a, a, value=-1)
+        _through_tanh(grad, a)
         grad_r = grad_c = None
         if ctx.needs_input_grad[1]:
             grad_r = grad.new_zeros(ctx.above[0], *grad.shape[1:]).index_add_(0, up, grad)
@@ -95,6 +103,7 @@ class _LSTMStep(torch.autograd.Function):
 class LSTM:
     gates: int = 4
     has_memory: bool = True
+    one_bias: bool = True
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         """Sigmoid gates (i, f, o) are halved so that one tanh serves all four."""
@@ -111,6 +120,7 @@ class LSTM:
 class GRU:
     gates: int = 3
     has_memory: bool = False
+    one_bias: bool = False
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         return torch.ones(3 * hidden)
@@ -129,6 +139,7 @@ class GRU:
 class RNN:
     gates: int = 1
     has_memory: bool = False
+    one_bias: bool = True
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         return torch.ones(hidden)

@@ -49,8 +49,8 @@ class Layer:
 
     input: Float[Tensor, "gates input"]
     recurrent: Float[Tensor, "gates hidden"]
-    bias: Float[Tensor, " gates"]
-    recurrent_bias: Float[Tensor, " gates"]
+    bias: Float[Tensor, " gates"] | None
+    recurrent_bias: Float[Tensor, " gates"] | None
 
 
 class RecurrentLM(LanguageModel):
@@ -124,11 +124,16 @@ class RecurrentLM(LanguageModel):
         recurrent = weights[f"rnn.weight_hh_l{level}"]
         scale = self._cell.scale(recurrent.shape[1]).to(self.device)
         zeros = torch.zeros(len(scale), device=self.device)
+        bias = weights.get(f"rnn.bias_ih_l{level}", zeros) * scale
+        recurrent_bias = weights.get(f"rnn.bias_hh_l{level}", zeros) * scale
+        if self._cell.one_bias:
+            # One bias, added where the rows are fewest: to the tokens in the first layer, to the parents above it.
+            bias = recurrent_bias = bias + recurrent_bias
         return Layer(
             input=weights[f"rnn.weight_ih_l{level}"] * scale[:, None],
             recurrent=recurrent * scale[:, None],
-            bias=weights.get(f"rnn.bias_ih_l{level}", zeros) * scale,
-            recurrent_bias=weights.get(f"rnn.bias_hh_l{level}", zeros) * scale,
+            bias=None if self._cell.one_bias and level > 0 else bias,
+            recurrent_bias=None if self._cell.one_bias and level == 0 else recurrent_bias,
         )
 
     # -- words --------------------------------------------------------------------------------------------------
