@@ -50,6 +50,29 @@ def test_an_edit_interpolates_in_its_spans_and_nowhere_else(
     assert edit.reached == {"a": sum(span.stop - span.start for span in where), "b": 0}
 
 
+@given(spans(), st.integers(1, 3), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_its_gradients_are_those_of_the_formula(
+    level: tuple[int, list[Span]], runs: int, apart: bool
+) -> None:
+    """Whether the runs come together, as before the first edit, or apart."""
+    rows, where = level
+    if not where:
+        return
+    mask, values = (tensor.double().requires_grad_() for tensor in drawn(runs))
+    h = torch.randn(rows, runs if apart else 1, 3, dtype=torch.float64, requires_grad=True)
+    found = MaskedEdit(SPACE, mask, values)("a", where, h)
+    pieces = list(h.expand(-1, runs, -1).unbind(0))
+    for span in where:
+        m, b = mask[:, span.direction, :3], values[:, span.direction, :3]
+        for row in range(span.start, span.stop):
+            pieces[row] = (1 - m) * pieces[row] + m * b
+    weights = torch.randn(found.shape, dtype=torch.float64)
+    ours = torch.autograd.grad((found * weights).sum(), (h, mask, values))
+    plain = torch.autograd.grad((torch.stack(pieces) * weights).sum(), (h, mask, values))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
+
+
 @pytest.mark.parametrize(("m", "untouched"), [(0.0, True), (1.0, False)])
 def test_an_empty_mask_keeps_the_state_and_a_full_one_is_the_values(m: float, untouched: bool) -> None:
     _, values = drawn(2)
