@@ -168,7 +168,7 @@ def test_unknown_steps_on_a_card_are_refused(saved: Path, steps: Any) -> None:
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(PivotalError, match="folder with card.json"):
+    with pytest.raises(PivotalError, match=r"folder with card\.json"):
         Intervention.load(tmp_path / "file")
 
 
