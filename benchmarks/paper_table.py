@@ -51,12 +51,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--lakretz")
     parser.add_argument("--vig")
+    parser.add_argument("--variants", help="only these, with commas")
     parser.add_argument("--device")
     args = parser.parse_args()
     model = pv.load_model("wiki-lstm", device=args.device)
     problems: dict[tuple[str, str, str], tuple[pv.Problem, pv.Problem]] = {}
     args.out.write_text("")
     for task, phenomenon, split, steps, units, variant in rows(args.lakretz, args.vig):
+        if args.variants and variant not in args.variants.split(","):
+            continue
         key = (phenomenon, split, steps)
         if key not in problems:
             test = 1000 if task == "number" else 200

@@ -36,7 +36,9 @@ def products(tree: PrefixTree, runs: int, hidden: int) -> Callable[[], None]:
     for level in tree.levels():
         live, parents = level.stop - level.live, len(level.source)
         if live:
-            shapes.append([(torch.randn(n * runs, hidden), torch.randn(n * runs, 4 * hidden)) for n in (live, parents)])
+            shapes.append(
+                [(torch.randn(n * runs, hidden), torch.randn(n * runs, 4 * hidden)) for n in (live, parents)]
+            )
 
     def run() -> None:
         for (h, g), (parent_h, parent_g) in shapes:

@@ -177,9 +177,9 @@ class Problem:
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
-        """The examples of some distinct prefixes, for scores that need not see all of them."""
+        """The examples of some distinct prefixes, for scores that need not see all of them; 0 means all."""
         leaves = np.unique(self.tree.leaf)
-        if len(leaves) <= prefixes:
+        if not prefixes or len(leaves) <= prefixes:
             return self
         chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
         return self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))

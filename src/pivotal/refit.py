@@ -28,7 +28,7 @@ class Refit:
     updates: int = 60
     rate: float = 0.05
     batch: int = 128
-    looks: int = 6
+    looks: int = 10
     """How often the values are scored on a fixed sample; the best of them are returned."""
 
     def fit(
@@ -53,6 +53,8 @@ class Refit:
             constraint = KLConstraint(len(mask), self.terms.max_kl, 0.05, 0.5, mask.device)
         noise = torch.Generator().manual_seed(seed)
         batches = problem.batches(self.batch, seed)
+        # A rate that shrinks lets the values settle on the bound instead of swinging about it.
+        schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
         every = max(1, self.updates // self.looks)
         for update in range(1, self.updates + 1):
             batch = batches[update % len(batches)]
@@ -66,6 +68,7 @@ class Refit:
             optimiser.zero_grad()
             loss.sum().backward()
             optimiser.step()
+            schedule.step()
             with torch.no_grad():
                 torch.clamp(values, low, high, out=values)
             if update % every == 0 or update == self.updates:

@@ -125,7 +125,7 @@ def test_a_bad_pairs_file_names_line_and_column(
 
 
 def test_the_budget_depends_on_the_steps_unless_it_is_given() -> None:
-    assert build_search("learned", None, {}, [], "every").max_units == 3  # type: ignore[attr-defined]
+    assert build_search("learned", None, {}, [], "every").max_units == 4  # type: ignore[attr-defined]
     assert build_search("learned", None, {}, [], "single").max_units == 5  # type: ignore[attr-defined]
     assert build_search("learned", None, {}, ["max-units=0.5"], "single").max_units == 0.5  # type: ignore[attr-defined]
 

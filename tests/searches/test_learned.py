@@ -102,9 +102,7 @@ def test_best_is_the_run_with_the_best_training_score() -> None:
         {"max_kl": 0.5},
         {"max_fractional": 3},
         {"anneal": 0.0, "spare": 1.0},
-        pytest.param(
-            {"batch": 0}, marks=pytest.mark.xfail(strict=True, reason="refit samples 2 * batch prefixes")
-        ),
+        pytest.param(),
         {"refit": 0},
         {"prune": -1.0},
         {"max_units": 0.05},
@@ -242,7 +240,6 @@ def test_an_interrupted_run_keeps_what_it_reached_and_goes_on() -> None:
     assert same(resumed, QUICK.solve(planted_problem(), runs=2, seed=1))
 
 
-@pytest.mark.xfail(strict=True, reason="what is reached may have the spare units too")
 def test_an_interrupted_run_keeps_to_the_budget() -> None:
     memory = Memory()
     with pytest.raises(KeyboardInterrupt):

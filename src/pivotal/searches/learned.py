@@ -43,7 +43,8 @@ class LearnedMask(Search):
     )
     presets: ClassVar[dict[str, dict[str, object]]] = {
         # The paper's own recipe: its ratio, its half-open mask, the full KL term, the wanted number of units as the
-        # target from the start, one multiplier without damping, and the mask and values as they come out.
+        # target from the start, multipliers without damping, and the mask and values as they come out. (A half-open mask
+        # has no mass at 1, so the paper's second constraint, on the mass inside (0, 1), then bounds the same quantity.)
         "paper": {
             "objective": "ratio",
             "support": "half-open",
@@ -99,6 +100,14 @@ class LearnedMask(Search):
     def __post_init__(self) -> None:
         if self.updates < 1:
             raise PivotalError(f"A search needs at least one update, but updates is {self.updates}.")
+        if self.batch < 0 or self.refit < 0:
+            raise PivotalError(f"batch and refit are 0 or more, but they are {self.batch} and {self.refit}.")
+        if self.spare < 1:
+            raise PivotalError(f"spare multiplies max_units and is 1 or more, but it is {self.spare:g}.")
+        if self.max_fractional is not None and not self.max_fractional > 0:
+            raise PivotalError(
+                f"max_fractional must be above 0, but it is {self.max_fractional:g}. Leave it out for no bound."
+            )
         if not 0 <= self.anneal <= 1:
             raise PivotalError(f"anneal is a share between 0 and 1, but it is {self.anneal:g}.")
         if self.max_kl is not None and not self.max_kl > 0:
@@ -280,7 +289,8 @@ class _Relaxation:
             )
 
     def reached(self) -> tuple[Intervention, ...]:
-        mask = hard_mask(self.search.family, self.logits.detach(), self.budget)
+        allowed = budget_of(self.search.max_units, len(self.problem.space))
+        mask = hard_mask(self.search.family, self.logits.detach(), allowed)
         return interventions_of(self.problem, mask.expand_as(self.values), self.values)
 
     def state(self) -> dict[str, Any]:
