@@ -49,18 +49,23 @@ class _Replace(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         h, *chosen = ctx.saved_tensors
-        grad_h = grad.clone() if ctx.needs_input_grad[0] else None
+        grad_h = torch.empty_like(grad) if ctx.needs_input_grad[0] else None
         grads: list[Tensor | None] = []
+        done = 0
         for span, m, v in zip(ctx.spans, chosen[::2], chosen[1::2], strict=True):
             g = grad[span.start : span.stop]
             if grad_h is not None:
+                grad_h[done : span.start] = grad[done : span.start]
                 torch.mul(g, 1 - m, out=grad_h[span.start : span.stop])
+                done = span.stop
             total = g.sum(0)
             needs_m = ctx.needs_input_grad[2 + len(grads)]
             grads.append(v * total - (g * h[span.start : span.stop]).sum(0) if needs_m else None)
             grads.append(m * total)
-        if grad_h is not None and h.shape[1] != grad.shape[1]:
-            grad_h = grad_h.sum(1, keepdim=True)
+        if grad_h is not None:
+            grad_h[done:] = grad[done:]
+            if h.shape[1] != grad.shape[1]:
+                grad_h = grad_h.sum(1, keepdim=True)
         return grad_h, None, *grads
 
 

@@ -27,14 +27,16 @@ class Cell(Protocol):
 
     @property
     def one_bias(self) -> bool:
-        """Whether the two halves of the gates are only ever added, so that one bias can stand for both."""
+        """Whether the two halves of the gates are only ever added: one bias then stands for both, and comes with r."""
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         """A factor per gate row, folded into the weights when they are loaded."""
 
     def step(
         self,
-        x: Float[Tensor, "nodes _ gates"],
+        x: Float[Tensor, "nodes _ input"],
+        weight: Float[Tensor, "gates input"] | None,
+        bias: Float[Tensor, " gates"] | None,
         r: Float[Tensor, "parents _ gates"],
         up: Int[Tensor, " nodes"],
         carry: Float[Tensor, "above _ hidden"],
@@ -42,8 +44,9 @@ class Cell(Protocol):
     ) -> tuple[Tensor, Tensor | None]:
         """New h and c of the nodes.
 
-        `x` are the gates from each node's input, `r[up]` those from its parent's state, `carry[parent]` is its
-        parent's c, or its parent's h in a network that has no c.
+        `x` is each node's input, still to go through `weight` and `bias`, or its gates already if `weight` is None;
+        `r[up]` are the gates from its parent's state; `carry[parent]` is its parent's c, or its parent's h in a
+        network that has no c.
         """
 
 
@@ -62,23 +65,31 @@ class _LSTMStep(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+        ctx: Any, x: Tensor, weight: Tensor | None, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
     ) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         a = r.index_select(0, up)
-        a = a.add_(x).tanh_() if a.shape[1] >= x.shape[1] else (x + a).tanh_()
+        if weight is None:
+            a = a.add_(x) if a.shape[1] >= x.shape[1] else x + a
+        elif a.shape[1] == x.shape[1]:
+            a.flatten(0, 1).addmm_(
+                x.flatten(0, 1), weight.t()
+            )  # flatten is a view here: the product is added in place
+        else:
+            a = torch.nn.functional.linear(x, weight).add_(a)
+        a.tanh_()
         c = carry.index_select(0, parent)
         i, f, g, o = a.chunk(4, -1)
         new_c = torch.addcmul(c, f, c).add(torch.addcmul(g, i, g)).mul_(0.5)
         t = torch.tanh(new_c)
         h = torch.addcmul(t, o, t).mul_(0.5)
-        ctx.save_for_backward(a, c, t, up, parent)
+        ctx.save_for_backward(a, c, t, up, parent, weight)
         ctx.above = len(r), len(carry)
         ctx.set_materialize_grads(False)  # nobody reads the c of the last words: no zeros for them
         return h, new_c
 
     @staticmethod
     def backward(ctx: Any, dh: Tensor | None, dc: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
-        a, c, t, up, parent = ctx.saved_tensors
+        a, c, t, up, parent, weight = ctx.saved_tensors
         i, f, g, o = a.chunk(4, -1)
         # d is half of the derivative by the new c: each of its uses below wants the half
         half = torch.zeros_like(t) if dh is None else dh * 0.5
@@ -91,12 +102,14 @@ class _LSTMStep(torch.autograd.Function):
         torch.addcmul(d, d, i, out=gg)
         torch.mul(half, t, out=go)
         _through_tanh(grad, a)
-        grad_r = grad_c = None
-        if ctx.needs_input_grad[1]:
+        grad_x = grad_r = grad_c = None
+        if ctx.needs_input_grad[0]:
+            grad_x = grad if weight is None else grad @ weight
+        if ctx.needs_input_grad[2]:
             grad_r = grad.new_zeros(ctx.above[0], *grad.shape[1:]).index_add_(0, up, grad)
-        if ctx.needs_input_grad[3]:
+        if ctx.needs_input_grad[4]:
             grad_c = grad.new_zeros(ctx.above[1], *d.shape[1:]).index_add_(0, parent, d.addcmul(d, f))
-        return grad if ctx.needs_input_grad[0] else None, grad_r, None, grad_c, None
+        return grad_x, None, grad_r, None, grad_c, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +123,16 @@ class LSTM:
         return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
 
     def step(
-        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        r: Tensor,
+        up: Tensor,
+        carry: Tensor,
+        parent: Tensor,
     ) -> tuple[Tensor, Tensor | None]:
-        h, c = _LSTMStep.apply(x, r, up, carry, parent)
+        h, c = _LSTMStep.apply(x, weight, r, up, carry, parent)
         return h, c
 
 
@@ -126,8 +146,16 @@ class GRU:
         return torch.ones(3 * hidden)
 
     def step(
-        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        r: Tensor,
+        up: Tensor,
+        carry: Tensor,
+        parent: Tensor,
     ) -> tuple[Tensor, Tensor | None]:
+        x = x if weight is None else torch.nn.functional.linear(x, weight, bias)
         r, carry = r.index_select(0, up), carry.index_select(0, parent)
         x_reset, x_update, x_new = x.chunk(3, -1)
         r_reset, r_update, r_new = r.chunk(3, -1)
@@ -145,8 +173,16 @@ class RNN:
         return torch.ones(hidden)
 
     def step(
-        self, x: Tensor, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+        self,
+        x: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        r: Tensor,
+        up: Tensor,
+        carry: Tensor,
+        parent: Tensor,
     ) -> tuple[Tensor, Tensor | None]:
+        x = x if weight is None else torch.nn.functional.linear(x, weight, bias)
         return torch.tanh(x + r.index_select(0, up)), None
 
 

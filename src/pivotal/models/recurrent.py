@@ -223,27 +223,24 @@ class RecurrentLM(LanguageModel):
                 assert frozen is not None
                 states.append(frozen)
                 continue
-            gates = prepared.table[rows][:, None]
+            h = prepared.table[rows][:, None]
             new: list[LayerState] = []
             for i, layer in enumerate(self._layers):
-                h, c = self._step(layer, gates, states[-1][i], level)
+                h, c = self._step(layer, None if i == 0 else layer.input, h, states[-1][i], level)
                 if edit is not None:
                     h = edit(f"hidden.{i}", level.spans, h)
                 new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
-                if i + 1 < len(self._layers):
-                    above = self._layers[i + 1]
-                    gates = torch.nn.functional.linear(h, above.input, above.bias)
             states.append(new)
         return states
 
     def _step(
-        self, layer: Layer, gates: Tensor, above: LayerState, level: Level
+        self, layer: Layer, weight: Tensor | None, x: Tensor, above: LayerState, level: Level
     ) -> tuple[Tensor, Tensor | None]:
         """Products with the recurrent matrix are made once per parent and handed down to the children."""
         parents = distinct_rows(above.h, level.source)
         recurrent = torch.nn.functional.linear(parents, layer.recurrent, layer.recurrent_bias)
         carry = above.h if above.c is None else above.c
-        return self._cell.step(gates, recurrent, level.up, carry, level.parent)
+        return self._cell.step(x, weight, layer.bias, recurrent, level.up, carry, level.parent)
 
     def readout(
         self, states: Float[Tensor, "*rows hidden"], ids: Int[Tensor, " words"] | None = None

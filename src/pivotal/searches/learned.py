@@ -43,8 +43,8 @@ class LearnedMask(Search):
     )
     presets: ClassVar[dict[str, dict[str, object]]] = {
         # The paper's own recipe: its ratio, its half-open mask, the full KL term, the wanted number of units as the
-        # target from the start, multipliers without damping, and the mask and values as they come out. (A half-open mask
-        # has no mass at 1, so the paper's second constraint, on the mass inside (0, 1), then bounds the same quantity.)
+        # target from the start, multipliers without damping, mask and values as they come out. (A half-open mask has
+        # no mass at 1: the paper's second constraint, on the mass inside (0, 1), then bounds the same quantity.)
         "paper": {
             "objective": "ratio",
             "support": "half-open",
