@@ -1,4 +1,4 @@
-"""How much work the tree saves, and what an optimisation step costs beside the matrix products that it cannot do without.
+"""How much work the tree saves, and what an update costs beside the matrix products that it cannot do without.
 
     python benchmarks/step.py [--batch 128] [--runs 3]
 

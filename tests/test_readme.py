@@ -1,0 +1,71 @@
+"""The README's promises: its example runs as printed, its commands exist, the demo keeps its word."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from pivotal.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^pivotal (\w+)(.*?)(?:#.*)?$", README, flags=re.MULTILINE)
+
+
+def test_every_command_of_the_readme_exists_with_its_options() -> None:
+    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    assert len(COMMANDS) >= 7
+    for verb, rest in COMMANDS:
+        known = {option for parameter in verbs[verb].params for option in parameter.opts}
+        assert set(re.findall(r"--[\w-]+", rest)) <= known, (verb, rest)
+
+
+def test_the_files_that_the_readme_links_to_exist() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+@pytest.mark.slow
+def test_the_python_example_runs_as_printed(tmp_path: Path) -> None:
+    code = re.search(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    assert code is not None
+    assert len([line for line in code[1].splitlines() if line and not line.startswith("import")]) <= 12
+    done = subprocess.run(
+        [sys.executable, "-c", code[1]], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    units, words = done.stdout.splitlines()
+    found = re.fullmatch(r"(\[.*\]) ([\d.]+)% \[.*\] KL ([\d.]+)", units)
+    assert found is not None, units
+    # other processors round differently and may end in another set of units: the claim must hold all the same
+    assert len(json.loads(found[1])) <= 4 and float(found[2]) >= 99
+    assert re.search(r"'(is|was) ", words), words
+    arguments = [
+        "generate",
+        str(tmp_path / "number-units"),
+        "The doctors near the car",
+        "--direction",
+        "singular",
+    ]
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code == 0 and "The doctors near the car" in said.output
+
+
+@pytest.mark.slow
+def test_the_demo_keeps_its_word(tmp_path: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    demo = re.search(r"^DEMO := pivotal (.*)$", makefile, flags=re.MULTILINE)
+    assert demo is not None
+    arguments = demo[1].replace("runs/demo", str(tmp_path / "demo")).split()
+    command = [sys.executable, "-m", "pivotal.cli.main", *arguments, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    summary = json.loads(done.stdout)
+    assert len(summary["runs"]) <= 5 and all(run["units"] <= 4 for run in summary["runs"])
+    assert summary["flip_accuracy"] >= 0.99
+    assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000
