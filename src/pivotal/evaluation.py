@@ -17,6 +17,8 @@ from pivotal.intervention import Intervention
 from pivotal.problem import Problem
 
 _RESAMPLES = 2000
+_DRAWN = 50_000_000
+"""Numbers that a bootstrap may draw: sets of more than 25,000 prefixes are resampled less often, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,8 @@ class Bootstrap:
         prefixes, self._cluster = np.unique(problem.tree.leaf, return_inverse=True)
         rng = np.random.default_rng(seed)
         n = len(prefixes)
-        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=_RESAMPLES).astype(np.float32)
+        resamples = min(_RESAMPLES, max(200, _DRAWN // n))
+        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float32)
 
     def __call__(self, flipped: np.ndarray, of: np.ndarray | None = None) -> Share:
         of = np.ones(len(flipped), dtype=bool) if of is None else of

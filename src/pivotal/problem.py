@@ -242,11 +242,7 @@ class Problem:
     @cached_property
     def after_edit_weight(self) -> Float[Tensor, " live"]:
         """The same over the positions from the first edit on: these weights sum to 1."""
-        steps = np.zeros(len(self.tree.token), dtype=np.int64)
-        for node in range(1, len(steps)):
-            steps[node] = steps[self.tree.parent[node]] + int(self.tree.live[node])
-        share = self.tree.spread(1 / steps[self.tree.leaf] / len(self))
-        return self._live(share)
+        return self._live(self.tree.spread(1 / self.tree.live_steps()[self.tree.leaf] / len(self)))
 
     def _live(self, per_node: np.ndarray) -> Float[Tensor, " live"]:
         return torch.as_tensor(per_node[self.tree.live], dtype=torch.float32, device=self.model.device)

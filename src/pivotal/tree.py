@@ -136,9 +136,21 @@ class PrefixTree:
         """Sum over the examples that pass through each node of a number per example."""
         total = np.zeros(len(self.token))
         np.add.at(total, self.leaf, per_example)
-        for node in range(len(self.token) - 1, 0, -1):
-            total[self.parent[node]] += total[node]
+        for rows in reversed(self._depths()):
+            np.add.at(total, self.parent[rows], total[rows])
         return total
+
+    def live_steps(self) -> np.ndarray:
+        """Per node, how many nodes on the way to it, itself included, are live."""
+        steps = self.live.astype(np.int64)
+        for rows in self._depths():
+            steps[rows] += steps[self.parent[rows]]
+        return steps
+
+    def _depths(self) -> list[slice]:
+        """The rows of each depth, from 1 on."""
+        starts = np.searchsorted(self.depth, np.arange(1, int(self.depth.max(initial=0)) + 2)).tolist()
+        return [slice(start, stop) for start, stop in itertools.pairwise(starts)]
 
     def restrict(self, examples: np.ndarray) -> PrefixTree:
         """The tree of some of the examples, its nodes in the same order."""
@@ -184,10 +196,10 @@ class PrefixTree:
 
     def levels(self, device: torch.device | str = "cpu") -> list[Level]:
         """The levels from depth 1 on; the root is depth 0 and has no level."""
-        starts = np.searchsorted(self.depth, np.arange(1, int(self.depth.max(initial=0)) + 2))
         levels = []
         above = 0
-        for start, stop in itertools.pairwise(starts.tolist()):
+        for rows in self._depths():
+            start, stop = rows.start, rows.stop
             live = start + int((~self.live[start:stop]).sum())
             parent = self.parent[live:stop] - above
             source, up = np.unique(parent, return_inverse=True)
