@@ -14,6 +14,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What reaches the nodes of a level."""
+
+    x: Float[Tensor, "nodes _ input"]
+    """Each node's input, still to go through `weight` and `bias`, or its gates already if `weight` is None."""
+    weight: Float[Tensor, "gates input"] | None
+    bias: Float[Tensor, " gates"] | None
+    r: Float[Tensor, "parents _ gates"]
+    """Gates from the parents' states; `r[up]` are each node's."""
+    up: Int[Tensor, " nodes"]
+    carry: Float[Tensor, "above _ hidden"]
+    """c of the level above, or h in a network that has no c; `carry[parent]` is each node's parent's."""
+    parent: Int[Tensor, " nodes"]
+
+    def gates(self) -> tuple[Float[Tensor, "nodes _ gates"], Float[Tensor, "nodes _ gates"]]:
+        """Both halves of each node's gates."""
+        x = self.x if self.weight is None else torch.nn.functional.linear(self.x, self.weight, self.bias)
+        return x, self.r.index_select(0, self.up)
+
+
 class Cell(Protocol):
     """One kind of recurrent network."""
 
@@ -32,22 +53,8 @@ class Cell(Protocol):
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         """A factor per gate row, folded into the weights when they are loaded."""
 
-    def step(
-        self,
-        x: Float[Tensor, "nodes _ input"],
-        weight: Float[Tensor, "gates input"] | None,
-        bias: Float[Tensor, " gates"] | None,
-        r: Float[Tensor, "parents _ gates"],
-        up: Int[Tensor, " nodes"],
-        carry: Float[Tensor, "above _ hidden"],
-        parent: Int[Tensor, " nodes"],
-    ) -> tuple[Tensor, Tensor | None]:
-        """New h and c of the nodes.
-
-        `x` is each node's input, still to go through `weight` and `bias`, or its gates already if `weight` is None;
-        `r[up]` are the gates from its parent's state; `carry[parent]` is its parent's c, or its parent's h in a
-        network that has no c.
-        """
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        """New h and c of the nodes."""
 
 
 def _through_tanh(grad: Tensor, y: Tensor) -> Tensor:
@@ -122,17 +129,9 @@ class LSTM:
         """Sigmoid gates (i, f, o) are halved so that one tanh serves all four."""
         return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
 
-    def step(
-        self,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        r: Tensor,
-        up: Tensor,
-        carry: Tensor,
-        parent: Tensor,
-    ) -> tuple[Tensor, Tensor | None]:
-        h, c = _LSTMStep.apply(x, weight, r, up, carry, parent)
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        i = incoming
+        h, c = _LSTMStep.apply(i.x, i.weight, i.r, i.up, i.carry, i.parent)
         return h, c
 
 
@@ -145,21 +144,12 @@ class GRU:
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         return torch.ones(3 * hidden)
 
-    def step(
-        self,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        r: Tensor,
-        up: Tensor,
-        carry: Tensor,
-        parent: Tensor,
-    ) -> tuple[Tensor, Tensor | None]:
-        x = x if weight is None else torch.nn.functional.linear(x, weight, bias)
-        r, carry = r.index_select(0, up), carry.index_select(0, parent)
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        x, r = incoming.gates()
         x_reset, x_update, x_new = x.chunk(3, -1)
         r_reset, r_update, r_new = r.chunk(3, -1)
         new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
+        carry = incoming.carry.index_select(0, incoming.parent)
         return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
 
 
@@ -172,18 +162,9 @@ class RNN:
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
         return torch.ones(hidden)
 
-    def step(
-        self,
-        x: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        r: Tensor,
-        up: Tensor,
-        carry: Tensor,
-        parent: Tensor,
-    ) -> tuple[Tensor, Tensor | None]:
-        x = x if weight is None else torch.nn.functional.linear(x, weight, bias)
-        return torch.tanh(x + r.index_select(0, up)), None
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        x, r = incoming.gates()
+        return torch.tanh(x + r), None
 
 
 CELLS: dict[str, Cell] = {"lstm": LSTM(), "gru": GRU(), "rnn": RNN()}

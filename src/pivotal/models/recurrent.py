@@ -20,7 +20,7 @@ from pivotal.edits import Edit
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.gather import distinct_rows
 from pivotal.models.base import Encoding, LanguageModel
-from pivotal.models.cells import CELLS
+from pivotal.models.cells import CELLS, Incoming
 from pivotal.tree import Level, PrefixTree
 from pivotal.units import Site
 
@@ -240,7 +240,7 @@ class RecurrentLM(LanguageModel):
         parents = distinct_rows(above.h, level.source)
         recurrent = torch.nn.functional.linear(parents, layer.recurrent, layer.recurrent_bias)
         carry = above.h if above.c is None else above.c
-        return self._cell.step(x, weight, layer.bias, recurrent, level.up, carry, level.parent)
+        return self._cell.step(Incoming(x, weight, layer.bias, recurrent, level.up, carry, level.parent))
 
     def readout(
         self, states: Float[Tensor, "*rows hidden"], ids: Int[Tensor, " words"] | None = None
