@@ -70,8 +70,9 @@ def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps: Steps)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_the_units_of_20_planted_models_are_recovered_exactly(seed: int) -> None:
-    problem = planted_problem("single" if seed % 2 else "every", seed)
+@BOTH_STEPS
+def test_the_units_of_20_planted_models_are_recovered_exactly(steps: Steps, seed: int) -> None:
+    problem = planted_problem(steps, seed)
     assert LearnedMask(max_units=3).solve(problem, seed=seed).best.units == plant(seed).units
 
 
@@ -102,7 +103,7 @@ def test_best_is_the_run_with_the_best_training_score() -> None:
         {"max_kl": 0.5},
         {"max_fractional": 3},
         {"anneal": 0.0, "spare": 1.0},
-        pytest.param(),
+        {"batch": 0},
         {"refit": 0},
         {"prune": -1.0},
         {"max_units": 0.05},
@@ -167,6 +168,10 @@ def test_a_budget_is_a_number_or_a_fraction(asked: float, units: int, budget: in
         ({"anneal": 1.5}, 1, "between 0 and 1, but it is 1.5"),
         ({"max_kl": 0.0}, 1, "must be above 0"),
         ({"max_fractional": 99}, 1, "64 units"),
+        ({"max_fractional": 0}, 1, "max_fractional must be above 0"),
+        ({"spare": 0.5}, 1, "1 or more, but it is 0.5"),
+        ({"batch": -1}, 1, "0 or more"),
+        ({"refit": -5}, 1, "0 or more"),
     ],
 )
 def test_impossible_requests_are_refused(search: dict[str, Any], runs: int, message: str) -> None:
