@@ -14,6 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.evaluation import Bootstrap, evaluate, random_control, score_many, score_masks
 from pivotal.intervention import Intervention
 from pivotal.models.planted import plant
+from pivotal.objective import Terms
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
@@ -127,18 +128,19 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
     held_out = problem.on(PAIRS[300:500])
-    control = random_control(found, 1.0, held_out, problem, 4, seed=0)
+    control = random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0)
     assert control.sets == len(control.flip_accuracy) == 4
     assert control.best == max(control.flip_accuracy) < 1
     assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
     assert control.p_value == pytest.approx(1 / 5)
-    assert random_control(found, 0.0, held_out, problem, 4, seed=0).p_value == 1
-    assert random_control(found, 1.0, held_out, problem, 4, seed=0) == control
+    assert random_control(found, 0.0, held_out, problem, 4, Terms(), seed=0).p_value == 1
+    assert random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0) == control
 
 
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
     assert evaluate(found, problem).control is None
-    assert evaluate(found, problem, controls=2).control is None
+    with pytest.raises(PivotalError, match="give those as train="):
+        evaluate(found, problem, controls=2)
     control = evaluate(found, problem, train=problem, controls=2).control
     assert control is not None and control.p_value == pytest.approx(1 / 3)
 

@@ -14,7 +14,9 @@ from torch import Tensor
 from pivotal.edits import dense
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
+from pivotal.objective import Terms
 from pivotal.problem import Problem
+from pivotal.refit import Refit
 
 _RESAMPLES = 2000
 _DRAWN = 50_000_000
@@ -64,7 +66,7 @@ class Evaluation:
     by_group: dict[str, Share]
     units: int
     kl: float
-    """Mean over all positions of all sentences, as in the paper."""
+    """Mean over the sentences of the mean over all positions of each, as in the paper."""
     kl_after_edit: float
     """Mean over the positions from the first edited step on."""
     clean_accuracy: float | None
@@ -81,20 +83,25 @@ def evaluate(
     *,
     train: Problem | None = None,
     controls: int = 0,
+    terms: Terms | None = None,
     seed: int = 0,
     any_model: bool = False,
 ) -> Evaluation:
     """Score an intervention on a problem's pairs.
 
-    `controls` random sets of as many units are compared with it; their values are learned on `train`.
+    `controls` random sets of as many units are compared with it; their values are learned on `train`, with the loss
+    that `terms` describe (a search's own are its `terms`).
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
     _check_question(intervention, problem)
     flipped, kl, kl_after = score_many([intervention], problem)
     share = Bootstrap(problem, seed)
     control = None
-    if controls and train is not None:
-        control = random_control(intervention, float(flipped[0].mean()), problem, train, controls, seed)
+    if controls:
+        if train is None:
+            raise PivotalError("Random controls learn their values on training pairs: give those as train=.")
+        accuracy = float(flipped[0].mean())
+        control = random_control(intervention, accuracy, problem, train, controls, terms or Terms(), seed)
     return Evaluation(
         flip_accuracy=share(flipped[0]),
         by_direction={
@@ -199,17 +206,24 @@ def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ..
 
 
 def random_control(
-    intervention: Intervention, accuracy: float, problem: Problem, train: Problem, sets: int, seed: int
+    intervention: Intervention,
+    accuracy: float,
+    problem: Problem,
+    train: Problem,
+    sets: int,
+    terms: Terms,
+    seed: int,
 ) -> Control:
     """p is the share of random sets that do at least as well, the found set counted among them."""
-    from pivotal.refit import Refit
-
     rng = np.random.default_rng(seed)
     units = len(problem.space)
-    mask = torch.zeros(sets, len(problem.labels), units, device=problem.model.device)
+    mask = torch.zeros(sets, len(problem.labels), units)
     for row in mask:
-        row[:, torch.as_tensor(rng.choice(units, len(intervention), replace=False))] = 1
-    values = Refit(updates=40, batch=32).fit(train, mask, seed=seed).values
+        row[:, rng.choice(units, len(intervention), replace=False)] = torch.tensor(
+            intervention.active
+        ).float()
+    mask = mask.to(problem.model.device)
+    values = Refit(terms=terms, updates=40, batch=32).fit(train, mask, seed=seed).values
     flipped, _, _ = score_masks(mask, values, problem, kl=False)
     shares = flipped.mean(1)
     return Control(

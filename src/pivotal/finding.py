@@ -1,4 +1,4 @@
-"""The main job from end to end: load, split, search, evaluate on held-out pairs, write the run folder."""
+"""The main job from end to end: load, split, search, evaluate on held-out pairs, keep it in the run folder."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem, Work
-from pivotal.runs import INTERVENTIONS, SUMMARY, History, RunFolder, default_path
-from pivotal.searches.base import Discovery, Progress, Search, budget_of
+from pivotal.runs import CHECKPOINT, INTERVENTIONS, SUMMARY, History, RunFolder, default_path
+from pivotal.searches.base import Discovery, Progress, Search
 from pivotal.summary import summarise
 
 _TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
@@ -94,7 +94,7 @@ def find(
     command: str = "",
     watch: Watch | None = None,
 ) -> Finding:
-    """Solve the question with a search, `runs` times at once, and write all about it to the run folder."""
+    """Solve the question with a search, `runs` times at once, and keep all about it in the run folder."""
     watch = watch or _Nobody()
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
@@ -103,10 +103,9 @@ def find(
     train_pairs, test_pairs = question.divide(pairs)
     train, test = question.problem(model, train_pairs), question.problem(model, test_pairs)
     # Before anything is written: with --overwrite a bad request must not cost the run that is there.
-    if hasattr(search, "max_units"):
-        budget_of(search.max_units, len(train.space))
+    search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
-    _say_skipped(watch, train, test)
+    _say_left_out(watch, train, test, train_pairs.dropped)
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
@@ -125,7 +124,16 @@ def find(
         # The controls will work on the training pairs too; what the search spent is what it spent up to here.
         work = Work(train.work.forward, train.work.backward)
         searching, searched = checkpoint.seconds, time.monotonic()
-        summary = summarise(found, train, test, seed=question.seed, work=work, progress=watch.progress)
+        summary = summarise(
+            found,
+            train,
+            test,
+            seed=question.seed,
+            work=work,
+            terms=search.terms,
+            dropped=train_pairs.dropped,
+            progress=watch.progress,
+        )
         summary["seconds"] = _seconds(loaded, searching, time.monotonic() - searched)
         _write(folder, found, summary)
         checkpoint.remove()
@@ -175,8 +183,6 @@ def _search(
 
 
 def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any]) -> None:
-    from pivotal.report.page import write_report
-
     scored = [
         dataclasses.replace(
             i, scores={k: run[k] for k in ("flip_accuracy", "interval", "kl", "kl_after_edit")}
@@ -185,10 +191,9 @@ def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any]) -> None
     ]
     folder.save_interventions(scored)
     folder.write_json(SUMMARY, summary)
-    write_report(folder)
 
 
-def _say_skipped(watch: Watch, train: Problem, test: Problem) -> None:
+def _say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
     skipped = train.rejected.total + test.rejected.total
     if skipped:
         both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
@@ -196,6 +201,11 @@ def _say_skipped(watch: Watch, train: Problem, test: Problem) -> None:
         watch.say(
             f"Skipped {skipped:,} of {total:,} pairs, which {train.model.name} cannot be asked: "
             f"{both.describe()}."
+        )
+    if dropped:
+        watch.say(
+            f"Left out {dropped:,} pairs, which mix held-out words with others: {len(train):,} to train on, "
+            f"{len(test):,} held out."
         )
 
 
@@ -206,6 +216,9 @@ def _seconds(load: float, search: float, evaluation: float) -> dict[str, float]:
 
 def _farewell(folder: RunFolder) -> str:
     command = folder.info.get("command", "").replace(" --overwrite", "")
+    if not (folder.path / CHECKPOINT).is_file():
+        again = f"Begin again with: {command}" if command else "The same job begins again."
+        return f"Stopped before there was a checkpoint in {folder.path}. {again}"
     go_on = f"Go on with: {command}" if command else "The same job with the same folder goes on from there."
     reached = folder.runs_saved()
     units = f", and under {INTERVENTIONS}/ the {reached} reached so far" if reached else ""

@@ -82,6 +82,8 @@ class KLConstraint:
         return {"multiplier": self._multiplier.value, "smooth": self._smooth}
 
     def restore(self, state: dict[str, Tensor | None]) -> None:
-        assert state["multiplier"] is not None
-        self._multiplier.value = state["multiplier"]
-        self._smooth = state["smooth"]
+        multiplier, smooth = state["multiplier"], state["smooth"]
+        assert multiplier is not None
+        device = self._multiplier.value.device
+        self._multiplier.value = multiplier.to(device)
+        self._smooth = None if smooth is None else smooth.to(device)

@@ -220,8 +220,8 @@ class Problem:
 
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
-        """Each live node's share in the mean over all positions of all sentences. The prediction of the first word and
-        of every word before the edit are positions too, at which KL is zero, so these weights sum to less than 1."""
+        """Each live node's share in the mean over sentences of their mean over positions. The prediction of the first
+        word and of every word before the edit are positions too, at which KL is zero: the sum is less than 1."""
         return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
 
     @cached_property
@@ -258,7 +258,7 @@ class Problem:
         return torch.cat([self._kl(s, c) for s, c in zip(states.split(rows), clean.split(rows), strict=True)])
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
-        """KL averaged over all positions of all sentences, as in the paper."""
+        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
         return self.position_weight @ self.kl(states)
 
     def _kl(self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]) -> Tensor:

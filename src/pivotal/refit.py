@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.errors import PivotalError
 from pivotal.lagrangian import KLConstraint
 from pivotal.objective import Terms
 from pivotal.problem import Problem
@@ -73,6 +74,7 @@ class Refit:
                 torch.clamp(values, low, high, out=values)
             if update % every == 0 or update == self.updates:
                 best.look(values)
+        best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight)
 
@@ -84,6 +86,14 @@ class _Best:
         self._terms, self._sample, self._mask = terms, sample, mask
         self.values = torch.zeros_like(mask)
         self._score = torch.full((len(mask),), torch.inf, device=mask.device)
+
+    def check(self) -> None:
+        if not bool(self._score.isfinite().all()):
+            run = int((~self._score.isfinite()).nonzero()[0, 0])
+            raise PivotalError(
+                f"Values must lead to a finite loss, but those of mask {run} never did. "
+                "Lower value_rate, or check the model's weights."
+            )
 
     @torch.no_grad()
     def look(self, values: Float[Tensor, "runs directions units"]) -> None:

@@ -9,11 +9,15 @@ from typing import Any
 
 from pivotal.evaluation import Evaluation, Share, evaluate
 from pivotal.intervention import Intervention
+from pivotal.objective import Terms
 from pivotal.problem import Problem, Work
 from pivotal.searches.base import Discovery, Progress
 
 CONTROLS = 19
 """Random sets that the best run is compared with: the least for which p can be 0.05."""
+
+KL_TOLERANCE = 1.1
+"""Held-out pairs are not those that the bound on KL was kept on: so many times the bound still counts as kept."""
 
 
 def summarise(
@@ -23,15 +27,21 @@ def summarise(
     *,
     seed: int,
     work: Work,
+    terms: Terms,
     progress: Callable[[Progress], None],
+    dropped: int = 0,
 ) -> dict[str, Any]:
-    """Everything but the timings: with the same seed on the same machine it is the same to the last digit."""
+    """Everything but the timings: with the same seed on the same machine it is the same to the last digit.
+
+    `terms` are the search's loss, with the bound on KL that it was to keep; `dropped` the pairs in neither part of
+    the split.
+    """
     best = found.best_run
     scores = []
     for r, intervention in enumerate(found.interventions):
         progress(Progress("scoring", r, len(found.interventions), [], [], []))
         controls = CONTROLS if r == best else 0
-        scores.append(evaluate(intervention, test, train=train, controls=controls, seed=seed))
+        scores.append(evaluate(intervention, test, train=train, controls=controls, terms=terms, seed=seed))
     runs = [
         _run_row(seed + r, i, s, found.train_score[r], found.stages[r], test)
         for r, (i, s) in enumerate(zip(found.interventions, scores, strict=True))
@@ -46,12 +56,14 @@ def summarise(
         "labels": list(test.labels),
         "all_units": len(test.space),
         **{key: runs[median][key] for key in ("flip_accuracy", "interval", "units", "kl", "kl_after_edit")},
+        **_bound(terms.max_kl, runs[median]["kl"]),
         "median": median,
         "best": best,
         "forward_nodes": work.forward,
         "backward_nodes": work.backward,
         "clean_accuracy": test.clean_accuracy,
-        "pairs": {"train": len(train), "test": len(test)},
+        "labelled": sum(1 for pair in test.pairs if pair.label),
+        "pairs": {"train": len(train), "test": len(test), "dropped": dropped},
         "rejected": _rejected(train, test),
         "controls": dataclasses.asdict(control) if (control := scores[best].control) else {},
         "prevalence": _prevalence(found),
@@ -63,6 +75,10 @@ def summarise(
         },
         "runs": runs,
     }
+
+
+def _bound(max_kl: float | None, kl: float) -> dict[str, Any]:
+    return {} if max_kl is None else {"max_kl": max_kl, "kl_bound_kept": kl <= KL_TOLERANCE * max_kl}
 
 
 def _run_row(

@@ -164,12 +164,12 @@ def test_a_budget_is_a_number_or_a_fraction(asked: float, units: int, budget: in
         ({"max_units": float("nan")}, 1, "at least one unit"),
         ({"max_units": 65}, 1, "There are 64 units in the sites searched, but max_units is 65"),
         ({}, 0, "at least one run, but runs is 0"),
-        ({"updates": 0}, 1, "at least one update"),
+        ({"updates": 0}, 1, "updates must be at least one"),
         ({"anneal": 1.5}, 1, "between 0 and 1, but it is 1.5"),
         ({"max_kl": 0.0}, 1, "must be above 0"),
         ({"max_fractional": 99}, 1, "64 units"),
         ({"max_fractional": 0}, 1, "max_fractional must be above 0"),
-        ({"spare": 0.5}, 1, "1 or more, but it is 0.5"),
+        ({"spare": 0.5}, 1, "spare must be 1 or more"),
         ({"batch": -1}, 1, "0 or more"),
         ({"refit": -5}, 1, "0 or more"),
     ],
@@ -263,7 +263,7 @@ def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: p
 
     monkeypatch.setattr(Terms, "loss", breaks)
     with pytest.raises(
-        PivotalError, match=r"must be a finite number, but it was not at update 7 of run 1\. Lower"
+        PivotalError, match=r"must be a finite number, but it was not at update 8 of run 1\. Lower"
     ):
         QUICK.solve(planted_problem(), runs=3)
     assert calls[0] < QUICK.updates

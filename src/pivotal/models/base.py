@@ -15,6 +15,7 @@ from torch import Tensor
 from pivotal.edits import Edit, MaskedEdit
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
+from pivotal.pairs import find_cue
 from pivotal.tree import PrefixTree
 from pivotal.units import Site, UnitSpace, select_sites
 
@@ -146,6 +147,8 @@ class LanguageModel(ABC):
         self, prompt: str, *, words: int = 20, samples: int = 1, temperature: float = 1.0, seed: int = 0
     ) -> list[str]:
         """Continuations of a prompt. Temperature 0 takes the likeliest word at every step."""
+        if not 0 <= temperature < torch.inf:
+            raise PivotalError(f"A temperature is 0 or more, but it is {temperature:g}.")
         encoding = self.encode(prompt)
         cue = self._cue_of(prompt, encoding)
         generator = torch.Generator().manual_seed(seed)
@@ -173,7 +176,7 @@ class LanguageModel(ABC):
         words = prompt.split()
         if isinstance(cue, str) and cue.lstrip("-").isdigit():
             cue = int(cue)
-        index = words.index(cue) if isinstance(cue, str) and cue in words else cue
+        index = find_cue(prompt, cue) if isinstance(cue, str) and cue in words else cue
         if not isinstance(index, int) or not 0 <= index < len(words):
             raise PivotalError(
                 f"The cue must be a word of the prompt, but {cue!r} is not one of: {', '.join(words)}. "

@@ -82,7 +82,7 @@ class _LSTMStep(torch.autograd.Function):
                 x.flatten(0, 1), weight.t()
             )  # flatten is a view here: the product is added in place
         else:
-            a = torch.nn.functional.linear(x, weight).add_(a)
+            a = torch.nn.functional.linear(x, weight) + a  # either side may still have a single run
         a.tanh_()
         c = carry.index_select(0, parent)
         i, f, g, o = a.chunk(4, -1)

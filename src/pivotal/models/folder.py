@@ -104,6 +104,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise PivotalError(
             f"{path} must have the keys cell, priming and unk, but {', '.join(sorted(missing))} is missing."
         )
+    for key in ("cell", "priming", "unk"):
+        if not isinstance(config[key], str):
+            raise PivotalError(f"{key} in {path} must be a text, but it is {config[key]!r}.")
     return config
 
 

@@ -277,6 +277,9 @@ def _check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) ->
     if len(set(words)) < len(words):
         twice = next(word for word, count in Counter(words).items() if count > 1)
         raise PivotalError(f"Every word stands for one row, but {twice!r} is in the vocabulary twice.")
+    broken = [name for name, tensor in weights.items() if not bool(tensor.isfinite().all())]
+    if broken:
+        raise PivotalError(f"Weights must be finite numbers, but {broken[0]} has some that are not.")
     hidden, inputs, level = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1], 0
     while f"rnn.weight_ih_l{level}" in weights:
         rows = CELLS[cell].gates * hidden

@@ -68,6 +68,14 @@ class Search(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
 
+    @property
+    def terms(self) -> Terms:
+        """The loss that it learns with; the random controls learn with it too."""
+        return Terms()
+
+    def check(self, problem: Problem, runs: int, seed: int) -> None:  # noqa: B027 - a search may have nothing to refuse
+        """PivotalError if the problem cannot be solved with these settings; asked before anything is written."""
+
     @abstractmethod
     def solve(
         self,
@@ -122,18 +130,19 @@ class Stages:
         )
 
 
-def budget_of(max_units: int | float, units: int) -> int:
+def budget_of(max_units: int | float, units: int, name: str = "max_units") -> int:
     """A number of units (>= 1) or a fraction of them (< 1), as a number of units."""
     if not max_units > 0:
+        raise PivotalError(f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.")
+    if max_units > units:
         raise PivotalError(
-            f"A mask needs at least one unit, but max_units is {max_units:g}. Ask for 1 or more."
+            f"There are {units} units in the sites searched, but {name} is {max_units:g}. Ask for fewer."
         )
-    budget = max_units if max_units >= 1 else max(1.0, max_units * units)
-    if budget > units:
+    if max_units >= 1 and max_units != int(max_units):
         raise PivotalError(
-            f"There are {units} units in the sites searched, but max_units is {max_units:g}. Ask for fewer."
+            f"{name} is a whole number of units, or a fraction below 1, but it is {max_units:g}."
         )
-    return int(budget)
+    return int(max_units) if max_units >= 1 else max(1, int(max_units * units))
 
 
 def interventions_of(

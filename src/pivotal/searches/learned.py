@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,6 +29,9 @@ from pivotal.searches.base import (
     interventions_of,
     uniform,
 )
+
+Masks = Literal["shared", "per-direction"]
+Support = Literal["closed", "half-open"]
 
 
 @dataclass(frozen=True)
@@ -70,9 +73,9 @@ class LearnedMask(Search):
     """Bound on KL to the untouched model, averaged over all positions."""
     kl_weight: float = 0.1
     """Weight of KL as a term of the loss (the paper uses 1); 0 leaves it out."""
-    masks: Literal["shared", "per-direction"] = "shared"
+    masks: Masks = "shared"
     """One mask for both directions, or one each, of max_units each."""
-    support: Literal["closed", "half-open"] = "closed"
+    support: Support = "closed"
     """Hard Concrete with mass at 0 and 1 (Louizos et al.), or at 0 only (the paper's)."""
     max_fractional: int | float | None = None
     """Bound on the expected number of mask entries strictly inside (0, 1): a number of units, or a fraction."""
@@ -98,22 +101,39 @@ class LearnedMask(Search):
     """A unit is let go if that costs no more than this share of the flips on training pairs; negative keeps all."""
 
     def __post_init__(self) -> None:
-        if self.updates < 1:
-            raise PivotalError(f"A search needs at least one update, but updates is {self.updates}.")
-        if self.batch < 0 or self.refit < 0:
-            raise PivotalError(f"batch and refit are 0 or more, but they are {self.batch} and {self.refit}.")
-        if self.spare < 1:
-            raise PivotalError(f"spare multiplies max_units and is 1 or more, but it is {self.spare:g}.")
-        if self.max_fractional is not None and not self.max_fractional > 0:
-            raise PivotalError(
-                f"max_fractional must be above 0, but it is {self.max_fractional:g}. Leave it out for no bound."
-            )
-        if not 0 <= self.anneal <= 1:
-            raise PivotalError(f"anneal is a share between 0 and 1, but it is {self.anneal:g}.")
-        if self.max_kl is not None and not self.max_kl > 0:
-            raise PivotalError(
-                f"max_kl must be above 0, but it is {self.max_kl:g}. Leave it out for no bound."
-            )
+        for name, allowed in (("objective", Objective), ("masks", Masks), ("support", Support)):
+            if getattr(self, name) not in get_args(allowed):
+                raise PivotalError(
+                    f"{name} is {' or '.join(get_args(allowed))}, but it is {getattr(self, name)!r}."
+                )
+        self._require(
+            "above 0 and finite", lambda x: 0 < x < math.inf, "mask_rate", "value_rate", "multiplier_rate"
+        )
+        self._require(
+            "0 or more and finite", lambda x: 0 <= x < math.inf, "kl_weight", "damping", "margin", "batch"
+        )
+        self._require("0 or more", lambda x: x >= 0, "refit")
+        self._require("at least one", lambda x: x >= 1, "updates")
+        self._require("between 0 and 1", lambda x: 0 <= x <= 1, "anneal")
+        self._require("1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf, "spare")
+        self._require("a share of the flips, below 1", lambda x: x < 1, "prune")
+        self._require(
+            "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_kl", "max_fractional"
+        )
+
+    def _require(self, rule: str, holds: Callable[[Any], bool], *names: str) -> None:
+        for name in names:
+            if not holds(getattr(self, name)):
+                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+
+    def check(self, problem: Problem, runs: int, seed: int) -> None:
+        if runs < 1:
+            raise PivotalError(f"There must be at least one run, but runs is {runs}.")
+        if not 0 <= seed < 2**62:
+            raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
+        budget_of(self.max_units, len(problem.space))
+        if self.max_fractional is not None:
+            budget_of(self.max_fractional, len(problem.space), "max_fractional")
 
     @property
     def family(self) -> HardConcrete:
@@ -132,8 +152,7 @@ class LearnedMask(Search):
         progress: Callable[[Progress], None] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
-        if runs < 1:
-            raise PivotalError(f"There must be at least one run, but runs is {runs}.")
+        self.check(problem, runs, seed)
         budget = budget_of(self.max_units, len(problem.space))
         relaxation = _Relaxation(
             self, problem, min(len(problem.space), round(self.spare * budget)), runs, seed
@@ -208,7 +227,7 @@ class _Relaxation:
         rate, damping = search.multiplier_rate, search.damping
         self.units_multiplier = Multiplier(runs, rate, damping=damping, device=device)
         self.fraction_multiplier = Multiplier(runs, rate, damping=damping, device=device)
-        self.fractional = budget_of(search.max_fractional or 1, units)
+        self.fractional = budget_of(search.max_fractional or 1, units, "max_fractional")
         self.kl_constraint = None
         if search.max_kl is not None:
             self.kl_constraint = KLConstraint(runs, search.max_kl, rate / 2, damping / 4, device)
@@ -279,13 +298,13 @@ class _Relaxation:
         return Progress("learn", self.update, search.updates, loss.tolist(), units.tolist(), accuracy, extra)
 
     def check_finite(self) -> None:
-        first = self.broken.max().item()
-        if first >= 0:
-            runs = (self.broken >= 0).nonzero()[:, 0].tolist()
+        broken = self.broken.tolist()
+        runs = [run for run, update in enumerate(broken) if update >= 0]
+        if runs:
+            more = f" (and of {len(runs) - 1} more)" if len(runs) > 1 else ""
             raise PivotalError(
-                f"The loss must be a finite number, but it was not at update {int(first)} of run {runs[0]}"
-                f"{f' (and of {len(runs) - 1} more)' if len(runs) > 1 else ''}. "
-                "Lower mask_rate and value_rate, or use objective=soft-margin."
+                f"The loss must be a finite number, but it was not at update {broken[runs[0]] + 1} of run "
+                f"{runs[0]}{more}. Lower mask_rate and value_rate, or check the model's weights."
             )
 
     def reached(self) -> tuple[Intervention, ...]:
