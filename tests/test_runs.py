@@ -115,6 +115,13 @@ def test_default_path_goes_on_with_its_run_and_avoids_others(
     assert other == Path("runs/lakretz-some-where-every-planted-3-2")
 
 
+def test_default_path_avoids_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "planted-every-planted").write_text("mine")
+    assert default_path("planted", "every", "planted", SETTINGS) == Path("runs/planted-every-planted-2")
+
+
 def test_differences_are_found_in_both_directions() -> None:
     assert differences({"a": 1, "b": {"c": None}}, {"a": 1, "b": {"c": None}}) == []
     assert differences({"a": 1}, {"b": 2}) == [

@@ -213,7 +213,7 @@ def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str,
     number = 1
     while True:
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not path.exists() or not any(path.iterdir()):
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return path
         if (path / RUN).is_file() and not differences(RunFolder.open(path).settings, wanted):
             return path

@@ -65,6 +65,30 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     pivotal("evaluate", tmp_path / "units", "--run", "1").refused("one intervention already")
 
 
+def test_all_pairs_can_be_scored_though_they_have_changed(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(run_folder, copy)
+    run = json.loads((copy / "run.json").read_text())
+    run["settings"]["data_fingerprint"] = "another"
+    (copy / "run.json").write_text(json.dumps(run))
+    pivotal("evaluate", copy).refused("have changed since the run", "--split all")
+    assert json.loads(pivotal("evaluate", copy, "--split", "all", "--json").out)["pairs"]["which"] == "all"
+
+
+def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
+    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "80", "-q")
+    assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
+    assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
+    shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")
+    pivotal("evaluate", tmp_path / "units").refused("belongs to the model")
+    assert pivotal("evaluate", tmp_path / "units", "--priming", "<eos> <eos>").code == 0
+    prompt = (tmp_path / "units", "The noun0a", "--direction", "plural")
+    pivotal("generate", *prompt).refused("belongs to the model")
+    assert pivotal("generate", *prompt, "--priming", "<eos> <eos>").code == 0
+
+
 @pytest.mark.parametrize("damage", ["truncated", "foreign", "missing", "card"])
 def test_damaged_files(pivotal: Any, run_folder: Path, tmp_path: Path, damage: str) -> None:
     copy = tmp_path / "run"

@@ -40,6 +40,9 @@ def evaluate(
     model: Annotated[
         str | None, typer.Option(help="Where the model is, if not where the run found it.")
     ] = None,
+    priming: Annotated[
+        str | None, typer.Option(help="Text that the model reads before every sentence. Default: the run's.")
+    ] = None,
     any_model: Annotated[
         bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
     ] = False,
@@ -52,7 +55,7 @@ def evaluate(
     from pivotal.summary import scores_row
 
     saved = Saved.read(run_folder, run)
-    question = saved.question(model)
+    question = saved.question(model, priming)
     pairs, which = _pairs(saved, question, phenomenon, split)
     lm = saved.load_model(question, device, any_model)
     problem = question.problem(lm, pairs)
@@ -97,6 +100,8 @@ def _pairs(
                 "Give its run folder, or --split all."
             )
         return pairs, "all"
+    if split == "all":  # whatever was held out, and even if the pairs have changed since
+        return pairs, "all"
     there = saved.folder.settings.get("data_fingerprint")
     if pairs.fingerprint() != there:
         raise PivotalError(
@@ -105,8 +110,7 @@ def _pairs(
             "Score on all of them with --split all, or run again."
         )
     train, test = question.divide(pairs)
-    chosen = {"train": train, "all": pairs}.get(split or "test", test)
-    return chosen, split or "test"
+    return (train, "train") if split == "train" else (test, "test")
 
 
 def _print(row: dict[str, Any]) -> None:

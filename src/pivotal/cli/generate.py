@@ -31,13 +31,16 @@ def generate(
     temperature: Annotated[
         float, typer.Option(min=0, help="0 takes the likeliest word at every step.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, help="For the draws; the same on both sides.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**53, help="For the draws; the same on both sides.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="How many likeliest next words to show.")] = 6,
     run: Annotated[
         int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Where the model is, if not where the run found it.")
+    ] = None,
+    priming: Annotated[
+        str | None, typer.Option(help="Text that the model reads before every sentence. Default: the run's.")
     ] = None,
     any_model: Annotated[
         bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
@@ -53,7 +56,7 @@ def generate(
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     saved.intervention.direction(direction)
-    lm = saved.load_model(saved.question(model), device, any_model)
+    lm = saved.load_model(saved.question(model, priming), device, any_model)
     try:
         lm.encode(prompt)
     except PivotalError as error:

@@ -41,8 +41,9 @@ class Saved:
             "Give the --out folder of `pivotal find`."
         )
 
-    def question(self, model: str | None = None) -> Question:
-        """What the run asked; without its run, all that the card can tell."""
+    def question(self, model: str | None = None, priming: str | None = None) -> Question:
+        """What the run asked, of another model or with another priming if given; without its run, all that the
+        card can tell."""
         from dataclasses import replace
 
         from pivotal.finding import Question
@@ -52,8 +53,11 @@ class Saved:
             asked = Question.of(self.folder.settings)
         else:
             asked = Question(model=i.model, phenomenon=i.phenomenon, steps=i.steps)
-        # Another model is primed in its own way.
-        return asked if model is None else replace(asked, model=model, priming=None)
+        return replace(
+            asked,
+            model=asked.model if model is None else model,
+            priming=asked.priming if priming is None else priming,
+        )
 
     def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:
         model = question.load_model(device)
