@@ -85,7 +85,7 @@ def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(fin
 def test_the_folder_is_whole(finding: Finding) -> None:
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
-    assert names == {"run.json", "history.jsonl", "summary.json", "report.html", "interventions", "figures"}
+    assert names == {"run.json", "history.jsonl", "summary.json", "interventions"}
     assert json.loads((path / "summary.json").read_text()) == json.loads(json.dumps(finding.summary))
     run = RunFolder.open(path)
     assert run.settings["search"]["max_units"] == 3
@@ -152,13 +152,35 @@ def test_a_run_killed_while_scoring_does_not_search_again(
 def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_path: Path) -> None:
     out = tmp_path / "r"
     done = find(QUESTION, replace(SEARCH, updates=10), out=str(out)).summary
-    for units in (0.0, 65.0):
+    for search in (
+        replace(SEARCH, max_units=0.0),
+        replace(SEARCH, max_units=65.0),
+        replace(SEARCH, max_fractional=65.0),
+    ):
         with pytest.raises(PivotalError, match="unit"):
-            find(QUESTION, replace(SEARCH, max_units=units), out=str(out), overwrite=True)
+            find(QUESTION, search, out=str(out), overwrite=True)
         with pytest.raises(PivotalError, match="unit"):
-            find(QUESTION, replace(SEARCH, max_units=units), out=str(tmp_path / "new"))
+            find(QUESTION, search, out=str(tmp_path / "new"))
+    with pytest.raises(PivotalError, match="seed"):
+        find(replace(QUESTION, seed=2**63), SEARCH, out=str(out), overwrite=True)
     assert RunFolder.open(out).summary()["best"] == done["best"]
     assert not (tmp_path / "new").exists()
+
+
+def test_stopped_before_any_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LearnedMask, "solve", stop)
+    with pytest.raises(Interrupted, match=r"before there was a checkpoint.*Begin again with: pivotal find"):
+        find(QUESTION, SEARCH, out=str(tmp_path / "r"), command="pivotal find")
+
+
+@pytest.mark.parametrize(("max_kl", "kept"), [(1e-6, False), (50.0, True)])
+def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path: Path, max_kl: float, kept: bool) -> None:
+    search = replace(SEARCH, updates=5, refit=0, max_kl=max_kl)
+    summary = find(QUESTION, search, out=str(tmp_path / "r")).summary
+    assert (summary["max_kl"], summary["kl_bound_kept"]) == (max_kl, kept)
 
 
 def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None:
@@ -182,9 +204,12 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
 def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) -> None:
     question = replace(QUESTION, steps="single", split="lexical", test=12)
     search = replace(SEARCH, masks="per-direction")
-    summary = find(question, search, out=str(tmp_path / "r")).summary
+    looking_on = Onlooker()
+    summary = find(question, search, out=str(tmp_path / "r"), watch=looking_on).summary
     assert summary["steps"] == "single"
     assert summary["pairs"]["test"] == 12
+    dropped = summary["pairs"]["dropped"]
+    assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
     assert 0 <= summary["flip_accuracy"] <= 1
 
 

@@ -30,7 +30,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
         "Runs",
         "class 0",
         "→ plural",
-        "Control: 19 random sets",
+        "Control, best run: 19 random sets",
         "relaxed",
     ):
         assert part in done.out
@@ -86,6 +86,8 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "-o", "updates"], ["-o NAME=VALUE"]),
         (["planted", "planted", "-o", "updates=many"], ["takes a whole number, not 'many'"]),
         (["planted", "planted", "--updates", "3", "-o", "updates=4"], ["given twice"]),
+        (["planted", "planted", "-o", "refit=3", "-o", "refit=2"], ["'refit' was given twice, by -o or"]),
+        (["planted", "planted", "--seed", str(2**53 + 1)], ["--seed"]),
         (["planted", "planted", "--preset", "papr"], ["no preset 'papr'", "Did you mean 'paper'?"]),
         (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
         (["planted", "planted", "--test", "5000"], ["at most", "test=5000"]),

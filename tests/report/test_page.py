@@ -28,7 +28,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
     question = Question(model="planted", phenomenon="planted", test=80)
     out = str(tmp_path_factory.mktemp("report") / "run")
-    return find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
+    folder = find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
+    write_report(folder)
+    return folder
 
 
 class Checker(HTMLParser):
@@ -150,7 +152,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values"}
 
 
-def test_curves_put_phases_one_after_the_other_and_bear_gaps() -> None:
+def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
     def row(phase: str, update: int, loss: list[float | None]) -> dict[str, object]:
         return {"phase": phase, "update": update, "loss": loss, "units": [3.0, 4.0], "accuracy": []}
 
@@ -162,10 +164,28 @@ def test_curves_put_phases_one_after_the_other_and_bear_gaps() -> None:
         (1, "1"),
         (5, "0"),
         (5, "1"),
-        (7, "0"),
-        (7, "1"),
     ]
     assert rows[1]["loss"] is None and rows[0]["accuracy"] is None
+    long = curve_rows([row("learn", update, [1.0]) for update in range(1, 1001)], most=300)
+    assert long[-1]["update"] == 1000 and len(long) < 1000
+
+
+def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
+    summary = folder.summary()
+    few = {**summary, "flip_accuracy": 0.11, "max_kl": 0.05, "kl_bound_kept": False}
+    said = tables.sentence(few)
+    assert "3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences of planted" in said
+    assert "decide" not in said and said.endswith(". The bound of 0.05 on KL was not kept.")
+    assert "set once, at the cue, flip 11.0%" in tables.sentence({**few, "steps": "single"})
+    assert "not kept" not in tables.sentence({**few, "kl_bound_kept": True})
+
+
+def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
+    some = {**summary, "labelled": 20}
+    assert tables.clean_sentence(some).endswith("in 100% of the 20 held-out pairs that name one.")
+    assert tables.clean_sentence({**summary, "clean_accuracy": None}) == ""
 
 
 def test_numbers_as_text() -> None:

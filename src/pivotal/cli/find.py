@@ -93,7 +93,10 @@ def find(
         int, typer.Option(min=1, help="Runs with seeds S, S+1, …, all at once.", rich_help_panel=_SEARCH)
     ] = 1,
     seed: Annotated[
-        int, typer.Option(min=0, help="Decides the split and all that is drawn.", rich_help_panel=_SEARCH)
+        int,
+        typer.Option(
+            min=0, max=2**53, help="Decides the split and all that is drawn.", rich_help_panel=_SEARCH
+        ),
     ] = 0,
     search: Annotated[
         str, typer.Option(help="A name of `pivotal list searches`.", rich_help_panel=_SEARCH)
@@ -149,6 +152,7 @@ def find(
     from pivotal.cli.progress import watch
     from pivotal.finding import Question
     from pivotal.finding import find as solve
+    from pivotal.report.page import write_report
 
     given = {
         "max_units": max_units,
@@ -181,6 +185,7 @@ def find(
             command=typed.command(),
             watch=looking_on,
         )
+    write_report(found.folder)
     if json:
         show.as_json(found.summary)
     else:
@@ -211,7 +216,7 @@ def build_search(
                 f"An option is written -o NAME=VALUE, e.g. -o max_units=3, but '{text}' was given."
             )
         if key in given:
-            raise PivotalError(f"'{key}' was given twice, as an option of its own and with -o. Give it once.")
+            raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value
     values |= given
     if "max_units" not in values and "max_units" in {option.name for option in options_of(cls)}:
@@ -232,11 +237,10 @@ def _print(found: Finding, quiet: bool) -> None:
         which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
         show.table(tables.shares_table(best, f"By construction and direction{which}"))
         show.line("")
-        show.line("Control: " + tables.control_sentence(summary))
+        show.line(tables.control_sentence(summary))
         if text := tables.stages_sentence(summary):
             show.line(text)
-        if summary["clean_accuracy"] is not None:
-            right = tables.percent(summary["clean_accuracy"])
-            show.line(f"Untouched, the model prefers the expected word in {right} of the held-out pairs.")
+        if text := tables.clean_sentence(summary):
+            show.line(text)
         show.line("")
     show.line(f"Written to {found.folder.path}; read {found.folder.report}")

@@ -245,7 +245,6 @@ def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
     kept = set(updates[:: max(1, len(updates) // 20)]) | {updates[-1]}
     data = [
         (
-            row["phase"],
             row["run"],
             str(row["update"]),
             number(row["loss"]),
@@ -261,7 +260,7 @@ def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
         f"Loss, expected units and flipped preferences on training pairs over {updates[-1]} updates, "
         "a line per run.",
         draw(alt.vconcat(*panels, spacing=8)),
-        table("", ("phase", "run", "update", "loss", "units", "flipped"), data, text=2),
+        table("", ("run", "update", "loss", "units", "flipped"), data),
     )
 
 
@@ -284,17 +283,15 @@ def _curves(rows: Sequence[Row], key: str, y: Any) -> Any:
 
 
 def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Row]:
-    """A row per update and run. Phases stand one after the other; a long history is thinned out."""
+    """A row per update of the learning and run; a long history is thinned out, but never of its last update."""
     rows: list[Row] = []
-    before, phase, last = 0, None, 0
-    for row in history[:: max(1, len(history) // most)]:
-        if phase is not None and row["phase"] != phase:
-            before += last
-        phase, last = row["phase"], row["update"]
+    learning = [row for row in history if row["phase"] == "learn"]
+    every = max(1, len(learning) // most)
+    for row in learning[::-every][::-1]:
         series = {key: row[key] for key in ("loss", "units", "accuracy")}
         for r in range(max(map(len, series.values()))):
             at = {key: column[r] if r < len(column) else None for key, column in series.items()}
-            rows.append({"phase": phase, "update": before + row["update"], "run": str(r), **at})
+            rows.append({"update": row["update"], "run": str(r), **at})
     return rows
 
 

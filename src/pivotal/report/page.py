@@ -84,13 +84,19 @@ def _facts(summary: dict[str, Any]) -> str:
         (tables.percent(summary["flip_accuracy"]), "flipped"),
         (str(summary["units"]), f"of {summary['all_units']} units"),
         (tables.number(summary["kl"]), "KL"),
-        (tables.percent(summary["clean_accuracy"]), "right when untouched"),
+        (tables.percent(summary["clean_accuracy"]), _untouched(summary)),
         (f"{summary['seconds']['total']:.0f} s", "in all"),
     ]
     items = "".join(
         f"<li><b>{escape(value)}</b> {escape(name)}</li>" for value, name in facts if value != "–"
     )
     return f"<ul class=facts>{items}</ul>"
+
+
+def _untouched(summary: dict[str, Any]) -> str:
+    asked = summary["pairs"]["test"]
+    labelled = summary.get("labelled", asked)
+    return "right when untouched" + ("" if labelled == asked else f", of {labelled:,} labelled pairs")
 
 
 def _table(content: Table, *, title: bool = True) -> str:
@@ -161,10 +167,11 @@ def _reproduce(folder: RunFolder, summary: dict[str, Any]) -> str:
     info, settings = folder.info, folder.settings
     versions = ", ".join(f"{name} {version}" for name, version in info.get("versions", {}).items())
     pairs = summary["pairs"]
+    dropped = f", {pairs['dropped']:,} in neither" if pairs.get("dropped") else ""
     rows = (
         ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
         ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs['train']:,} to train, "
-                  f"{pairs['test']:,} held out ({settings['split']})"),
+                  f"{pairs['test']:,} held out{dropped} ({settings['split']})"),
         ("seeds", ", ".join(map(str, info.get("seeds", [])))),
         ("search", " ".join(f"{name}={value}" for name, value in settings["search"].items())),
         ("work", f"{summary['forward_nodes']:,} nodes forward, {summary['backward_nodes']:,} backward"),

@@ -9,6 +9,9 @@ from typing import Any
 
 Summary = Mapping[str, Any]
 
+DECIDING = 0.5
+"""Units that flip fewer preferences than this are not said to decide anything."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -68,13 +71,22 @@ def sentence(summary: Summary) -> str:
     units = summary["units"]
     low, high = summary["interval"]
     where = "set at every step" if summary["steps"] == "every" else "set once, at the cue,"
-    verb, they = ("decides", "it flips") if units == 1 else ("decide", "they flip")
+    verb, they, flip = ("decides", "it", "flips") if units == 1 else ("decide", "they", "flip")
     of = "" if len(summary["runs"]) == 1 else f" (median of {len(summary['runs'])} runs)"
-    return (
-        f"{units} of {summary['all_units']} units {verb} {summary['phenomenon']} in {summary['model']}: "
-        f"{where} {they} {percent(summary['flip_accuracy'])} of {summary['pairs']['test']:,} held-out "
-        f"preferences (95% interval {interval(low, high)}), KL {number(summary['kl'])}{of}."
+    found = f"{units} of {summary['all_units']} units"
+    flipped = (
+        f"{flip} {percent(summary['flip_accuracy'])} of {summary['pairs']['test']:,} held-out preferences"
     )
+    numbers = f" (95% interval {interval(low, high)}), KL {number(summary['kl'])}{of}."
+    bound = (
+        ""
+        if summary.get("kl_bound_kept", True)
+        else f" The bound of {summary['max_kl']:g} on KL was not kept."
+    )
+    what = f"{summary['phenomenon']} in {summary['model']}"
+    if summary["flip_accuracy"] >= DECIDING:
+        return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
+    return f"{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
 
 
 def control_sentence(summary: Summary) -> str:
@@ -83,10 +95,20 @@ def control_sentence(summary: Summary) -> str:
         return "No control was run."
     best = summary["runs"][summary["best"]]
     return (
-        f"{control['sets']} random sets of {counted(best['units'], 'unit')}, their values learned alike, "
-        f"flip {percent(control['mean'])} on average and {percent(control['best'])} at best, "
+        f"Control, best run: {control['sets']} random sets of {counted(best['units'], 'unit')}, "
+        f"their values learned alike, flip {percent(control['mean'])} on average and {percent(control['best'])} at best, "
         f"against {percent(best['flip_accuracy'])}: p = {number(control['p_value'], 2)}."
     )
+
+
+def clean_sentence(summary: Summary) -> str:
+    """How often the untouched model is right; empty when no pair says what that is."""
+    if summary["clean_accuracy"] is None:
+        return ""
+    asked = summary["pairs"]["test"]
+    labelled = summary.get("labelled", asked)
+    which = "held-out pairs" if labelled == asked else f"{labelled:,} held-out pairs that name one"
+    return f"Untouched, the model prefers the expected word in {percent(summary['clean_accuracy'])} of the {which}."
 
 
 def skipped_sentence(summary: Summary, most: int = 5) -> str:
@@ -169,7 +191,11 @@ def runs_table(summary: Summary) -> Table:
             )
         )
     columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
-    note = "The best run is the one with the lowest loss on training pairs." if len(rows) > 1 else ""
+    note = (
+        "The best run is the one with the best score on training pairs (loss and KL)."
+        if len(rows) > 1
+        else ""
+    )
     return table("Runs", columns, rows, text=2, note=note)
 
 
