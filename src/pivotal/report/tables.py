@@ -97,7 +97,8 @@ def control_sentence(summary: Summary) -> str:
     return (
         f"Control, best run: {control['sets']} random sets of {counted(best['units'], 'unit')}, "
         f"their values learned alike, flip {percent(control['mean'])} on average and "
-        f"{percent(control['best'])} at best, against {percent(best['flip_accuracy'])}: p = {number(control['p_value'], 2)}."
+        f"{percent(control['best'])} at best, "
+        f"against {percent(best['flip_accuracy'])}: p = {number(control['p_value'], 2)}."
     )
 
 
