@@ -4,8 +4,8 @@
 DEMO := pivotal find --runs 3 --out runs/demo --overwrite
 
 PYTHON ?= python3
-# The cores may be shared: a thread that waits should sleep and not spin (see src/pivotal/cli/main.py).
-export OMP_WAIT_POLICY ?= PASSIVE
+# The cores may be shared: a thread that waits should soon sleep and not spin (see src/pivotal/cli/main.py).
+export GOMP_SPINCOUNT ?= 20000
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -q -c constraints.txt
 RUN := $(BIN)/python -m

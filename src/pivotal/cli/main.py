@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any
 
-# Before torch is loaded: threads that spin while they wait take the cores from whatever else runs on the machine, and
-# then from each other. On a busy 2-core machine that made a search ten times slower; waiting asleep costs little.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Before torch is loaded: threads that spin for long while they wait take the cores from whatever else runs, and then
+# from each other; on a busy 2-core machine that made a search several times slower. Some microseconds are enough.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import typer
 from typer.core import TyperGroup
