@@ -99,7 +99,8 @@ class MaskedEdit:
             return h
         masks, values = part
         self.reached[site] += sum(span.stop - span.start for span in spans)
-        chosen = [tensor for span in spans for tensor in (masks[span.direction], values[span.direction])]
+        # Masks and values are learned in float32, whatever the model computes in.
+        chosen = [some[span.direction].to(h.dtype) for span in spans for some in (masks, values)]
         return _Replace.apply(h, spans, *chosen)
 
     def check_reached(self) -> None:

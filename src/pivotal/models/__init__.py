@@ -12,19 +12,30 @@ from pivotal.registry import Registry
 
 SOURCES: Registry[ModelSource] = Registry("models", __name__, ModelSource)  # type: ignore[type-abstract]
 
-__all__ = ["SOURCES", "Encoding", "LanguageModel", "ModelSource", "list_models", "load_model"]
+DTYPES = ("float32", "float64", "bfloat16", "float16")
+"""What a model may compute in. Half types are for GPUs."""
+
+__all__ = ["DTYPES", "SOURCES", "Encoding", "LanguageModel", "ModelSource", "list_models", "load_model"]
 
 
-def load_model(spec: str | Path, *, device: str | None = None, priming: str | None = None) -> LanguageModel:
+def load_model(
+    spec: str | Path,
+    *,
+    device: str | None = None,
+    dtype: str | torch.dtype | None = None,
+    priming: str | None = None,
+) -> LanguageModel:
     """A model by name (`pivotal list models`), or by the path of its folder.
 
-    `priming` is the text that a recurrent model reads before every sentence; by default the model's own.
+    `dtype` is what it computes in, by default the model's own; `priming` is the text that a recurrent model reads
+    before every sentence, by default the model's own.
     """
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     chosen = _device(device)
+    number = _dtype(dtype, chosen)
     for _, source in SOURCES.items():
-        model = source().open(str(spec), device=chosen, priming=priming)
+        model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
         if model is not None:
             return model
     raise PivotalError(
@@ -49,3 +60,18 @@ def _device(name: str | None) -> torch.device:
             f"The device must be one that torch has here, but {name!r} is not ({reason}). Use cpu."
         ) from None
     return device
+
+
+def _dtype(wanted: str | torch.dtype | None, device: torch.device) -> torch.dtype | None:
+    if wanted is None:
+        return None
+    name = str(wanted).removeprefix("torch.")
+    if name not in DTYPES:
+        raise PivotalError(f"There is no dtype {name!r} for models.{did_you_mean(name, DTYPES)}")
+    dtype: torch.dtype = getattr(torch, name)
+    if dtype.itemsize < 4 and device.type == "cpu":
+        raise PivotalError(
+            f"Half precision needs a GPU, but {name} was asked for on the CPU, where it is slow at best and an "
+            "illegal instruction at worst. Use float32, or --device cuda."
+        )
+    return dtype

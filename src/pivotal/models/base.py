@@ -203,5 +203,7 @@ class ModelSource(ABC):
         """(name, one line about it) of each model that can be opened by name alone."""
 
     @abstractmethod
-    def open(self, spec: str, *, device: torch.device, priming: str | None) -> LanguageModel | None:
-        """The model, or None if the spec is not this source's kind of name."""
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        """The model, or None if the spec is not this source's kind of name; a dtype of None is the model's own."""

@@ -35,12 +35,14 @@ class FolderSource(ModelSource):
                 found.append((folder.name, card["summary"]))
         return found
 
-    def open(self, spec: str, *, device: torch.device, priming: str | None) -> LanguageModel | None:
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
         bundled = _bundled() / spec
         if "/" not in spec and (bundled / "config.json").is_file():
-            return load_folder(bundled, device=device, priming=priming)
+            return load_folder(bundled, device=device, dtype=dtype, priming=priming)
         if Path(spec).is_dir():
-            return load_folder(Path(spec), device=device, priming=priming)
+            return load_folder(Path(spec), device=device, dtype=dtype, priming=priming)
         return None
 
 
@@ -49,7 +51,11 @@ def _bundled() -> Path:
 
 
 def load_folder(
-    folder: Path, *, device: torch.device | str = "cpu", priming: str | None = None
+    folder: Path,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    priming: str | None = None,
 ) -> RecurrentLM:
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
@@ -88,6 +94,7 @@ def load_folder(
         priming=config["priming"] if priming is None else priming,
         unk=config["unk"],
         device=device,
+        dtype=dtype or torch.float32,
         fingerprint=digest.hexdigest()[:16],
     )
 

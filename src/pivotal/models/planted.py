@@ -34,7 +34,12 @@ class Planted:
 
 
 def plant(
-    seed: int = 0, *, hidden: int = 64, priming: str = "<eos>", device: torch.device | str = "cpu"
+    seed: int = 0,
+    *,
+    hidden: int = 64,
+    priming: str = "<eos>",
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> Planted:
     """A planted model; the seed decides which units are planted and everything that does not matter."""
     generator = torch.Generator().manual_seed(seed)
@@ -76,6 +81,7 @@ def plant(
         weights=weights,
         priming=priming,
         device=device,
+        dtype=dtype,
     )
     space = model.unit_space()
     return Planted(
@@ -94,8 +100,15 @@ class PlantedSource(ModelSource):
             ("planted", "64 units, 3 of them planted to decide the number of a verb; planted:SEED for others")
         ]
 
-    def open(self, spec: str, *, device: torch.device, priming: str | None) -> LanguageModel | None:
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
         name, _, seed = spec.partition(":")
         if name != "planted" or (seed and not seed.isdigit()):
             return None
-        return plant(int(seed or 0), priming="<eos>" if priming is None else priming, device=device).model
+        return plant(
+            int(seed or 0),
+            priming="<eos>" if priming is None else priming,
+            device=device,
+            dtype=dtype or torch.float32,
+        ).model

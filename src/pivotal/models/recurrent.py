@@ -66,6 +66,7 @@ class RecurrentLM(LanguageModel):
         priming: str = "<eos>",
         unk: str = "<unk>",
         device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
         fingerprint: str | None = None,
     ) -> None:
         """`weights` has the names of `nn.LSTM` and friends behind `rnn.`, and `encoder.weight`, `decoder.weight`,
@@ -81,10 +82,11 @@ class RecurrentLM(LanguageModel):
         self._fingerprint += (
             f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}" if priming != "<eos>" else ""
         )
-        weights = {key: tensor.to(self.device, torch.float32) for key, tensor in weights.items()}
+        self.dtype = dtype
+        weights = {key: tensor.to(self.device, dtype) for key, tensor in weights.items()}
         self._encoder = weights["encoder.weight"]
         self._decoder = weights["decoder.weight"]
-        self._decoder_bias = weights.get("decoder.bias", torch.zeros(len(self._decoder), device=self.device))
+        self._decoder_bias = weights.get("decoder.bias", self._decoder.new_zeros(len(self._decoder)))
         self._layers: list[Layer] = []
         while f"rnn.weight_ih_l{len(self._layers)}" in weights:
             self._layers.append(self._layer(weights, len(self._layers)))
@@ -122,8 +124,8 @@ class RecurrentLM(LanguageModel):
 
     def _layer(self, weights: dict[str, Tensor], level: int) -> Layer:
         recurrent = weights[f"rnn.weight_hh_l{level}"]
-        scale = self._cell.scale(recurrent.shape[1]).to(self.device)
-        zeros = torch.zeros(len(scale), device=self.device)
+        scale = self._cell.scale(recurrent.shape[1]).to(recurrent)
+        zeros = torch.zeros_like(scale)
         bias = weights.get(f"rnn.bias_ih_l{level}", zeros) * scale
         recurrent_bias = weights.get(f"rnn.bias_hh_l{level}", zeros) * scale
         if self._cell.one_bias:
@@ -174,7 +176,7 @@ class RecurrentLM(LanguageModel):
 
     @torch.no_grad()
     def _run_priming(self, text: str) -> list[LayerState]:
-        zero = torch.zeros(1, 1, self.hidden, device=self.device)
+        zero = self._encoder.new_zeros(1, 1, self.hidden)
         self._root = [LayerState(zero, zero if self._cell.has_memory else None) for _ in self._layers]
         try:
             ids = self.encode(text).ids
@@ -245,9 +247,13 @@ class RecurrentLM(LanguageModel):
     def readout(
         self, states: Float[Tensor, "*rows hidden"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
+        """In float32 at least: two logits decide a flip, and half precision would round them to sixteenths."""
+        wide = torch.promote_types(self.dtype, torch.float32)
         if ids is None:
-            return torch.nn.functional.linear(states, self._decoder, self._decoder_bias)
-        return torch.nn.functional.linear(states, self._decoder[ids], self._decoder_bias[ids])
+            return torch.nn.functional.linear(states, self._decoder, self._decoder_bias).to(wide)
+        return torch.nn.functional.linear(
+            states.to(wide), self._decoder[ids].to(wide), self._decoder_bias[ids].to(wide)
+        )
 
 
 def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:
