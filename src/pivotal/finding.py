@@ -48,6 +48,8 @@ class Question:
     """Held-out pairs, as a number or a fraction; None leaves it to `default_test`."""
     seed: int = 0
     priming: str | None = None
+    dtype: str | None = None
+    """What the model computes in; None is the model's own."""
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> Question:
@@ -56,7 +58,7 @@ class Question:
         return Question(**{name: value for name, value in settings.items() if name in names})
 
     def load_model(self, device: str | None = None) -> LanguageModel:
-        return load_model(self.model, device=device, priming=self.priming)
+        return load_model(self.model, device=device, dtype=self.dtype, priming=self.priming)
 
     def load_pairs(self) -> PairSet:
         return load_phenomenon(self.phenomenon)

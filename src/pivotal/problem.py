@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pivotal.activations import Activations, measure
 from pivotal.edits import MaskedEdit, dense
 from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
@@ -22,6 +23,8 @@ from pivotal.pairs import MinimalPair, PairSet
 from pivotal.tree import PrefixTree
 from pivotal.units import Steps
 
+_SAMPLE = 512
+"""Prefixes that are enough to say what a unit is like."""
 _KL_ROWS = 512
 """Rows of the vocabulary-wide softmax that exist at one time."""
 
@@ -135,6 +138,13 @@ class Problem:
             return self.model.states(self.prepared)[:, 0]
 
     @cached_property
+    def activations(self) -> Activations:
+        """Moments of the untouched units at the edited steps, from a sample of the prefixes."""
+        part = self.sample(_SAMPLE)
+        self.work.forward += part.tree.n_live
+        return measure(self.model, part.prepared, self.space, len(self.labels))
+
+    @cached_property
     def clean_accuracy(self) -> float | None:
         """How often the untouched model prefers the expected word; None if no pair says which that is."""
         right = [
@@ -211,10 +221,11 @@ class Problem:
             return self._log_ratio(self.clean_states[:, None])[0]
 
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """Two logits are enough: the softmax's denominator cancels in the ratio."""
+        """Two logits are enough: the softmax's denominator cancels in the ratio. What learns from it is in float32,
+        whatever the model computes in."""
         logits = self.model.readout(distinct_rows(states, self._leaves), self._vocabulary)
         by_run = logits.transpose(0, 1)
-        return by_run[:, self._leaf, self._d] - by_run[:, self._leaf, self._t]
+        return (by_run[:, self._leaf, self._d] - by_run[:, self._leaf, self._t]).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 
@@ -255,7 +266,8 @@ class Problem:
         if nodes is not None:
             states, clean = states[nodes], clean[nodes]
         rows = max(1, _KL_ROWS // states.shape[1])
-        return torch.cat([self._kl(s, c) for s, c in zip(states.split(rows), clean.split(rows), strict=True)])
+        parts = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([self._kl(s, c) for s, c in parts]).float()
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""

@@ -47,6 +47,10 @@ def evaluate(
         bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
+    dtype: Annotated[
+        Literal["float32", "float64", "bfloat16", "float16"] | None,
+        typer.Option(help="What the model computes in; half types need a GPU. Default: the run's."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON and nothing else.")] = False,
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, what each unit adds."""
@@ -55,7 +59,7 @@ def evaluate(
     from pivotal.summary import scores_row
 
     saved = Saved.read(run_folder, run)
-    question = saved.question(model, priming)
+    question = saved.question(model, priming, dtype)
     pairs, which = _pairs(saved, question, phenomenon, split)
     lm = saved.load_model(question, device, any_model)
     problem = question.problem(lm, pairs)

@@ -119,6 +119,13 @@ def find(
         str | None,
         typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_SEARCH),
     ] = None,
+    dtype: Annotated[
+        Literal["float32", "float64", "bfloat16", "float16"] | None,
+        typer.Option(
+            help="What the model computes in; half types need a GPU. Default: the model's own.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -173,6 +180,7 @@ def find(
         test=int(test) if test is not None and test >= 1 and test == int(test) else test,
         seed=seed,
         priming=priming,
+        dtype=dtype,
     )
     with watch(quiet) as looking_on:
         found = solve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -46,6 +46,10 @@ def generate(
         bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
     ] = False,
     device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
+    dtype: Annotated[
+        Literal["float32", "float64", "bfloat16", "float16"] | None,
+        typer.Option(help="What the model computes in; half types need a GPU. Default: the run's."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print both sides as JSON and nothing else.")] = False,
 ) -> None:
     """Show the next words and a continuation side by side: the untouched model, and with the units set."""
@@ -56,7 +60,7 @@ def generate(
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     saved.intervention.direction(direction)
-    lm = saved.load_model(saved.question(model, priming), device, any_model)
+    lm = saved.load_model(saved.question(model, priming, dtype), device, any_model)
     try:
         lm.encode(prompt)
     except PivotalError as error:

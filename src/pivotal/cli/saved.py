@@ -41,9 +41,11 @@ class Saved:
             "Give the --out folder of `pivotal find`."
         )
 
-    def question(self, model: str | None = None, priming: str | None = None) -> Question:
-        """What the run asked, of another model or with another priming if given; without its run, all that the
-        card can tell."""
+    def question(
+        self, model: str | None = None, priming: str | None = None, dtype: str | None = None
+    ) -> Question:
+        """What the run asked, of another model, with another priming or in another dtype if given; without its run,
+        all that the card can tell."""
         from dataclasses import replace
 
         from pivotal.finding import Question
@@ -57,6 +59,7 @@ class Saved:
             asked,
             model=asked.model if model is None else model,
             priming=asked.priming if priming is None else priming,
+            dtype=asked.dtype if dtype is None else dtype,
         )
 
     def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:

@@ -79,7 +79,7 @@ class LanguageModel(ABC):
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
-        """Logits of some words, or of the whole vocabulary."""
+        """Logits of some words, or of the whole vocabulary; float32 at least, whatever the states are in."""
 
     def join(self, words: Sequence[str]) -> str:
         return " ".join(words)
