@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -62,6 +63,50 @@ class Discovery:
         return self.interventions[self.best_run]
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What something took: node evaluations, which are the same on every machine, and seconds, which are not."""
+
+    forward: int = 0
+    backward: int = 0
+    seconds: float = 0.0
+
+    @property
+    def nodes(self) -> int:
+        return self.forward + self.backward
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.forward + other.forward, self.backward + other.backward, self.seconds + other.seconds
+        )
+
+
+class Clock:
+    """Reads what a problem has cost since the clock was made."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._work, self._start = problem.work, time.monotonic()
+        self._forward, self._backward = problem.work.forward, problem.work.backward
+
+    def read(self) -> Cost:
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return Cost(
+            self._work.forward - self._forward,
+            self._work.backward - self._backward,
+            time.monotonic() - self._start,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What a search finds with so many units, and what it costs to find that alone."""
+
+    size: int
+    found: Discovery
+    cost: Cost
+
+
 class Search(ABC):
     """An algorithm: Problem -> Discovery. Subclasses are frozen dataclasses whose fields are its settings."""
 
@@ -87,6 +132,28 @@ class Search(ABC):
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
         """Run r uses the seed `seed + r`; all runs go through the model together."""
+
+    def frontier(
+        self,
+        problem: Problem,
+        sizes: Sequence[int],
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Iterator[Point]:
+        """What it finds with each number of units. A search that meets the small sets on its way to the large ones
+        says so by a method of its own."""
+        for size in sizes:
+            clock = Clock(problem)
+            sized = replace(self, max_units=size)  # type: ignore[type-var]
+            found = sized.solve(problem, runs=runs, seed=seed, progress=progress)
+            yield Point(size, found, clock.read())
+
+    def within(self, problem: Problem, runs: int, nodes: int) -> Search:
+        """The same search with settings under which it takes about so many node evaluations, forward and backward,
+        if it has settings that decide that."""
+        return self
 
 
 class Stages:
@@ -128,6 +195,13 @@ class Stages:
             {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
             for run in range(len(self.score))
         )
+
+
+def check_runs(runs: int, seed: int) -> None:
+    if runs < 1:
+        raise PivotalError(f"There must be at least one run, but runs is {runs}.")
+    if not 0 <= seed < 2**62:
+        raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
 
 
 def budget_of(max_units: int | float, units: int, name: str = "max_units") -> int:

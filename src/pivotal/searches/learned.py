@@ -26,6 +26,7 @@ from pivotal.searches.base import (
     Search,
     Stages,
     budget_of,
+    check_runs,
     interventions_of,
     uniform,
 )
@@ -127,10 +128,7 @@ class LearnedMask(Search):
                 raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
-        if runs < 1:
-            raise PivotalError(f"There must be at least one run, but runs is {runs}.")
-        if not 0 <= seed < 2**62:
-            raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
+        check_runs(runs, seed)
         budget_of(self.max_units, len(problem.space))
         if self.max_fractional is not None:
             budget_of(self.max_fractional, len(problem.space), "max_fractional")

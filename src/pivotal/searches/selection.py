@@ -1,0 +1,142 @@
+"""What searches share that choose units by scores of their own and fit the values afterwards."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.objective import Objective, Terms
+from pivotal.problem import Problem
+from pivotal.refit import Refit
+from pivotal.searches.base import (
+    Checkpoint,
+    Clock,
+    Discovery,
+    Point,
+    Progress,
+    Search,
+    Stages,
+    budget_of,
+    check_runs,
+    interventions_of,
+)
+
+
+@dataclass(frozen=True)
+class Selection(Search):
+    """The settings that such searches have in common."""
+
+    max_units: int | float = 5
+    """The number of units allowed (1 or more), or the fraction of all units (below 1)."""
+    objective: Objective = "soft-margin"
+    """`ratio` is the paper's p(d)/p(t); `soft-margin` grows linearly with the log ratio and is steadier."""
+    margin: float = 1.0
+    """How far beyond a tie the soft margin pushes, in nats."""
+    max_kl: float | None = None
+    """Bound on KL to the untouched model, averaged over all positions."""
+    kl_weight: float = 0.1
+    """Weight of KL as a term of the loss (the paper uses 1); 0 leaves it out."""
+    batch: int = 128
+    """Distinct prefixes per update of the values; 0 takes all of them every time."""
+    refit: int = 120
+    """Updates of the values once the units are chosen."""
+
+    def __post_init__(self) -> None:
+        for name, rule, holds in (
+            ("margin", "0 or more and finite", 0 <= self.margin < math.inf),
+            ("kl_weight", "0 or more and finite", 0 <= self.kl_weight < math.inf),
+            ("batch", "0 or more", self.batch >= 0),
+            ("refit", "at least one", self.refit >= 1),
+            ("max_kl", "above 0; leave it out for no bound", self.max_kl is None or self.max_kl > 0),
+        ):
+            if not holds:
+                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+
+    @property
+    def terms(self) -> Terms:
+        return Terms(self.objective, self.margin, self.kl_weight, self.max_kl)
+
+    def check(self, problem: Problem, runs: int, seed: int) -> None:
+        check_runs(runs, seed)
+        budget_of(self.max_units, len(problem.space))
+
+    def conclude(
+        self,
+        problem: Problem,
+        mask: Bool[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions units"],
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> Discovery:
+        """Fit the values of the chosen units, from where they stand, and score the result on training pairs."""
+        stages = Stages(self.terms, problem.sample(512, seed), progress)
+        stages.add("chosen", mask.float(), values)
+        values = (
+            Refit(self.terms, self.refit, batch=self.batch)
+            .fit(problem, mask.float(), values, seed=seed)
+            .values
+        )
+        stages.add("final", mask.float(), values)
+        return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
+
+
+class Ranking(Selection):
+    """Searches that give every unit a score once and take the k best."""
+
+    @abstractmethod
+    def rank(
+        self, problem: Problem, seed: int
+    ) -> tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]:
+        """Each unit's score, more is better, and the values to start from."""
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        self.check(problem, runs, seed)
+        ranked = [self.rank(problem, seed + run) for run in range(runs)]
+        return self._top(problem, ranked, budget_of(self.max_units, len(problem.space)), seed, progress)
+
+    def frontier(
+        self,
+        problem: Problem,
+        sizes: Sequence[int],
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Iterator[Point]:
+        """The units are ranked once for all sizes; every size bears the price of that."""
+        clock = Clock(problem)
+        ranked = [self.rank(problem, seed + run) for run in range(runs)]
+        shared = clock.read()
+        for size in sizes:
+            clock = Clock(problem)
+            found = self._top(problem, ranked, size, seed, progress)
+            yield Point(size, found, shared + clock.read())
+
+    def _top(
+        self,
+        problem: Problem,
+        ranked: Sequence[tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]],
+        size: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> Discovery:
+        values = torch.stack([value for _, value in ranked])
+        mask = torch.zeros_like(values, dtype=torch.bool)
+        for row, (score, _) in zip(mask, ranked, strict=True):
+            row[:, score.topk(size).indices] = True
+        return self.conclude(problem, mask, values, seed, progress)
