@@ -67,6 +67,12 @@ def first_order(
     return gain.masked_fill(mask.any(1), -torch.inf)
 
 
+def screened(gain: Float[Tensor, "sets units"], candidates: int) -> Int[Tensor, "sets candidates"]:
+    """The units of the highest first-order gain that are not in the set; 0 means all of those."""
+    room = int((gain > -torch.inf).sum(1).min())
+    return gain.topk(min(candidates or room, room)).indices
+
+
 @torch.no_grad()
 def score_additions(
     problem: Problem,
@@ -76,8 +82,10 @@ def score_additions(
     values: Float[Tensor, "sets directions units"],
     candidates: Int[Tensor, "sets candidates"],
     grid: Float[Tensor, "points directions units"],
+    active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Additions:
-    """Every set with every one of its candidates at every value of the grid.
+    """Every set with every one of its candidates at every value of the grid; `active` says in which directions the
+    new unit acts, by default in all.
 
     A sentence has one direction, so that the best value of each direction can be picked by itself: as many runs as
     there are values cover all their combinations.
@@ -92,7 +100,7 @@ def score_additions(
         unit = candidates[chosen, which]
         run = torch.arange(len(part), device=mask.device)
         more, at = mask[chosen].float(), values[chosen].clone()
-        more[run, :, unit] = 1
+        more[run, :, unit] = 1.0 if active is None else active[chosen].float()
         at[run, :, unit] = grid[point, :, unit]
         parts.append(_by_direction(problem, terms, more, at))
     loss, kl, flipped = (

@@ -15,7 +15,7 @@ from pivotal.problem import Problem
 from pivotal.refit import Refit
 from pivotal.searches.base import Checkpoint, Clock, Cost, Discovery, Point, Progress, budget_of
 from pivotal.searches.selection import Selection
-from pivotal.trials import first_order, grid_of, score_additions
+from pivotal.trials import first_order, grid_of, score_additions, screened
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ class _Beam:
         search, problem = self._search, self._problem
         terms = search.terms
         gain = first_order(self._sample, terms, self._price, self.mask, self.values, self._grid)
-        room = len(problem.space) - int(self.mask[0, 0].sum())
-        tried = gain.topk(min(search.candidates or room, room)).indices
+        tried = screened(gain, search.candidates)
         found = score_additions(self._sample, terms, self._price, self.mask, self.values, tried, self._grid)
         mask, values = self._distinct(found.score, tried, found.values)
         refit = Refit(terms, search.polish, batch=search.batch)
