@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
-from pivotal.lagrangian import KLConstraint, Multiplier
+from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
 from pivotal.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
 from pivotal.objective import Objective, Terms
 from pivotal.problem import Problem
@@ -237,11 +237,9 @@ class _Relaxation:
 
     def target(self) -> float:
         """The number of units allowed now: shrinks by a constant factor per update, from all units to the budget."""
-        share = (
-            min(1.0, self.update / (self.search.anneal * self.search.updates)) if self.search.anneal else 1.0
-        )
-        start = math.log(len(self.problem.space))
-        return math.exp(start + share * (math.log(self.budget) - start))
+        search = self.search
+        share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
+        return shrinking(len(self.problem.space), self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
         search, family = self.search, self.search.family
