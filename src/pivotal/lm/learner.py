@@ -63,6 +63,11 @@ class Learner:
     # -- learning -----------------------------------------------------------------------------------------------
 
     @property
+    def tokens(self) -> int:
+        """Of the text."""
+        return len(self._stream)
+
+    @property
     def rows(self) -> int:
         return len(self._stream) // self.settings.batch
 
@@ -138,7 +143,6 @@ class Learner:
             "epoch": self.epoch,
             "row": self.row,
             "state": list(self._state),
-            "loss_sum": self._loss_sum,
             "best": self.best,
             "best_weights": self._best_weights,
             "plateau_rate": self.plateau_rate,
@@ -153,7 +157,6 @@ class Learner:
         self._random = saved["random"]
         self.epoch, self.row, self._columns = saved["epoch"], saved["row"], None
         self._state = tuple(part.to(self.device) for part in saved["state"])
-        self._loss_sum = saved["loss_sum"].to(self.device)
         self.best, self.plateau_rate = saved["best"], saved["plateau_rate"]
         self._best_weights = [weight.to(self.device) for weight in saved["best_weights"]]
         if self._queue is not None:
@@ -223,7 +226,10 @@ def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70, exact: bool = 
         state = tuple(part.float() for part in state)
     total = torch.zeros((), device=ids.device)
     for row in range(0, len(columns) - 1, bptt):
-        inputs, targets = columns[row : row + bptt][: len(columns) - 1 - row], columns[row + 1 : row + 1 + bptt]
+        inputs, targets = (
+            columns[row : row + bptt][: len(columns) - 1 - row],
+            columns[row + 1 : row + 1 + bptt],
+        )
         loss, state = network.loss(inputs, targets, state, exact=exact)
         total += loss * len(targets)
     return float(total) / (len(columns) - 1)
