@@ -12,7 +12,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import evaluate, find, generate, list, show, typed
+from pivotal.cli import evaluate, find, generate, list, show, train_lm, typed
 from pivotal.errors import PivotalError
 
 BAD_INPUT, STOPPED = 2, 130
@@ -50,6 +50,7 @@ app.command("find")(find.find)
 app.command("evaluate")(evaluate.evaluate)
 app.command("generate")(generate.generate)
 app.command("list")(list.list_names)
+app.command("train-lm")(train_lm.train_lm)
 
 
 def _version(asked: bool) -> bool:

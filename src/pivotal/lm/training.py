@@ -200,7 +200,7 @@ def _learn(
 
 
 def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any]) -> Trained:
-    loss = learner.validate(course.valid, exact=True)
+    loss = learner.exact_loss(course.valid)
     perplexity = round(math.exp(min(loss, 700)), 4)
     settings, place = course.settings, learner.seed - course.learners[0].seed
     card = {
