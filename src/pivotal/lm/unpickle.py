@@ -15,7 +15,7 @@ from io import BytesIO
 from mmap import mmap
 from typing import Any
 
-_MOST = 1_000_000
+_MOST = 200_000
 """Instructions, and items put into dictionaries; a checkpoint of a recurrent model has some thousands."""
 
 _VALUES = {
