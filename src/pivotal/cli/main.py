@@ -12,7 +12,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import compare, evaluate, find, generate, list, show, train_lm, typed
+from pivotal.cli import compare, evaluate, find, generate, import_lm, list, show, train_lm, typed
 from pivotal.errors import PivotalError
 
 BAD_INPUT, STOPPED = 2, 130
@@ -52,6 +52,7 @@ app.command("generate")(generate.generate)
 app.command("compare")(compare.compare)
 app.command("list")(list.list_names)
 app.command("train-lm")(train_lm.train_lm)
+app.command("import-lm")(import_lm.import_lm)
 
 
 def _version(asked: bool) -> bool:

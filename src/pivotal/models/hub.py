@@ -1,0 +1,76 @@
+"""Models of ours in a repository of Hugging Face: `hf:ORG/NAME`, or `ORG/NAME` where there is no such folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.folder import FILES, FORMAT, load_folder
+
+_REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
+
+
+class HubSource(ModelSource):
+    """Fetches config.json first: if that is of another format, another source may know the model."""
+
+    name: ClassVar[str] = "hub"
+    summary: ClassVar[str] = "recurrent models in a repository of Hugging Face: hf:ORG/NAME"
+
+    def listed(self) -> list[tuple[str, str]]:
+        return []
+
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        named = _REPOSITORY.fullmatch(spec)
+        if named is None or Path(spec).exists():
+            return None
+        hub = _hub()
+        if hub is None:
+            if spec.startswith("hf:"):
+                raise PivotalError(
+                    f"To fetch {spec} the package huggingface_hub is needed. Install pivotal[hf], or give the path of "
+                    "a local folder."
+                )
+            return None
+        config = _fetch(hub, spec, named[1], "config.json")
+        if not _is_ours(config):
+            return None
+        for name in FILES:
+            _fetch(hub, spec, named[1], name)
+        return load_folder(config.parent, device=device, dtype=dtype, priming=priming, name=named[1])
+
+
+def _hub() -> Any:
+    try:
+        import huggingface_hub
+    except ImportError:
+        return None
+    return huggingface_hub
+
+
+def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
+    """The file in the cache of huggingface_hub, fetched if it is not there."""
+    try:
+        return Path(hub.hf_hub_download(repository, name))
+    except Exception as error:  # of the network, the file system, the repository's name …
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
+        raise PivotalError(
+            f"{here}{name} of the repository {repository} of Hugging Face cannot be had ({reason}). Without a network, "
+            "give the path of a local folder."
+        ) from None
+
+
+def _is_ours(config: Path) -> bool:
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
