@@ -10,6 +10,9 @@ from pivotal.report.tables import Table, counted, interval, number, percent, tab
 Result = Mapping[str, Any]
 Row = Mapping[str, Any]
 
+OVER = 1.1
+"""A search that spends so many times its budget is marked."""
+
 MODES = {"converged": "each search with its own settings", "equal": "equal budgets"}
 
 
@@ -53,6 +56,14 @@ def _kl(row: Row) -> str:
 
 def _kept(row: Row) -> bool:
     return bool(row.get("kl_bound_kept", len(row["runs"])) == len(row["runs"]))
+
+
+def _cost(row: Row, shown: str) -> str:
+    return shown + (" †" if _over(row) else "")
+
+
+def _over(row: Row) -> bool:
+    return bool(nodes_of(row) > OVER * row.get("budget", float("inf")))
 
 
 # -- sentences ---------------------------------------------------------------------------------------------
@@ -100,6 +111,13 @@ def bound_sentence(result: Result) -> str:
     )
 
 
+def over_sentence(result: Result) -> str:
+    """Empty when every search kept its budget."""
+    if not any(map(_over, result["rows"])):
+        return ""
+    return "† More than a tenth above the budget: the search has no setting that would make it spend less."
+
+
 # -- tables ------------------------------------------------------------------------------------------------
 
 
@@ -115,7 +133,8 @@ def frontier_tables(result: Result, mode: str) -> list[Table]:
             result,
             mode,
             "Cost: seconds, and in brackets million node evaluations",
-            lambda row: f"{row['seconds']:.1f} ({millions(nodes_of(row))})",
+            lambda row: _cost(row, f"{row['seconds']:.1f} ({millions(nodes_of(row))})"),
+            over_sentence(result) if mode == "equal" else "",
         ),
     ]
 
@@ -151,7 +170,7 @@ def full_table(result: Result) -> Table:
             _kl(row),
             numbers(row["kl_after_edit"]),
             f"{row['seconds']:.1f}",
-            millions(row["forward_nodes"]),
+            _cost(row, millions(row["forward_nodes"])),
             millions(row["backward_nodes"]),
         )
         for row in result["rows"]
@@ -159,7 +178,7 @@ def full_table(result: Result) -> Table:
     note = (
         "Units: the most allowed, and the mean number used. Best run: the one with the best score on training "
         "pairs, as it does on held-out ones. Forward and backward: million node evaluations of all runs together. "
-        + bound_sentence(result)
+        + " ".join(filter(None, (bound_sentence(result), over_sentence(result))))
     ).strip()
     return table("All rows", COLUMNS, rows, text=2, note=note)
 
