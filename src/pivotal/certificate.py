@@ -165,7 +165,6 @@ class _Examination:
         self.grid = grid_of(train, effort.points)
         self.refit = Refit(terms, effort.polish)
         self.progress = progress
-        self.step = 0
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
@@ -302,7 +301,7 @@ class _Examination:
         where: list[Tensor] = []
         for number, some in enumerate(pairs.split(size)):
             if number % 50 == 0:
-                self._tell(f"pairs, {number * size:,} of {len(pairs):,}")
+                self._tell("pairs", number * size, len(pairs))
             at = torch.stack([grid[combinations[:, i]][:, :, some[:, i]] for i in (0, 1)], -1)
             at = at.permute(2, 0, 1, 3)  # pairs, combinations, directions, 2
             flat = some[:, None].expand(-1, len(combinations), -1).flatten(0, 1)
@@ -372,10 +371,9 @@ class _Examination:
     def _prefixes(problem: Problem) -> int:
         return len(set(problem.tree.leaf.tolist()))
 
-    def _tell(self, phase: str) -> None:
-        self.step += 1
+    def _tell(self, phase: str, done: int = 0, of: int = 1) -> None:
         if self.progress is not None:
-            self.progress(Progress(phase, self.step, 0, [], [], []))
+            self.progress(Progress(phase, done, of, [], [], []))
 
 
 def _drawn(

@@ -12,7 +12,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import compare, evaluate, find, generate, import_lm, list, show, train_lm, typed
+from pivotal.cli import certify, compare, evaluate, find, generate, import_lm, list, show, train_lm, typed
 from pivotal.errors import PivotalError
 
 BAD_INPUT, STOPPED = 2, 130
@@ -48,6 +48,7 @@ app = typer.Typer(
 )
 app.command("find")(find.find)
 app.command("evaluate")(evaluate.evaluate)
+app.command("certify")(certify.certify)
 app.command("generate")(generate.generate)
 app.command("compare")(compare.compare)
 app.command("list")(list.list_names)
