@@ -8,7 +8,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pivotal.errors import PivotalError
 
@@ -70,14 +70,13 @@ def identity(path: Path) -> dict[str, Any]:
     return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> Any:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".zst":
-        opened: IO[bytes] = _zstd(path).open(path, "rb")
-        return opened
+        return _zstd(path).open(path, "rb")
     return path.open("rb")
 
 
