@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -37,7 +38,13 @@ class Refit:
     def nodes(self, problem: Problem, runs: int) -> int:
         """Node evaluations that a fit of so many masks takes, about."""
         look = problem.sample(2 * self.batch).tree.n_live
-        return round(runs * (self.updates * update_nodes(problem, self.batch) + (1 + self.looks) * look))
+        looks = 1 + math.ceil(self.updates / self._every)
+        return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
+
+    @property
+    def _every(self) -> int:
+        """Updates from one look to the next."""
+        return max(1, self.updates // self.looks)
 
     def fit(
         self,
@@ -63,7 +70,6 @@ class Refit:
         batches = problem.batches(self.batch, seed)
         # A rate that shrinks lets the values settle on the bound instead of swinging about it.
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
-        every = max(1, self.updates // self.looks)
         for update in range(1, self.updates + 1):
             batch = batches[update % len(batches)]
             outcome = batch.run(mask, values)
@@ -79,7 +85,7 @@ class Refit:
             schedule.step()
             with torch.no_grad():
                 torch.clamp(values, low, high, out=values)
-            if update % every == 0 or update == self.updates:
+            if update % self._every == 0 or update == self.updates:
                 best.look(values)
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
