@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, TaskID, TextColumn
@@ -103,7 +103,7 @@ def train_lm(
     if out is None:
         raise PivotalError("Training needs a folder to write the model to. Name one with --out.")
     settings = settings_of(recipe, {name: value for name, value in given.items() if value is not None})
-    with _watching(quiet or json) as watch:
+    with watching(quiet or json) as watch:
         trained = train(
             [*(corpus or []), *(more or [])],
             out,
@@ -144,9 +144,11 @@ def _parameter(option: Option) -> inspect.Parameter:
     about = typer.Option(
         name, help=f"{option.help} {_defaults(option)}", rich_help_panel=_NETWORK, show_default=False
     )
-    kind = Optional[option.type]  # noqa: UP045 (`|` knows no types that are values)
     return inspect.Parameter(
-        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind, about]
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[option.type | None, about],
     )
 
 
@@ -180,7 +182,7 @@ train_lm = _with_settings(train_lm)
 
 
 @contextmanager
-def _watching(quiet: bool) -> Iterator[Watch]:
+def watching(quiet: bool) -> Iterator[Watch]:
     console = show.err()
     if quiet:
         yield Silent()
