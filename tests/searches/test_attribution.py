@@ -17,7 +17,7 @@ from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
-QUICK = Attribution(max_units=3, refit=20, batch=32)
+QUICK = Attribution(max_units=3, method="gradient", refit=20, batch=32)
 
 
 def planted_problem(steps: Steps = "every", seed: int = 0) -> Problem:

@@ -37,7 +37,7 @@ class Attribution(Ranking):
         "units ranked by gradient x (value - h), or by integrated gradients; values refitted"
     )
 
-    method: Method = "gradient"
+    method: Method = "integrated"
     """The slope where nothing is replaced, or its mean on the way to where all units are."""
     value: Value = "target-mean"
     """What a unit is replaced by: its mean under the other label, or that bound which promises more."""

@@ -61,7 +61,7 @@ class Reinforce(Selection):
     """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
     updates: int = 400
     """Gradient steps on the probabilities of the units and on the values."""
-    samples: int = 8
+    samples: int = 4
     """Masks drawn per update and run."""
     memory: float = 0.9
     """Share of the control variate, a moving average of the loss, that an update keeps."""
