@@ -11,7 +11,6 @@ import pytest
 
 from pivotal.lm.recipes import Settings
 
-
 SMALL = ("--hidden", 12, "--embedding", 12, "--batch", 8, "--bptt", 8, "--epochs", 1)
 
 

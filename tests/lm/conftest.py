@@ -21,12 +21,12 @@ def sentences() -> list[str]:
 @pytest.fixture(scope="session")
 def corpus(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "corpus.txt"
-    path.write_text("\n".join(sentences[:1500]) + "\n", encoding="utf-8")
+    path.write_text("\n".join(sentences[:800]) + "\n", encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="session")
 def valid(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("text") / "valid.txt"
-    path.write_text("\n".join(sentences[1500:1700]) + "\n", encoding="utf-8")
+    path.write_text("\n".join(sentences[800:950]) + "\n", encoding="utf-8")
     return path

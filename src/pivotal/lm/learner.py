@@ -137,6 +137,11 @@ class Learner:
             for weight, best in zip(self.network.parameters(), self._best_weights, strict=True):
                 weight.copy_(best)
 
+    def weights(self) -> dict[str, Tensor]:
+        """As a model folder has them."""
+        with self._queued():
+            return self.network.weights()
+
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, abou
             path,
             cell=settings.cell,
             words=words.words,
-            weights=learner.network.weights(),
+            weights=learner.weights(),
             card=plain(card),
             replace=path.exists(),
         )
