@@ -286,8 +286,7 @@ def test_a_bound_on_kl_is_counted(tmp_path: Path) -> None:
 def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None:
     """What a comparison that goes on after a kill relies on."""
     search = contenders([name])[0].search
-    train, _ = QUESTION.divide(QUESTION.load_pairs())
-    problem = QUESTION.problem(QUESTION.load_model(), train)
+    problem = QUESTION.problem(QUESTION.load_model(), QUESTION.load_pairs().sample(120))
     _ = problem.activations
     both = list(search.frontier(problem, [1, 2], runs=2, seed=3))
     (alone,) = search.frontier(problem, [2], runs=2, seed=3)
