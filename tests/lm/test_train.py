@@ -201,8 +201,9 @@ def test_other_settings_in_the_same_place_are_refused(
     learn(given={"rate": 0.01}, overwrite=True)
     with pytest.raises(PivotalError, match="This very training is finished"):
         learn(given={"rate": 0.01})
-    with pytest.raises(PivotalError, match="holds something else"):
-        learn(given={"rate": 0.03})
+    for seeds in (1, 2):
+        with pytest.raises(PivotalError, match="is something else"):
+            learn(given={"rate": 0.03}, seeds=seeds)
     learn(given={"rate": 0.03, "epochs": 1}, overwrite=True, seeds=2)
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["seed-0", "seed-1"]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
@@ -219,6 +220,34 @@ def test_foreign_files_are_never_touched(learn: Callable[..., list[Trained]], tm
     with pytest.raises(PivotalError, match="holds other files"):
         learn("other", overwrite=True)
     assert len(list(tmp_path.rglob("thesis.tex"))) == 2
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_kill_between_the_model_and_the_cleaning_up(
+    learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Workplace, "remove", lambda self: None)
+        first = learn(seeds=seeds, given={"epochs": 1})
+    before = [(model.path / "model.safetensors").read_bytes() for model in first]
+    assert (tmp_path / "model.training" / CHECKPOINT).is_file()
+    again = learn(seeds=seeds, given={"epochs": 1})
+    assert [(model.path / "model.safetensors").read_bytes() for model in again] == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_appears_in_the_meantime_is_not_overwritten(
+    learn: Callable[..., list[Trained]], tmp_path: Path
+) -> None:
+    def intrude() -> None:
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "thesis.tex").write_text("years of work")
+
+    with pytest.raises(PivotalError, match="exists already"):
+        learn(watch=Stopping(intrude))
+    assert (tmp_path / "model" / "thesis.tex").is_file()
+    (tmp_path / "model").rename(tmp_path / "thesis")
+    learn()
 
 
 def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:

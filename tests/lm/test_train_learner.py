@@ -177,3 +177,18 @@ def test_sentences_are_shuffled_whole_and_anew_in_every_epoch(ids: np.ndarray) -
     first, again, second = (read(stream.shuffled_columns(1, 0, epoch)) for epoch in (0, 0, 1))
     assert first == again != second
     assert sorted(first) == sorted(second) == sorted(read(stream.columns(1)))
+
+
+def test_half_precision_learns_what_full_precision_learns(ids: np.ndarray) -> None:
+    full, half = (
+        learner(ids, precision=precision, optimizer="sgd", dropout=0.0) for precision in ("fp32", "fp16")
+    )
+    start = full.network.weights()
+    for _ in range(5):
+        full.step(1.0)
+        half.step(1.0)
+    found = half.network.weights()
+    for name, weight in full.network.weights().items():
+        moved = float((weight - start[name]).norm())
+        assert float((found[name] - weight).norm()) < 0.03 * moved, name
+    assert half.take_loss() == pytest.approx(full.take_loss(), rel=1e-3)
