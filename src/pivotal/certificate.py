@@ -247,7 +247,7 @@ class _Examination:
         self._tell("single units")
         units = len(self.train.space)
         mask = torch.zeros(1, len(self.train.labels), units, dtype=torch.bool, device=self._device)
-        price = torch.full((1,), self.terms.kl_weight, device=self._device)
+        price = torch.full((1,), self.terms.first_price, device=self._device)
         everyone = torch.arange(units, device=self._device)[None]
         tried = score_additions(self.sample, self.terms, price, mask, mask.float(), everyone, self.grid)
         self._single = tried
@@ -268,7 +268,7 @@ class _Examination:
         for row, unit in enumerate(first.tolist()):
             mask[row, :, unit] = True
             values[row, :, unit] = self._single.values[0, unit]
-        price = torch.full((len(first),), self.terms.kl_weight, device=self._device)
+        price = torch.full((len(first),), self.terms.first_price, device=self._device)
         gain = first_order(self.sample, self.terms, price, mask, values, self.grid)
         partners = screened(gain, self.effort.candidates)
         tried = score_additions(self.sample, self.terms, price, mask, values, partners, self.grid)
@@ -293,7 +293,7 @@ class _Examination:
         """The best pairs at any two values of a grid."""
         # KL that is only weighed, not bounded, is left for the finalists: it would double the price of a pair.
         terms = self.terms if self.terms.max_kl is not None else replace(self.terms, kl_weight=0.0)
-        price = torch.full((), self.terms.kl_weight, device=self._device)
+        price = torch.full((), self.terms.first_price, device=self._device)
         points, directions, _ = grid.shape
         combinations = torch.cartesian_prod(torch.arange(points), torch.arange(points)).to(self._device)
         size = max(1, at_once(problem) // len(combinations))

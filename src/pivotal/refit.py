@@ -14,6 +14,8 @@ from pivotal.lagrangian import KLConstraint
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 
+_SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
+
 
 @dataclass(frozen=True)
 class Fitted:
@@ -39,6 +41,7 @@ class Refit:
         """Node evaluations that a fit of so many masks takes, about."""
         look = problem.sample(2 * self.batch).tree.n_live
         looks = 1 + math.ceil(self.updates / self._every)
+        looks += 0 if self.terms.max_kl is None else 2 * len(_SHARES)
         return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
 
     @property
@@ -61,6 +64,8 @@ class Refit:
             values = torch.zeros_like(mask)
         else:
             best.look(values)
+            if self.terms.max_kl is not None:
+                values = self._gentler(problem, best, values)
         values = (values.detach() * mask).requires_grad_()
         optimiser = torch.optim.Adam([values], lr=self.rate, betas=(0.9, 0.99))
         constraint = None
@@ -87,9 +92,22 @@ class Refit:
                 torch.clamp(values, low, high, out=values)
             if update % self._every == 0 or update == self.updates:
                 best.look(values)
+        if self.terms.max_kl is not None:
+            self._gentler(problem, best, values.detach())
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight, best.score)
+
+    @staticmethod
+    def _gentler(
+        problem: Problem, best: _Best, values: Float[Tensor, "runs directions units"]
+    ) -> Float[Tensor, "runs directions units"]:
+        """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way, so
+        that a bound on KL can be kept wherever the values have got to."""
+        own = problem.activations.own
+        for share in _SHARES:
+            best.look(own + share * (values - own))
+        return best.values
 
 
 class _Best:
