@@ -63,6 +63,8 @@ def eval_lm(
     if tokens is not None and text is None:
         raise PivotalError("--tokens says how much of a text is read, but there is no --text. Give one.")
     printed = json is not None and str(json) == "-"
+    if json is not None and not json.parent.is_dir():
+        raise PivotalError(f"{json} cannot be written: there is no folder {json.parent}. Make it first.")
     phenomena = ["number-agreement"]
     phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
@@ -110,9 +112,7 @@ def _write(path: Path, figures: dict[str, Any]) -> None:
     try:
         write_atomically(path, lambda partial: partial.write_text(content, encoding="utf-8"))
     except OSError as error:
-        raise PivotalError(
-            f"{path} cannot be written ({error.strerror}). Give a file in a folder that exists."
-        ) from None
+        raise PivotalError(f"{path} cannot be written ({error.strerror}). Give another file.") from None
 
 
 # -- tables ---------------------------------------------------------------------------------------------------------
@@ -181,14 +181,19 @@ def _mean(values: Sequence[float], form: str) -> str:
 
 
 def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str]:
+    from pivotal.report.tables import counted
+
     notes = []
     for one in found:
         asked = one.agreement[which]
         rejected = sum(asked.rejected.values())
         if rejected:
-            notes.append(f"{one.model} cannot be asked {rejected:,} pairs, whose words it does not know.")
+            notes.append(f"{one.model} cannot be asked {counted(rejected, 'pair')}: words it does not know.")
         if asked.with_unk:
-            notes.append(f"In {asked.with_unk:,} pairs {one.model} reads some word of the prefix as <unk>.")
+            read = counted(asked.with_unk, "pair")
+            notes.append(f"In {read} {one.model} reads some word of the prefix as <unk>.")
+    if any(name.endswith(" SP") for name in found[0].agreement[which].shares):
+        notes.append("SP: a singular subject, and a plural noun between it and the verb.")
     if published:
         notes.append(
             "Published: the model of Gulordava et al. (2018), on all their sentences, and on 4,000 of nounpp."

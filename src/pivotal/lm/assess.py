@@ -102,14 +102,15 @@ def assess(
     """Agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on a text,
     on its first `tokens` if given. A text is for recurrent models: of others the perplexity is None."""
     watch = watch or Silent()
-    found = []
-    for spec in phenomena:
-        pairs = load_phenomenon(spec)
-        watch.say(f"{model.name}: {len(pairs):,} pairs of {pairs.name}.")
-        found.append(agreement(model, pairs))
+    # Whatever is missing or malformed shows before the long work begins.
+    sets = [load_phenomenon(spec) for spec in phenomena]
     perplexity = None
     if text is not None and isinstance(model, RecurrentLM):
         perplexity = perplexity_of(model, lines_of(text), name=text.name, tokens=tokens, watch=watch)
+    found = []
+    for pairs in sets:
+        watch.say(f"{model.name}: {len(pairs):,} pairs of {pairs.name}.")
+        found.append(agreement(model, pairs))
     return Assessment(model.name, model.fingerprint(), tuple(found), perplexity)
 
 
