@@ -56,8 +56,8 @@ def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.Monk
     monkeypatch.setattr("pivotal.searches.ablation._ROWS", 1000)  # several parts, the last one not full
     problem = planted_problem(steps)
     shares: list[float] = []
-    together = ablate(problem, tell=shares.append)
     values = values_of(problem, "other-mean")
+    together = ablate(problem, values, tell=shares.append)
     for unit in (0, 20, 63):
         mask = torch.zeros(1, 64)
         mask[0, unit] = 1
@@ -81,6 +81,19 @@ def test_values_are_what_they_are_called() -> None:
     mean = values_of(problem, "mean")
     torch.testing.assert_close(mean[0], mean[1])
     torch.testing.assert_close(values_of(problem, "other-mean"), problem.activations.own.flip(0))
+
+
+def test_a_frontier_is_what_each_size_gives_alone_at_the_price_of_one_ranking() -> None:
+    problem = planted_problem()
+    points = list(QUICK.frontier(problem, [1, 3], runs=2, seed=0))
+    for point in points:
+        alone = replace(QUICK, max_units=point.size).solve(problem, runs=2, seed=0)
+        assert alone.interventions == point.found.interventions
+    fresh = planted_problem()
+    QUICK.solve(fresh, runs=2, seed=0)
+    assert points[1].cost.nodes == fresh.work.forward + fresh.work.backward
+    with pytest.raises(PivotalError, match="There are 64 units"):
+        list(QUICK.frontier(problem, [1, 65]))
 
 
 def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:

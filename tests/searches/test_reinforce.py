@@ -139,6 +139,15 @@ def test_the_papers_preset_hands_over_what_was_learned() -> None:
     assert found.stages[0]["hard"] == found.stages[0]["final"]
 
 
+@pytest.mark.slow
+def test_the_papers_preset_recovers_the_planted_units() -> None:
+    settings: dict[str, Any] = {**Reinforce.presets["paper"], "updates": 1500}
+    found = Reinforce(max_units=3, **settings).solve(planted_problem("single"), runs=4)
+    assert [i.units for i in found.interventions] == [plant().units] * 4
+    # Nothing died on the way: the coins of three units still come up heads.
+    assert all(2.5 < stages["relaxed"]["units"] < 3.5 for stages in found.stages)
+
+
 def test_a_bound_on_kl_lowers_it() -> None:
     free = replace(QUICK, updates=60, kl_weight=0.0, margin=3.0, refit=0, prune=-1.0)
     kls = []

@@ -56,21 +56,21 @@ class Effects:
 
 def ablate(
     problem: Problem,
-    value: Value = "other-mean",
+    values: Float[Tensor, "directions units"],
     *,
     units: Sequence[int] | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> Float[Tensor, "units examples"]:
-    """log p(d) / p(t) of every example with each unit (all by default) replaced alone: units are the runs."""
+    """log p(d) / p(t) of every example with each unit (all by default) replaced alone by its value: units are the
+    runs."""
     chosen = torch.as_tensor(
         range(len(problem.space)) if units is None else units, device=problem.model.device
     )
-    values = values_of(problem, value)
     at_once = max(1, min(_ROWS // problem.tree.n_live, _ENTRIES // values.numel()))
     found = []
     for done, some in enumerate(chosen.split(at_once)):
         mask = torch.zeros(len(some), len(problem.space), device=values.device)
-        mask[torch.arange(len(some)), some] = 1
+        mask.scatter_(1, some[:, None], 1.0)
         with torch.no_grad():
             found.append(problem.run(mask, values.expand(len(some), -1, -1)).log_ratio)
         if tell is not None:
@@ -99,7 +99,7 @@ def ablation_ranks(
     """The effect of every unit alone, on a sample of so many distinct prefixes (0: all)."""
     sample = problem.sample(prefixes, seed)
     values = values_of(problem, value)
-    log_ratio = ablate(sample, value, tell=tell)
+    log_ratio = ablate(sample, values, tell=tell)
     return Effects(
         log_ratio=(sample.clean_log_ratio - log_ratio).mean(1),
         flips=(log_ratio < 0).float().mean(1),
@@ -174,7 +174,7 @@ def found_by_ablation(
     effects = ablation_ranks(every, "zero", prefixes=prefixes, seed=seed)
     ranks = effects.ranks()
     before = _right(every, every.clean_log_ratio[None])
-    after = _right(every, ablate(every, "zero", units=units))
+    after = _right(every, ablate(every, values_of(every, "zero"), units=units))
     conditions = _conditions(every)
     rows = []
     for unit, flat, right in zip(intervention.units, units, after, strict=True):

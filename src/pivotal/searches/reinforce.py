@@ -41,16 +41,17 @@ class Reinforce(Selection):
         "the paper's rival: masks drawn at random, learned by the score function (REINFORCE)"
     )
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        # As the learned mask's preset: the ratio, the full KL term, the target from the start, no damping, one mask
-        # per update, mask and values as they come out.
+        # What the paper says of it: the ratio, the full KL term, the wanted number of units as the target from the
+        # start, one mask per update, mask and values as they come out. Of its rates it says nothing: these are slow,
+        # and damped, since a multiplier that overshoots switches all coins to tails, and nothing brings them back.
         "paper": {
             "objective": "ratio",
             "kl_weight": 1.0,
             "samples": 1,
             "anneal": 0.0,
             "spare": 1.0,
-            "multiplier_rate": 0.1,
-            "damping": 0.0,
+            "mask_rate": 0.02,
+            "multiplier_rate": 0.005,
             "updates": 6000,
             "refit": 0,
             "prune": -1.0,

@@ -148,6 +148,9 @@ class Ranking(Selection):
         progress: Callable[[Progress], None] | None = None,
     ) -> Iterator[Point]:
         """The units are ranked once for all sizes; every size bears the price of that."""
+        check_runs(runs, seed)
+        for size in sizes:
+            budget_of(size, len(problem.space))
         clock = Clock(problem)
         ranked = self._ranked(problem, runs, seed, progress)
         shared = clock.read()
