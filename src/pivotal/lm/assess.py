@@ -120,8 +120,8 @@ def assess(
 def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
     """Asks the model which of the two words it prefers after each prefix.
 
-    In sentences from a treebank a recurrent model reads words that it does not know as `<unk>`, as it has learned to
-    and as the authors did; the cue and the two words must be known.
+    In sentences from a treebank a recurrent model reads words that it does not know as `<unk>`, as it has learned to;
+    the cue and the two words must be known.
     """
     with_unk = 0
     if pairs.name in _NATURAL and isinstance(model, RecurrentLM):
