@@ -60,7 +60,7 @@ def ablate(
     *,
     units: Sequence[int] | None = None,
     tell: Callable[[float], None] | None = None,
-) -> Float[Tensor, "units examples"]:
+) -> Float[Tensor, "chosen examples"]:
     """log p(d) / p(t) of every example with each unit (all by default) replaced alone by its value: units are the
     runs."""
     chosen = torch.as_tensor(
