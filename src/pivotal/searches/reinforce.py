@@ -68,7 +68,7 @@ class Reinforce(Selection):
     memory: float = 0.9
     """Share of the control variate, a moving average of the loss, that an update keeps."""
     anneal: float = 0.65
-    """Share of the updates over which the allowed number of units shrinks from half of all to its target; 0: at once."""
+    """Share of the updates over which the allowed number of units shrinks from half of all to its target; 0: none."""
     spare: float = 3.0
     """How many times max_units may be likely; thinning takes the surplus away again, with refits."""
     mask_rate: float = 0.1
