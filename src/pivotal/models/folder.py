@@ -102,6 +102,8 @@ def load_folder(
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
+    if config.get("tied") and "decoder.weight" not in weights and "encoder.weight" in weights:
+        weights["decoder.weight"] = weights["encoder.weight"]
     if "encoder.weight" in weights and len(words) != len(weights["encoder.weight"]):
         raise PivotalError(
             f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
@@ -137,7 +139,7 @@ def save_folder(
 ) -> Path:
     """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
 
-    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is written out in full.
+    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
     OSError if the disk is full or `folder` exists already; `replace` puts the new one in its place.
     """
     if folder.exists() and not replace:
@@ -156,8 +158,9 @@ def save_folder(
         "unk": unk,
         "priming": priming,
     }
-    # Cloned, because safetensors refuses tensors that share memory, as tied ones do.
-    tensors = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in weights.items()}
+    tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
+    if config["tied"]:
+        del tensors["decoder.weight"]
     partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
