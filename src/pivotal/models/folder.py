@@ -22,6 +22,7 @@ from pivotal.models.recurrent import RecurrentLM
 
 FORMAT = "pivotal-recurrent-1"
 FILES = ("config.json", "model.safetensors", "vocab.txt")
+WRITTEN = (*FILES, "card.json")
 
 
 class FolderSource(ModelSource):
@@ -140,10 +141,15 @@ def save_folder(
     """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
 
     `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
-    OSError if the disk is full or `folder` exists already; `replace` puts the new one in its place.
+    OSError if the disk is full or something is in `folder` already; `replace` puts the new model in the place of
+    another, and of nothing else.
     """
-    if folder.exists() and not replace:
-        raise FileExistsError(17, "the folder exists already", str(folder))
+    check_name(folder)
+    if not is_empty(folder):
+        if not replace:
+            raise FileExistsError(17, "the folder exists already", str(folder))
+        if not is_only_a_model(folder):
+            raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
     encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
     layers = sum(name.startswith("rnn.weight_hh_l") for name in weights)
     config = {
@@ -173,6 +179,8 @@ def save_folder(
         for name, content in (("config.json", config), ("card.json", dict(card))):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             (partial / name).write_text(text, encoding="utf-8")
+        # safetensors lets nobody else read what it writes.
+        shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
         for file in partial.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())
@@ -184,6 +192,30 @@ def save_folder(
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(former, ignore_errors=True)
     return folder
+
+
+def check_name(folder: Path) -> None:
+    """A folder is written beside its place first, so it must have a name to be beside."""
+    if folder.name in ("", ".."):
+        raise PivotalError(
+            f"A model needs a folder of its own, but {folder} has no name. Name another with --out."
+        )
+
+
+def is_empty(folder: Path) -> bool:
+    """Nothing is there, or a folder with nothing in it."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def is_only_a_model(folder: Path) -> bool:
+    """A model in our format and not a file besides: all that may ever be replaced or removed."""
+    if not folder.is_dir() or any(path.name not in WRITTEN or path.is_dir() for path in folder.iterdir()):
+        return False
+    try:
+        _read_config(folder / "config.json")
+    except (PivotalError, OSError):
+        return False
+    return True
 
 
 def _read_config(path: Path) -> dict[str, Any]:
