@@ -209,8 +209,13 @@ def is_empty(folder: Path) -> bool:
 
 def is_only_a_model(folder: Path) -> bool:
     """A model in our format and not a file besides: all that may ever be replaced or removed."""
-    if not folder.is_dir() or any(path.name not in WRITTEN or path.is_dir() for path in folder.iterdir()):
+    if not holds_a_model(folder):
         return False
+    return all(path.name in WRITTEN and not path.is_dir() for path in folder.iterdir())
+
+
+def holds_a_model(folder: Path) -> bool:
+    """Whether its config.json is that of a model in our format."""
     try:
         _read_config(folder / "config.json")
     except (PivotalError, OSError):
