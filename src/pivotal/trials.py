@@ -63,8 +63,10 @@ def first_order(
     mask: Bool[Tensor, "sets directions units"],
     values: Float[Tensor, "sets directions units"],
     grid: Float[Tensor, "points directions units"],
+    active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Float[Tensor, "sets units"]:
     """What adding each unit would take off the loss if the loss were linear in the mask: one pass for all units.
+    `active` says in which directions the new unit would act, by default in all.
 
     The slope is itself linear in the value, so that only the two ends of the grid need be looked at; each direction
     has its own value and chooses for itself.
@@ -78,8 +80,22 @@ def first_order(
             loss = loss + price * terms.kl(problem, outcome, torch.Generator().manual_seed(0), _KL_NODES)
         (slope,) = torch.autograd.grad(loss.sum(), slope_at)
         ends.append(-slope)
-    gain = torch.maximum(*ends).sum(1)
-    return gain.masked_fill(mask.any(1), -torch.inf)
+    gain = torch.maximum(*ends)
+    if active is not None:
+        gain = gain * active[..., None]
+    return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
+
+
+def finalists(
+    score: Float[Tensor, " sets"], accuracy: Float[Tensor, " sets"], n: int
+) -> Int[Tensor, " finalists"]:
+    """Those worth a fit: two thirds by their score, the others by their flips, which a loss does not always follow."""
+    by_score = score.argsort()[: n - n // 3]
+    rest = accuracy.clone()
+    rest[by_score] = -1.0
+    return torch.cat(
+        [by_score, rest.argsort(descending=True, stable=True)[: min(n // 3, len(rest) - len(by_score))]]
+    )
 
 
 def screened(gain: Float[Tensor, "sets units"], candidates: int) -> Int[Tensor, "sets candidates"]:
