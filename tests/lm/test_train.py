@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import resource
 import signal
@@ -19,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from pivotal.errors import PivotalError
+from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
 from pivotal.lm.watching import Progress
@@ -81,17 +81,7 @@ def test_a_trained_model_loads_and_has_learnt(
     assert "LSTM of 2 x 16 units, trained on corpus.txt" in card["summary"]
     assert card["training"]["corpus"][0]["bytes"] > 0 and len(card["training"]["corpus"][0]["sha256"]) == 64
     assert card["training"]["settings"]["rate"] == 0.02 and card["seed"] == 0
-    text = " <eos> ".join(valid.read_text().splitlines()) + " <eos>"
-    words = [word if word in model.words else "<unk>" for word in text.split()]
-    with torch.no_grad():
-        weights = load_file(trained.path / "model.safetensors")
-        rnn = torch.nn.LSTM(16, 16, 2)
-        rnn.load_state_dict({k.removeprefix("rnn."): v for k, v in weights.items() if k.startswith("rnn.")})
-        ids = torch.tensor(model.encode(" ".join(words)).ids)
-        outputs, _ = rnn(weights["encoder.weight"][ids[:-1]])
-        loss = torch.nn.functional.cross_entropy(model.readout(outputs), ids[1:])
-    # The stream was read in columns there and in one piece here: some first words have another past.
-    assert math.exp(float(loss)) == pytest.approx(trained.perplexity, rel=0.03)
+    assert perplexity_of(model, lines_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
 
 
 def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
@@ -342,7 +332,7 @@ def test_minutes_end_a_training_early_and_annealed(
         ({"corpus": "binary.txt"}, "NUL bytes"),
         ({"valid": "missing.txt"}, "There is no file"),
         ({"valid": "empty.txt"}, "holds none"),
-        ({"vocabulary": "words.txt"}, "<unk> and <eos> is missing"),
+        ({"vocabulary": "words.txt"}, "but both are missing"),
         ({"settings": Settings(batch=100_000)}, "lower --batch"),
         ({"device": "quantum"}, "quantum"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),

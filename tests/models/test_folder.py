@@ -72,7 +72,10 @@ def truncate(f: Path) -> None:
             lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
             "'cat' is in the vocab.* twice",
         ),
-        (lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6), "vocab.txt must be UTF-8"),
+        (
+            lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6),
+            "vocab.txt, line 1.* must be UTF-8",
+        ),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
         (lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'), "another kind of model"),
         (lambda f: (f / "config.json").write_text("[]"), "another kind of model"),

@@ -19,7 +19,7 @@ from pivotal.lm.checkpoint import Checkpoint, open_checkpoint
 from pivotal.lm.unpickle import Made, Name
 from pivotal.models.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent import RecurrentLM
-from pivotal.pairs_file import read_text
+from pivotal.words import EOS, UNK, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
 _TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
@@ -169,15 +169,15 @@ def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
 
 
 def _read_vocabulary(path: Path, rows: int) -> list[str]:
-    words = [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    words = read_words(path)
     if len(words) != rows:
         raise PivotalError(
             f"The vocabulary must have a line per row of the embedding: there are {rows:,} rows, but {path} has "
             f"{len(words):,} lines."
         )
-    missing = [word for word in ("<eos>", "<unk>") if word not in words]
+    missing = [word for word in (EOS, UNK) if word not in words]
     if missing:
         raise PivotalError(
-            f"The vocabulary must have <eos> and <unk>, but {path} lacks {' and '.join(missing)}."
+            f"The vocabulary must have {EOS} and {UNK}, but {path} lacks {' and '.join(missing)}."
         )
     return words
