@@ -28,7 +28,6 @@ from pivotal.searches.base import Clock, Progress
 from pivotal.summary import KL_TOLERANCE
 from pivotal.trials import (
     Scores,
-    at_once,
     finalists,
     first_order,
     grid_of,
@@ -339,7 +338,7 @@ class _Examination:
         price = torch.full((), self.terms.first_price, device=self._device)
         points, directions, _ = grid.shape
         combinations = torch.cartesian_prod(torch.arange(points), torch.arange(points)).to(self._device)
-        size = max(1, at_once(problem) // len(combinations))
+        size = max(1, problem.runs_at_once() // len(combinations))
         best: list[Tensor] = []
         where: list[Tensor] = []
         for number, some in enumerate(pairs.split(size)):
@@ -400,7 +399,7 @@ class _Examination:
         judged = []
         flipped, kl, _ = score_masks(mask.float(), values, self.judges)
         tested = None if self.test is None else score_masks(mask.float(), values, self.test, kl=False)[0]
-        size = at_once(self.judges)
+        size = self.judges.runs_at_once()
         loss = torch.cat(
             [
                 self.terms.loss(self.judges.run(m.float(), v))
