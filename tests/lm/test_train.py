@@ -308,6 +308,7 @@ def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]
 def test_minutes_end_a_training_early_and_annealed(
     learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The warm-up, far more updates than there is time for, takes a tenth of the time."""
     from pivotal.lm.learner import Learner
 
     rates: list[float] = []
@@ -318,10 +319,27 @@ def test_minutes_end_a_training_early_and_annealed(
         return step(self, rate)
 
     monkeypatch.setattr(Learner, "step", noted)
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05})
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05, "warmup": 10**6})
     assert 2.5 < trained.card["seconds"] < 10
     assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
     assert rates[-1] < 0.1 * max(rates)
+    assert rates[0] < 0.1 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
+    assert rates.index(max(rates)) < len(rates) / 3
+
+
+@pytest.mark.slow
+def test_an_epoch_is_validated_once(learn: Callable[..., list[Trained]]) -> None:
+    """The clock runs out in the validation after the first epoch, one update later it is noticed."""
+    said: list[str] = []
+
+    class Slow(Stopping):
+        def say(self, text: str) -> None:
+            said.append(text)
+            super().say(text)
+
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=Slow(lambda: time.sleep(12)))
+    assert len(trained.card["validation"]["by_epoch"]) == 1
+    assert [text.split(":")[0] for text in said if text.startswith("epoch")] == ["epoch 1"]
 
 
 @pytest.mark.parametrize(
