@@ -16,7 +16,7 @@ from pivotal.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = re.findall(r"^pivotal (\w+)(.*?)(?:#.*)?$", README, flags=re.MULTILINE)
+COMMANDS = re.findall(r"^pivotal ([\w-]+)(.*?)(?:#.*)?$", README, flags=re.MULTILINE)
 
 
 def test_every_command_of_the_readme_exists_with_its_options() -> None:
