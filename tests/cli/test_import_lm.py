@@ -44,6 +44,19 @@ def test_a_model_may_go_elsewhere(pivotal: Any, files: tuple[Path, Path], tmp_pa
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.parametrize("name", ["wiki-lstm", "planted", ".small"])
+def test_a_local_model_does_not_hide(
+    pivotal: Any, files: tuple[Path, Path], tmp_path: Path, name: str
+) -> None:
+    checkpoint = files[0].rename(tmp_path / f"{name}.pt")
+    for flags in ((), ("--overwrite",)):
+        pivotal("import-lm", checkpoint, "--vocab", files[1], *flags).refused(
+            "Rename the file, or give --out"
+        )
+    assert not (tmp_path / "home").exists()
+    assert pivotal("import-lm", checkpoint, "--vocab", files[1], "--out", tmp_path / "mine").code == 0
+
+
 def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
     checkpoint, vocabulary = files
     pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt cannot be read")
@@ -56,4 +69,5 @@ def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> No
     pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--out", tmp_path / "file" / "x").refused(
         "cannot be written"
     )
+    pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--out", ".").refused("has no name")
     assert not (tmp_path / "home").exists()

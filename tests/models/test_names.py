@@ -66,6 +66,20 @@ def test_a_bad_card_hides_no_other_model(home: Path) -> None:
     assert [dict(list_models())[name] for name in "abcd"] == ["has no card"] * 4
 
 
+def test_what_begins_with_a_dot_is_not_listed(home: Path) -> None:
+    save(home / "mine")
+    for hidden in (".mine.former", "several/.seed-0.partial", ".cache/model"):
+        save(home / hidden)
+    assert set(dict(list_models())) == {"wiki-lstm", "planted", "mine"}
+
+
+@pytest.mark.parametrize("spec", ["", " ", "  \n"])
+def test_a_model_has_a_name(home: Path, spec: str) -> None:
+    save(home)  # which nothing would be the path of
+    with pytest.raises(PivotalError, match="not by nothing"):
+        load_model(spec)
+
+
 def test_where_home_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("PIVOTAL_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -115,6 +129,20 @@ def test_a_repository_of_another_kind_is_left_to_others(cache: Path, tmp_path: P
     assert HubSource().open("hf:somebody/gpt", **settings) is None
     for spec in ("planted", "hf:planted", "a/b/c", "./a", "wiki-lstm", "../x/y", "gpt/config.json"):
         assert HubSource().open(spec, **settings) is None, spec
+
+
+def test_a_mistyped_path_asks_no_network(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pivotal.models import hub
+
+    save(tmp_path / "models" / "mine")
+    with monkeypatch.context() as patch, pytest.raises(PivotalError, match="is none of these"):
+        patch.setattr(hub, "_fetch", lambda *_: pytest.fail("it asked"))
+        load_model("models/mnie", device="cpu")
+    there = save(tmp_path / "local")
+    put(cache, "models/mnie", tmp_path / "local")  # with hf: it is a repository all the same
+    assert load_model("hf:models/mnie", device="cpu").fingerprint() == there.fingerprint()
 
 
 @pytest.mark.parametrize("missing", ["config.json", *FILES[1:]])

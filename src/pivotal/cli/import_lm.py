@@ -46,6 +46,8 @@ def import_lm(
     from pivotal.lm.importing import import_checkpoint
     from pivotal.models.folder import models_home
 
+    if out is None:
+        _check_name(checkpoint.stem)
     folder = models_home() / checkpoint.stem if out is None else out
     found = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=typed.command())
     name = folder.name if out is None else str(folder)
@@ -57,3 +59,17 @@ def import_lm(
     else:
         show.line(f"{found.summary}.", style="bold")
         show.line(f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}")
+
+
+def _check_name(name: str) -> None:
+    """A local model must not hide behind a bundled one, nor behind a dot."""
+    from pivotal.errors import PivotalError
+    from pivotal.models import list_models
+    from pivotal.models.folder import models_home
+
+    local = (models_home() / name / "config.json").is_file()
+    if name.startswith(".") or [known for known, _ in list_models()].count(name) > local:
+        raise PivotalError(
+            f"A local model is known by the name of its file, but {name!r} is the name of a bundled model, or hidden. "
+            "Rename the file, or give --out."
+        )

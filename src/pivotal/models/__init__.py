@@ -39,6 +39,10 @@ def load_model(
     `dtype` is what it computes in, by default the model's own; `priming` is the text that a recurrent model reads
     before every sentence, by default the model's own.
     """
+    if not str(spec).strip():
+        raise PivotalError(
+            "A model is named by `pivotal list models` or by the path of its folder, not by nothing."
+        )
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     chosen = device_named(device)

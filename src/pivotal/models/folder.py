@@ -37,10 +37,13 @@ class FolderSource(ModelSource):
     def listed(self) -> list[tuple[str, str]]:
         """Bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
         home = models_home()
-        local = [*home.glob("*/config.json"), *home.glob("*/*/config.json")]
+        local = [path for depth in ("*", "*/*") for path in home.glob(f"{depth}/config.json")]
         bundled = sorted(_bundled().glob("*/config.json"))
         return [(path.parent.name, _summary(path.parent)) for path in bundled] + [
-            (path.parent.relative_to(home).as_posix(), _summary(path.parent)) for path in sorted(local)
+            (name, _summary(path.parent))
+            for path in sorted(local)
+            # What begins with a dot is not written to its end.
+            if "/." not in f"/{(name := path.parent.relative_to(home).as_posix())}"
         ]
 
     def open(
@@ -108,7 +111,7 @@ def load_folder(
     digest = hashlib.sha256()
     for file in ("vocab.txt", "model.safetensors"):
         digest.update((folder / file).read_bytes())
-    return RecurrentLM(
+    model = RecurrentLM(
         name or folder.resolve().name,
         cell=config["cell"],
         words=words,
@@ -119,6 +122,20 @@ def load_folder(
         dtype=dtype or torch.float32,
         fingerprint=digest.hexdigest()[:16],
     )
+    found = {
+        "layers": len(model.sites),
+        "embedding": weights["encoder.weight"].shape[1],
+        "hidden": model.hidden,
+        "words": len(words),
+        "eos": EOS,
+    }
+    for key, value in found.items():
+        if config.get(key, value) != value:
+            raise PivotalError(
+                f"{folder / 'config.json'} says {key} {config[key]!r}, but in its model it is {value!r}: these files "
+                "do not belong together."
+            )
+    return model
 
 
 def save_folder(

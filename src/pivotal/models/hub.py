@@ -28,7 +28,7 @@ class HubSource(ModelSource):
     def open(
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
     ) -> LanguageModel | None:
-        named = _REPOSITORY.fullmatch(spec)
+        named = _repository(spec)
         if named is None or Path(spec).exists():
             return None
         hub = _hub()
@@ -45,6 +45,13 @@ class HubSource(ModelSource):
         for name in FILES:
             _fetch(hub, spec, named[1], name)
         return load_folder(config.parent, device=device, dtype=dtype, priming=priming, name=named[1])
+
+
+def _repository(spec: str) -> re.Match[str] | None:
+    """Without `hf:`, what begins with a folder that is here is a path, and a mistyped one asks no network."""
+    if not spec.startswith("hf:") and Path(spec).parent.is_dir():
+        return None
+    return _REPOSITORY.fullmatch(spec)
 
 
 def _hub() -> Any:
