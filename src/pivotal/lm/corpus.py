@@ -86,8 +86,8 @@ def _open(path: Path) -> Any:
 
 
 class _Frames(RawIOBase):
-    """The frames of a .zst file one after another, as Python 3.14 reads them: the package zstandard by itself stops
-    after the first, and takes a file that is cut off for a whole one."""
+    """The frames of a .zst file one after another, as Python 3.14 reads them: the package zstandard by itself takes a
+    file that is cut off for a whole one."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
