@@ -27,6 +27,38 @@ class Activations:
     """The standard deviation over all of them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """The measure in which values are learned: x in `mean + scale * x`, so that one learning rate serves units that
+    move by hundredths and units that move by hundreds. Units of bounded sites keep their own measure."""
+
+    mean: Float[Tensor, " units"]
+    scale: Float[Tensor, " units"]
+
+    @staticmethod
+    def of(space: UnitSpace, activations: Activations) -> Standard:
+        """A unit that hardly moves gets a tenth of its site's typical scale, lest it could not be moved at all."""
+        mean, scale = activations.own.mean(0), activations.scale.clone()
+        for site in space.sites:
+            where = space.slice_of(site.name)
+            if site.bounds is not None:
+                mean[where], scale[where] = 0.0, 1.0
+            else:
+                typical = float(scale[where].median())
+                scale[where] = scale[where].clamp(min=0.1 * typical if typical > 0 else 1.0)
+        return Standard(mean, scale)
+
+    @staticmethod
+    def plain(units: int, device: torch.device) -> Standard:
+        return Standard(torch.zeros(units, device=device), torch.ones(units, device=device))
+
+    def values(self, x: Float[Tensor, "*rows units"]) -> Float[Tensor, "*rows units"]:
+        return self.mean + self.scale * x
+
+    def standardised(self, values: Float[Tensor, "*rows units"]) -> Float[Tensor, "*rows units"]:
+        return (values - self.mean) / self.scale
+
+
 @torch.no_grad()
 def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
     recorder = _Recorder(space, directions, model.device)
@@ -44,8 +76,11 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
 class _Recorder:
     """An edit that changes nothing and adds up what it sees."""
 
+    runs = 1
+
     def __init__(self, space: UnitSpace, directions: int, device: torch.device) -> None:
         self._space = space
+        self.sites = frozenset(site.name for site in space.sites)
         shape = (directions, len(space))
         self.total, self.squares = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
         self.count = torch.zeros(directions, device=device)

@@ -20,12 +20,22 @@ class Edit(Protocol):
     """A change of activations, called in-stream where a site is computed.
 
     `spans` says which rows are edited, and in which direction. The result may have more runs than `h` came with: up
-    to the first edit all runs are the same and are computed once.
+    to the first edit all runs are the same and are computed once. An edit may say in `sites` which sites it changes and
+    in `runs` how many runs it makes (see `sites_of`, `runs_of`): a model can then leave out what no edit can change.
     """
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
     ) -> Float[Tensor, "nodes _ width"]: ...
+
+
+def sites_of(edit: Edit) -> frozenset[str] | None:
+    """The sites that an edit changes; None if it does not say, and may change any."""
+    return getattr(edit, "sites", None)
+
+
+def runs_of(edit: Edit) -> int:
+    return getattr(edit, "runs", 1)
 
 
 class _Replace(torch.autograd.Function):
@@ -78,6 +88,8 @@ class MaskedEdit:
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
     ) -> None:
+        self.runs = mask.shape[0]
+        self.sites = frozenset(site.name for site in space.sites)
         self._parts = {}
         directions = values.shape[1]
         for site in space.sites:

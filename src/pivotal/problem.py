@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.activations import Activations, measure
+from pivotal.activations import Activations, Standard, measure
 from pivotal.edits import MaskedEdit, dense
 from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
@@ -143,6 +143,13 @@ class Problem:
         part = self.sample(_SAMPLE)
         self.work.forward += part.tree.n_live
         return measure(self.model, part.prepared, self.space, len(self.labels))
+
+    @cached_property
+    def standard(self) -> Standard:
+        """The measure in which values are learned; where all sites are bounded, nothing needs to be looked at."""
+        if all(site.bounds is not None for site in self.space.sites):
+            return Standard.plain(len(self.space), self.model.device)
+        return Standard.of(self.space, self.activations)
 
     @cached_property
     def clean_accuracy(self) -> float | None:

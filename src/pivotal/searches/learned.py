@@ -214,11 +214,12 @@ class _Relaxation:
         spread = uniform(self.generators, (masks, units), device)
         self.logits = (1.0 + 0.2 * (spread - 0.5)).requires_grad_()
         spread = uniform(self.generators, (directions, units), device)
-        self.values = (0.1 * (spread - 0.5)).requires_grad_()
+        self.standard = problem.standard
+        self.standardised = (0.1 * (spread - 0.5)).requires_grad_()
         self.optimiser = torch.optim.Adam(
             [
                 {"params": [self.logits], "lr": search.mask_rate},
-                {"params": [self.values], "lr": search.value_rate},
+                {"params": [self.standardised], "lr": search.value_rate},
             ],
             betas=(0.9, 0.99),
         )
@@ -230,10 +231,14 @@ class _Relaxation:
         if search.max_kl is not None:
             self.kl_constraint = KLConstraint(runs, search.max_kl, rate / 2, damping / 4, device)
         self.batches = problem.batches(search.batch, seed)
-        self.low, self.high = bounds_of(problem)
+        self.low, self.high = (self.standard.standardised(bound) for bound in bounds_of(problem))
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
         """The first update at which a run's loss was no number."""
+
+    @property
+    def values(self) -> Float[Tensor, "runs directions units"]:
+        return self.standard.values(self.standardised)
 
     def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
         updates = self.search.updates
@@ -282,7 +287,7 @@ class _Relaxation:
         total.sum().backward()
         self.optimiser.step()
         with torch.no_grad():
-            torch.clamp(self.values, self.low, self.high, out=self.values)
+            torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
             self.units_multiplier.ascend(excess)
             new = ~total.isfinite() & (self.broken < 0)
             self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
@@ -308,13 +313,13 @@ class _Relaxation:
     def reached(self) -> tuple[Intervention, ...]:
         allowed = budget_of(self.search.max_units, len(self.problem.space))
         mask = hard_mask(self.search.family, self.logits.detach(), allowed)
-        return interventions_of(self.problem, mask.expand_as(self.values), self.values)
+        return interventions_of(self.problem, mask.expand_as(self.standardised), self.values)
 
     def state(self) -> dict[str, Any]:
         return {
             "update": self.update,
             "logits": self.logits.detach(),
-            "values": self.values.detach(),
+            "values": self.standardised.detach(),
             "optimiser": self.optimiser.state_dict(),
             "units_multiplier": self.units_multiplier.value,
             "fraction_multiplier": self.fraction_multiplier.value,
@@ -326,7 +331,7 @@ class _Relaxation:
         self.update = state["update"]
         with torch.no_grad():
             self.logits.copy_(state["logits"])
-            self.values.copy_(state["values"])
+            self.standardised.copy_(state["values"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.units_multiplier.value = state["units_multiplier"].to(self.logits.device)
         self.fraction_multiplier.value = state["fraction_multiplier"].to(self.logits.device)
