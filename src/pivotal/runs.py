@@ -185,7 +185,7 @@ class History:
         self._path = folder.path / HISTORY
         with disk(self._path):
             self._file: TextIO = self._path.open("a+", encoding="utf-8")
-        _lock(self._file, folder.path)
+        lock(self._file, folder.path)
         self.rows = 0
 
     def keep(self, rows: int) -> None:
@@ -282,7 +282,8 @@ def _about_this_run() -> dict[str, Any]:
     return {"versions": versions, "started": started}
 
 
-def _lock(file: TextIO, folder: Path) -> None:
+def lock(file: TextIO, folder: Path) -> None:
+    """Held until the file is closed, or its process ends, however it ends."""
     try:
         import fcntl
     except ImportError:  # Windows has other locks; there we go without
@@ -306,4 +307,4 @@ def _few(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-__all__ = ["History", "RunFolder", "default_path", "differences", "disk", "plain", "read_json"]
+__all__ = ["History", "RunFolder", "default_path", "differences", "disk", "lock", "plain", "read_json"]

@@ -13,7 +13,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models import list_models, load_model
-from pivotal.models.folder import FORMAT, dequantised, load_folder
+from pivotal.models.folder import FORMAT, dequantised, load_folder, save_folder
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]
 CONFIG = {"format": FORMAT, "cell": "lstm", "priming": "<eos>", "unk": "<unk>"}
@@ -127,3 +127,36 @@ def test_a_file_of_another_kind_is_not_taken_for_a_folder(folder: Path) -> None:
         load_model("wiki_lstm")
     assert "wiki-lstm" in dict(list_models())
     assert load_file(folder / "model.safetensors")  # the tests' own folder is a real one
+
+
+CARD = {"name": "toy", "summary": "a toy"}
+
+
+def test_a_saved_folder_loads_with_the_weights_that_went_in(tmp_path: Path) -> None:
+    saved = save_folder(tmp_path / "new" / "toy", cell="lstm", words=WORDS, weights=weights(), card=CARD)
+    found = load_file(saved / "model.safetensors")
+    assert found.keys() == weights().keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in weights().items())
+    assert load_folder(saved).words == tuple(WORDS)
+    assert json.loads((saved / "card.json").read_text()) == CARD
+    assert json.loads((saved / "config.json").read_text())["layers"] == 2
+    assert [path.name for path in saved.parent.iterdir()] == ["toy"]
+
+
+def test_tied_weights_are_written_out_in_full(tmp_path: Path) -> None:
+    tied = weights() | {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
+    tied["decoder.weight"] = tied["encoder.weight"]
+    saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=tied, card=CARD)
+    assert json.loads((saved / "config.json").read_text())["tied"] is True
+    assert load_folder(saved).vocabulary_size == len(WORDS)
+
+
+def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
+    before = (folder / "model.safetensors").read_bytes()
+    changed = {name: tensor + 1 for name, tensor in weights().items()}
+    with pytest.raises(FileExistsError):
+        save_folder(folder, cell="lstm", words=WORDS, weights=changed, card=CARD)
+    assert (folder / "model.safetensors").read_bytes() == before
+    save_folder(folder, cell="lstm", words=WORDS, weights=changed, card=CARD, replace=True)
+    assert torch.equal(load_file(folder / "model.safetensors")["decoder.bias"], changed["decoder.bias"])
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -97,6 +100,66 @@ def load_folder(
         dtype=dtype or torch.float32,
         fingerprint=digest.hexdigest()[:16],
     )
+
+
+def save_folder(
+    folder: Path,
+    *,
+    cell: str,
+    words: Sequence[str],
+    weights: Mapping[str, Tensor],
+    card: Mapping[str, Any],
+    priming: str = "<eos>",
+    unk: str = "<unk>",
+    eos: str = "<eos>",
+    replace: bool = False,
+) -> Path:
+    """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
+
+    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is written out in full.
+    OSError if the disk is full or `folder` exists already; `replace` puts the new one in its place.
+    """
+    if folder.exists() and not replace:
+        raise FileExistsError(17, "the folder exists already", str(folder))
+    encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
+    layers = sum(name.startswith("rnn.weight_hh_l") for name in weights)
+    config = {
+        "format": FORMAT,
+        "cell": cell,
+        "layers": layers,
+        "embedding": encoder.shape[1],
+        "hidden": decoder.shape[1],
+        "words": len(words),
+        "tied": encoder.shape == decoder.shape and torch.equal(encoder, decoder),
+        "eos": eos,
+        "unk": unk,
+        "priming": priming,
+    }
+    # Cloned, because safetensors refuses tensors that share memory, as tied ones do.
+    tensors = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in weights.items()}
+    partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        try:
+            save_file(tensors, partial / "model.safetensors")
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise OSError(f"model.safetensors cannot be written ({error})") from None
+        (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+        for name, content in (("config.json", config), ("card.json", dict(card))):
+            text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+            (partial / name).write_text(text, encoding="utf-8")
+        for file in partial.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        if folder.exists():
+            shutil.rmtree(former, ignore_errors=True)
+            os.rename(folder, former)
+        os.rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(former, ignore_errors=True)
+    return folder
 
 
 def _read_config(path: Path) -> dict[str, Any]:
