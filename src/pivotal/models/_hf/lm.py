@@ -1,0 +1,218 @@
+"""A causal language model of `transformers` behind the interface that pivotal knows."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from pivotal.edits import Edit, runs_of
+from pivotal.errors import PivotalError
+from pivotal.gather import distinct_rows
+from pivotal.models._hf.anatomy import examine
+from pivotal.models._hf.head import Head
+from pivotal.models._hf.tokens import Tokens
+from pivotal.models._hf.trunk import Past, Trunk
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.tree import PrefixTree
+from pivotal.units import Site
+
+_LONGEST_ROW = 512
+"""Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides."""
+_FEWEST = 64
+"""A part of a tree has this many nodes, however many runs there are."""
+
+
+@dataclass
+class _Chunk:
+    layout: Layout
+    past: Past | None
+    entries: dict[int, Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class Prepared:
+    """A tree, and its parts at the size that was last asked for."""
+
+    tree: PrefixTree
+    most: int = 0
+    chunks: list[_Chunk] = field(default_factory=list)
+
+
+class TransformersLM(LanguageModel):
+    """Any causal language model of `transformers`, with its tokenizer. Weights are frozen."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        *,
+        priming: str | None = None,
+        fingerprint: str | None = None,
+        batch_nodes: int = 4096,
+    ) -> None:
+        """`priming` is the text read before every sentence: by default what the tokenizer puts there itself, BOS or
+        nothing; give "" for nothing. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
+        self.name = name
+        self.batch_nodes = batch_nodes
+        self._model = model.eval().requires_grad_(False)
+        self.device = model.get_input_embeddings().weight.device
+        self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        self._tokens = Tokens(tokenizer, self._vocabulary, priming)
+        self._fingerprint = _fingerprint(fingerprint or checksum(model), self._tokens, priming)
+        anatomy = examine(model, self._vocabulary, self.device)
+        self._head = Head.of(anatomy, model.config)
+        self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
+        self._sites = tuple(tap.site for tap in anatomy.taps)
+        self._window = _window(model.config)
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self._sites
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self._head.weight)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def describe(self) -> str:
+        """How it reads sentences, in a line."""
+        before = self._tokens.priming_text()
+        reads = f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
+        how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
+        return f"{self.name}: {type(self._model).__name__}, {reads}, computes {how}"
+
+    def encode(self, text: str) -> Encoding:
+        return self._tokens.encode(text)
+
+    def single_token(self, word: str) -> int:
+        return self._tokens.single_token(word)
+
+    def word(self, token: int) -> str:
+        return self._tokens.text(token)
+
+    def join(self, words: Sequence[str]) -> str:
+        return "".join(words)
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        return self._tokens.continued(prompt, tokens)
+
+    def unspeakable(self) -> list[int]:
+        return self._tokens.special()
+
+    # -- computation --------------------------------------------------------------------------------------------
+
+    def prepare(self, tree: PrefixTree) -> Prepared:
+        return Prepared(tree)
+
+    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+        runs = 1 if edit is None else runs_of(edit)
+        while True:
+            try:
+                return self._states(prepared, edit, runs)
+            except torch.OutOfMemoryError as error:
+                self._halve(error)
+                prepared.most = 0
+
+    def _halve(self, error: torch.OutOfMemoryError) -> None:
+        if self.batch_nodes <= _FEWEST:
+            raise PivotalError(
+                f"{self.name} does not fit into memory even with {self.batch_nodes} nodes at once. "
+                "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
+            ) from error
+        self.batch_nodes //= 2
+        torch.cuda.empty_cache()
+        warnings.warn(
+            f"Out of memory: going on with half as many nodes at once, {self.batch_nodes} "
+            "(--batch-nodes sets it from the start).",
+            stacklevel=3,
+        )
+
+    def _states(self, prepared: Prepared, edit: Edit | None, runs: int) -> Tensor:
+        chunks = self._chunks(prepared, max(_FEWEST, self.batch_nodes // runs))
+        learning = edit is not None and torch.is_grad_enabled()
+        # What is too much to be held at once is computed again in the backward pass, part by part.
+        again = learning and prepared.tree.n_live * runs > self.batch_nodes and len(chunks) > 1
+        found = []
+        for chunk in chunks:
+            if again:
+                found.append(checkpoint(self._chunk, chunk, edit, use_reentrant=False))
+            else:
+                found.append(self._chunk(chunk, edit))
+        if len(chunks) == 1:
+            order = chunks[0].layout.live_rows
+            states = found[0]
+        else:
+            order, states = torch.cat([chunk.layout.live_rows for chunk in chunks]), torch.cat(found)
+        return distinct_rows(states, order.argsort())
+
+    def _chunk(self, chunk: _Chunk, edit: Edit | None) -> Tensor:
+        states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
+        return states.float() if states.dtype.itemsize < 4 else states
+
+    def _chunks(self, prepared: Prepared, most: int) -> list[_Chunk]:
+        """The tree in parts: one packed row each, or, where the model cannot do that, several rows."""
+        tree, trunk = prepared.tree, self._trunk
+        priming = self._tokens.priming
+        depth = int(tree.depth.max(initial=0)) + len(priming)
+        pack = trunk.packs and depth <= self._window
+        most = min(most, _LONGEST_ROW) if pack else most
+        if prepared.most != most:
+            chunks = []
+            for part in parts(tree, most, shared=pack):
+                if pack:
+                    layout = packed(tree, part, priming, self.device, cached=trunk.caches)
+                else:
+                    layout = rows(tree, part, priming, self.device)
+                past = None if layout.before is None else trunk.past(layout.before)
+                chunks.append(_Chunk(layout, past))
+            prepared.most, prepared.chunks = most, chunks
+        return prepared.chunks
+
+    def readout(
+        self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        return self._head(states, ids)
+
+
+def _window(config: Any) -> int:
+    """The depth up to which every layer sees all of a sentence: beyond it a mask of ours would show too much."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    sizes = [
+        value
+        for key, value in text.to_dict().items()
+        if ("window" in key or "chunk" in key) and isinstance(value, int) and not isinstance(value, bool)
+    ]
+    return min((size for size in sizes if size > 1), default=2**31)
+
+
+def _fingerprint(weights: str, tokens: Tokens, priming: str | None) -> str:
+    words = hashlib.sha256("\n".join(tokens.words()).encode()).hexdigest()
+    digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
+    return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
+
+
+@torch.no_grad()
+def checksum(model: torch.nn.Module) -> str:
+    """Of all weights, in whole numbers: the same on every device, whatever the order of summation."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        plain = tensor.detach().contiguous().reshape(-1)
+        number = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[plain.dtype.itemsize]
+        bits = plain.view(number).to(torch.int64)
+        place = torch.arange(len(bits), device=bits.device) % 65_521 + 1
+        digest.update(f"{name} {tuple(tensor.shape)} {int(bits.sum())} {int((bits * place).sum())}".encode())
+    return digest.hexdigest()
