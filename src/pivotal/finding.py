@@ -97,7 +97,7 @@ def find(
     watch: Watch | None = None,
 ) -> Finding:
     """Solve the question with a search, `runs` times at once, and keep all about it in the run folder."""
-    watch = watch or _Nobody()
+    watch = watch or Nobody()
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
@@ -107,7 +107,7 @@ def find(
     # Before anything is written: with --overwrite a bad request must not cost the run that is there.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
-    _say_left_out(watch, train, test, train_pairs.dropped)
+    say_left_out(watch, train, test, train_pairs.dropped)
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
@@ -195,7 +195,7 @@ def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any]) -> None
     folder.write_json(SUMMARY, summary)
 
 
-def _say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
+def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
     skipped = train.rejected.total + test.rejected.total
     if skipped:
         both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
@@ -227,7 +227,9 @@ def _farewell(folder: RunFolder) -> str:
     return f"Stopped; the checkpoint is saved in {folder.path}{units}. {go_on}"
 
 
-class _Nobody:
+class Nobody:
+    """A watch that does not look."""
+
     def say(self, text: str) -> None:
         pass
 

@@ -87,6 +87,15 @@ def build(cls: type[T], values: Mapping[str, object]) -> T:
     return cls(**settings)
 
 
+def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
+    """The options that a preset of the plugin stands for; none without a preset."""
+    presets: Mapping[str, Mapping[str, Any]] = getattr(cls, "presets", {})
+    if preset is not None and preset not in presets:
+        title = getattr(cls, "name", cls.__name__)
+        raise PivotalError(f"'{title}' has no preset '{preset}'.{did_you_mean(preset, presets)}")
+    return {} if preset is None else dict(presets[preset])
+
+
 def _helps(cls: type) -> dict[str, str]:
     """The string literals that stand under the fields in the source of the class and its bases."""
     helps: dict[str, str] = {}

@@ -19,6 +19,8 @@ class Fitted:
     values: Float[Tensor, "runs directions units"]
     price: Float[Tensor, " runs"]
     """What a unit of KL cost at the end, in units of the loss: the exchange rate for whoever picks units."""
+    score: Float[Tensor, " runs"]
+    """Of the values, on a sample of the training pairs; less is better, and what breaks the KL bound comes last."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Refit:
     batch: int = 128
     looks: int = 10
     """How often the values are scored on a fixed sample; the best of them are returned."""
+
+    def nodes(self, problem: Problem, runs: int) -> int:
+        """Node evaluations that a fit of so many masks takes, about."""
+        look = problem.sample(2 * self.batch).tree.n_live
+        return round(runs * (self.updates * update_nodes(problem, self.batch) + (1 + self.looks) * look))
 
     def fit(
         self,
@@ -77,7 +84,7 @@ class Refit:
                 best.look(standard.values(x))
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
-        return Fitted(best.values, price + self.terms.kl_weight)
+        return Fitted(best.values, price + self.terms.kl_weight, best.score)
 
 
 class _Best:
@@ -86,11 +93,11 @@ class _Best:
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
         self.values = torch.zeros_like(mask)
-        self._score = torch.full((len(mask),), torch.inf, device=mask.device)
+        self.score = torch.full((len(mask),), torch.inf, device=mask.device)
 
     def check(self) -> None:
-        if not bool(self._score.isfinite().all()):
-            run = int((~self._score.isfinite()).nonzero()[0, 0])
+        if not bool(self.score.isfinite().all()):
+            run = int((~self.score.isfinite()).nonzero()[0, 0])
             raise PivotalError(
                 f"Values must lead to a finite loss, but those of mask {run} never did. "
                 "Lower value_rate, or check the model's weights."
@@ -102,9 +109,15 @@ class _Best:
         score = self._terms.loss(outcome)
         if self._terms.wants_kl:
             score = self._terms.score(score, self._sample.mean_kl(outcome.states))
-        better = score < self._score
-        self._score = torch.where(better, score, self._score)
+        better = score < self.score
+        self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._mask, self.values)
+
+
+def update_nodes(problem: Problem, batch: int) -> float:
+    """Node evaluations of one update of one run on average: a batch, forward and backward."""
+    parts = problem.batches(batch)
+    return 2 * sum(part.tree.n_live for part in parts) / len(parts)
 
 
 def bounds_of(problem: Problem) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:

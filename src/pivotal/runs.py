@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from safetensors import SafetensorError
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention, write_atomically
 
-FORMAT = "pivotal-run-1"
+Kind = Literal["run", "comparison"]
+
+FORMAT: dict[Kind, str] = {"run": "pivotal-run-1", "comparison": "pivotal-comparison-1"}
 
 RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT = (
     "run.json",
@@ -30,16 +32,20 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT = (
     "report.html",
 )
 INTERVENTIONS, FIGURES = "interventions", "figures"
+COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
+RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds one run. `settings` decide the result: equal settings make it the same run."""
+    """A folder that holds one run, or one comparison of many. `settings` decide the result: equal settings make it
+    the same run."""
 
     path: Path
     settings: dict[str, Any]
     info: dict[str, Any]
     """What else run.json says: command, versions, when it started. Does not bear on the result."""
+    kind: Kind = "run"
 
     @staticmethod
     def create(
@@ -48,6 +54,7 @@ class RunFolder:
         *,
         overwrite: bool = False,
         info: Mapping[str, Any] | None = None,
+        kind: Kind = "run",
     ) -> RunFolder:
         """A new run's folder, or the one of an unfinished run with the same settings, to go on with."""
         path = Path(path)
@@ -57,16 +64,20 @@ class RunFolder:
             if (path / RUN).is_file():
                 found = RunFolder.open(path)
                 if not overwrite:
-                    found._check_resumable(wanted)
+                    found._check_resumable(wanted, kind)
                     return found
+                for name in (RUN, HISTORY):  # whoever works on it holds the lock of one of them
+                    if (path / name).is_file():
+                        with (path / name).open(encoding="utf-8") as file:
+                            lock(file, path)
                 RunFolder._clear(path)
             elif foreign := sorted(p.name for p in path.iterdir()):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
                     "Nothing was touched; name another folder with --out."
                 )
-        folder = RunFolder(path, wanted, {**_about_this_run(), **(info or {})})
-        folder.write_json(RUN, {"format": FORMAT, "settings": wanted, **folder.info})
+        folder = RunFolder(path, wanted, {**_about_this_run(), **(info or {})}, kind)
+        folder.write_json(RUN, {"format": FORMAT[kind], "settings": wanted, **folder.info})
         return folder
 
     @staticmethod
@@ -75,32 +86,43 @@ class RunFolder:
         content = read_json(
             path / RUN, missing=f"{path} is no run folder: it has no {RUN}. Give the --out folder of a run."
         )
-        if content.get("format") != FORMAT or not isinstance(content.get("settings"), dict):
+        kinds = {form: kind for kind, form in FORMAT.items()}
+        if content.get("format") not in kinds or not isinstance(content.get("settings"), dict):
             raise PivotalError(
-                f"{path / RUN} must be of the format '{FORMAT}', but it is {content.get('format')!r}. "
+                f"{path / RUN} must be of the format '{FORMAT['run']}', but it is {content.get('format')!r}. "
                 "It was made by something else, or by another version of pivotal."
             )
         info = {key: value for key, value in content.items() if key not in ("format", "settings")}
-        return RunFolder(path, content["settings"], info)
+        return RunFolder(path, content["settings"], info, kinds[content["format"]])
+
+    @property
+    def result(self) -> Path:
+        return self.path / RESULT[self.kind]
 
     @property
     def finished(self) -> bool:
-        return (self.path / SUMMARY).is_file()
+        """A comparison writes its result row by row, and says there whether it is whole."""
+        return self.result.is_file() and bool(read_json(self.result, missing="").get("finished", True))
 
     @property
     def report(self) -> Path:
         return self.path / REPORT
 
-    def _check_resumable(self, wanted: dict[str, Any]) -> None:
+    def _check_resumable(self, wanted: dict[str, Any], kind: Kind) -> None:
+        if kind != self.kind:
+            raise PivotalError(
+                f"{self.path} holds a {self.kind}, not a {kind}. "
+                "Name another folder with --out, or replace what is there with --overwrite."
+            )
         differing = differences(self.settings, wanted)
         if differing:
             raise PivotalError(
-                f"{self.path} holds another run: {'; '.join(differing)}. "
-                "Name another folder with --out, or replace that run with --overwrite."
+                f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
+                f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
         if self.finished:
             raise PivotalError(
-                f"This very run is finished: see {self.path / SUMMARY} and {self.report.name} beside it. "
+                f"This very {self.kind} is finished: see {self.result} and {self.report.name} beside it. "
                 "To run it again use --overwrite, or another folder with --out."
             )
 
@@ -112,11 +134,11 @@ class RunFolder:
                 for entry in folder.iterdir():
                     if entry.suffix == ".svg" and folder.name == FIGURES:
                         entry.unlink()
-                    elif entry.name.isdigit() and folder.name == INTERVENTIONS and entry.is_dir():
+                    elif folder.name == INTERVENTIONS and _holds_interventions(entry):
                         shutil.rmtree(entry)
                 if not any(folder.iterdir()):
                     folder.rmdir()
-        for name in (SUMMARY, REPORT, HISTORY, CHECKPOINT, RUN):
+        for name in (SUMMARY, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -139,8 +161,8 @@ class RunFolder:
 
     def summary(self) -> dict[str, Any]:
         return read_json(
-            self.path / SUMMARY,
-            missing=f"The run in {self.path} is not finished: it has no {SUMMARY}. "
+            self.result,
+            missing=f"The {self.kind} in {self.path} is not finished: it has no {self.result.name}. "
             f"Go on with it: {self.info.get('command', 'repeat its command')}",
         )
 
@@ -152,11 +174,12 @@ class RunFolder:
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def save_interventions(self, interventions: Sequence[Intervention]) -> None:
+    def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
+        """Those of the runs; a comparison has them `under` a folder for each search and number of units."""
         with disk(self.path / INTERVENTIONS):
             for r, intervention in enumerate(interventions):
                 try:
-                    intervention.save(self.path / INTERVENTIONS / str(r))
+                    intervention.save(self.path / INTERVENTIONS / under / str(r))
                 except SafetensorError as error:  # how safetensors reports a full disk
                     raise OSError(str(error)) from None
 
@@ -297,6 +320,13 @@ def lock(file: TextIO, folder: Path) -> None:
         ) from None
     except OSError:  # some network file systems know no locks
         return
+
+
+def _holds_interventions(entry: Path) -> bool:
+    """An intervention of ours, or a folder of them and of nothing else."""
+    if entry.is_symlink() or not entry.is_dir():
+        return False
+    return entry.name.isdigit() or all(child.name.isdigit() and child.is_dir() for child in entry.iterdir())
 
 
 def _shown(value: Any) -> str:

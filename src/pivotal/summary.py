@@ -64,7 +64,7 @@ def summarise(
         "clean_accuracy": test.clean_accuracy,
         "labelled": sum(1 for pair in test.pairs if pair.label),
         "pairs": {"train": len(train), "test": len(test), "dropped": dropped},
-        "rejected": _rejected(train, test),
+        "rejected": rejected_row(train, test),
         "controls": dataclasses.asdict(control) if (control := scores[best].control) else {},
         "prevalence": _prevalence(found),
         "example": {
@@ -132,7 +132,7 @@ def _prevalence(found: Discovery) -> dict[str, dict[str, Any]]:
     return {str(u): {"number": u.number, "runs": n, "share": n / total} for u, n in ordered}
 
 
-def _rejected(train: Problem, test: Problem) -> dict[str, Any]:
+def rejected_row(train: Problem, test: Problem) -> dict[str, Any]:
     reasons = train.rejected.reasons + test.rejected.reasons
     return {
         "total": sum(reasons.values()),

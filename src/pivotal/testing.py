@@ -219,7 +219,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
         used = int(intervention.active.sum(1).max())
         assert used <= most, f"At most {most} units are allowed in a direction, not {used}."
     flipped = problem.run_intervention(found.best).flipped()
-    assert flipped.any(), "The best intervention must flip at least one preference."
+    assert search.chance or flipped.any(), "The best intervention must flip at least one preference."
     again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
     assert found.train_score == again.train_score, "The same seed must give the same scores."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from pivotal.cli import show, typed
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.finding import Finding
@@ -204,18 +204,11 @@ def build_search(
     name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: str
 ) -> Search:
     """The search with its settings: a preset, over it the options, and a budget if none was named."""
-    from pivotal.options import build, options_of
+    from pivotal.options import build, options_of, preset_of
     from pivotal.searches import SEARCHES
 
     cls = SEARCHES.get(name)
-    values: dict[str, Any] = {}
-    if preset is not None:
-        presets = getattr(cls, "presets", {})
-        if preset not in presets:
-            raise PivotalError(
-                f"The search '{name}' has no preset '{preset}'.{did_you_mean(preset, presets)}"
-            )
-        values |= presets[preset]
+    values = preset_of(cls, preset)
     for text in options:
         key, equals, value = text.partition("=")
         key = key.strip().replace("-", "_")

@@ -15,7 +15,16 @@ SOURCES: Registry[ModelSource] = Registry("models", __name__, ModelSource)  # ty
 DTYPES = ("float32", "float64", "bfloat16", "float16")
 """What a model may compute in. Half types are for GPUs."""
 
-__all__ = ["DTYPES", "SOURCES", "Encoding", "LanguageModel", "ModelSource", "list_models", "load_model"]
+__all__ = [
+    "DTYPES",
+    "SOURCES",
+    "Encoding",
+    "LanguageModel",
+    "ModelSource",
+    "device_named",
+    "list_models",
+    "load_model",
+]
 
 
 def load_model(
@@ -32,7 +41,7 @@ def load_model(
     """
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
-    chosen = _device(device)
+    chosen = device_named(device)
     number = _dtype(dtype, chosen)
     for _, source in SOURCES.items():
         model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
@@ -48,7 +57,7 @@ def list_models() -> list[tuple[str, str]]:
     return [entry for _, source in SOURCES.items() for entry in source().listed()]
 
 
-def _device(name: str | None) -> torch.device:
+def device_named(name: str | None) -> torch.device:
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -302,18 +302,29 @@ def draw(chart: Any) -> str:
     """The chart as an SVG that takes its text colour from the page and scales with it."""
     import vl_convert
 
-    faint = {"gridColor": "currentColor", "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
-    text = {"labelColor": "currentColor", "titleColor": "currentColor", "titleFontWeight": "normal"}
-    axis = {**faint, **text, "domainColor": "currentColor", "tickColor": "currentColor", "labelLimit": 170,
+    svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
+    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
+    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+
+
+def picture(chart: Any) -> bytes:
+    """The chart as a PNG in black on white, for slides and papers."""
+    import vl_convert
+
+    png: bytes = vl_convert.vegalite_to_png(_styled(chart, "#1d2329", "white"), scale=3)
+    return png
+
+
+def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
+    faint = {"gridColor": ink, "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
+    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
+    axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
             "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
-    spec = (
-        chart.configure(
-            background="transparent", font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6}
-        )
+    spec: dict[str, Any] = (
+        chart.configure(background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6})
         .configure_view(stroke=None)
         .configure_axis(**axis)
         .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")
+        .to_dict(validate=False)
     )
-    svg: str = vl_convert.vegalite_to_svg(spec.to_dict(validate=False))
-    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
-    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+    return spec

@@ -9,8 +9,7 @@ from typing import Any
 
 from pivotal.report import tables
 from pivotal.report.figures import Figure, figures
-from pivotal.report.style import CSS
-from pivotal.report.tables import Table
+from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
 from pivotal.runs import FIGURES, REPORT, RunFolder
 
 _UNITS_NOTE = (
@@ -36,47 +35,31 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
     several = len(summary["runs"]) > 1
 
     def figure(name: str) -> str:
-        return _figure(drawn[name]) if name in drawn else ""
+        return figure_of(drawn[name]) if name in drawn else ""
 
     parts = [
         f"<header><p class=kicker>pivotal</p><h1>{escape(title)}</h1>"
         f"<p class=lead>{escape(tables.sentence(summary))}</p>{_facts(summary)}</header>",
-        _section("The units", _table(tables.units_table(summary), title=False) + _p(_UNITS_NOTE)
-                 + figure("values")),
-        _section("Where it works", figure("by-construction")),
-        _section("Is it more than chance?", _p(tables.control_sentence(summary)) + figure("control")),
-        _section("Is every unit needed?", figure("drop-one") or _p("There is only one unit.")),
-        _section("The runs" if several else "The run", _table(tables.runs_table(summary), title=False)
-                 + figure("accuracy-kl")),
-        _section("How it was learned", figure("learning") + _table(tables.stages_table(summary))
-                 + _p("On training pairs: of the relaxed mask, of the hard one, and after the later steps.")),
-        _section("Apply it", _apply(folder, summary)),
-        _section("Have it again", _reproduce(folder, summary)),
+        section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
+                + figure("values")),
+        section("Where it works", figure("by-construction")),
+        section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
+        section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
+        section("The runs" if several else "The run", table_of(tables.runs_table(summary), title=False)
+                + figure("accuracy-kl")),
+        section("How it was learned", figure("learning") + table_of(tables.stages_table(summary))
+                + paragraph("On training pairs: of the relaxed mask, of the hard one, and after the later steps.")),
+        section("Apply it", _apply(folder, summary)),
+        section("Have it again", _reproduce(folder, summary)),
     ]  # fmt: skip
     skipped = tables.skipped_sentence(summary)
     if skipped:
-        parts.insert(2, _section("Pairs left out", _p(skipped)))
+        parts.insert(2, section("Pairs left out", paragraph(skipped)))
     description = f"{best['units']} units, {tables.percent(best['flip_accuracy'])} flipped"
-    return (
-        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
-        '<meta name=viewport content="width=device-width, initial-scale=1">\n'
-        '<meta name=color-scheme content="light dark">\n'
-        f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
-        f"<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
-    )
+    return document(title, description, parts)
 
 
 # -- parts of the page -------------------------------------------------------------------------------------
-
-
-def _section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
-
-
-def _p(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
 
 
 def _facts(summary: dict[str, Any]) -> str:
@@ -99,36 +82,12 @@ def _untouched(summary: dict[str, Any]) -> str:
     return "right when untouched" + ("" if labelled == asked else f", of {labelled:,} labelled pairs")
 
 
-def _table(content: Table, *, title: bool = True) -> str:
-    def cells(tag: str, row: tuple[str, ...]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if i in content.numeric else ''}>{escape(cell)}</{tag}>"
-            for i, cell in enumerate(row)
-        )
-
-    caption = f"<caption>{escape(content.title)}</caption>" if title and content.title else ""
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in content.rows)
-    note = _p(content.note) if content.note else ""
-    head = f"<thead><tr>{cells('th', content.columns)}</tr></thead>"
-    return f"<div class=scroll><table>{caption}{head}\n<tbody>\n{body}\n</tbody></table></div>{note}"
-
-
-def _figure(figure: Figure) -> str:
-    caption = f"<b>{escape(figure.title)}.</b> {escape(figure.alternative)}"
-    return (
-        f"<figure id={figure.name}>\n<figcaption>{caption}</figcaption>\n"
-        f'<div class=scroll><div class=chart role=img aria-label="{escape(figure.alternative)}">'
-        f"{figure.svg}</div></div>\n"
-        f"<details><summary>The numbers</summary>{_table(figure.data)}</details>\n</figure>"
-    )
-
-
 def _apply(folder: RunFolder, summary: dict[str, Any]) -> str:
     return (
-        _p("In Python:")
-        + _code(snippet(folder, summary))
-        + _p("On the command line:")
-        + _code(generate_command(folder, summary))
+        paragraph("In Python:")
+        + code(snippet(folder, summary))
+        + paragraph("On the command line:")
+        + code(generate_command(folder, summary))
     )
 
 
@@ -181,8 +140,4 @@ def _reproduce(folder: RunFolder, summary: dict[str, Any]) -> str:
     )  # fmt: skip
     command = info.get("command") or "This run was started from Python; run.json has its settings."
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
-    return _code(command + "\n") + f"<dl>{listed}</dl>"
-
-
-def _code(text: str) -> str:
-    return f"<pre><code>{escape(text)}</code></pre>"
+    return code(command + "\n") + f"<dl>{listed}</dl>"

@@ -112,6 +112,8 @@ class Search(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    chance: ClassVar[bool] = False
+    """Whether it is a yardstick that need find nothing."""
 
     @property
     def terms(self) -> Terms:

@@ -13,23 +13,22 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
-from pivotal.lagrangian import KLConstraint, Multiplier
+from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
 from pivotal.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
 from pivotal.objective import Objective, Terms
 from pivotal.problem import Problem
-from pivotal.pruning import largest, prune, thin
-from pivotal.refit import Refit, bounds_of
+from pivotal.refit import bounds_of, update_nodes
 from pivotal.searches.base import (
     Checkpoint,
     Discovery,
     Progress,
     Search,
-    Stages,
     budget_of,
     check_runs,
     interventions_of,
     uniform,
 )
+from pivotal.searches.hardening import FEWEST, Hardening
 
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
@@ -152,9 +151,7 @@ class LearnedMask(Search):
     ) -> Discovery:
         self.check(problem, runs, seed)
         budget = budget_of(self.max_units, len(problem.space))
-        relaxation = _Relaxation(
-            self, problem, min(len(problem.space), round(self.spare * budget)), runs, seed
-        )
+        relaxation = _Relaxation(self, problem, self._pool(problem), runs, seed)
         if checkpoint is not None and (state := checkpoint.load()) is not None:
             relaxation.restore(state)
         try:
@@ -165,41 +162,31 @@ class LearnedMask(Search):
             raise
         if checkpoint is not None:
             checkpoint.save(relaxation.state())
-        return self._harden(problem, relaxation, budget, seed, progress)
-
-    def _harden(
-        self,
-        problem: Problem,
-        relaxation: _Relaxation,
-        budget: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-    ) -> Discovery:
         logits, values = relaxation.logits.detach(), relaxation.values.detach()
-        shared = self.masks == "shared"
-        sample = problem.sample(prefixes=512, seed=seed)
-        refit = Refit(terms=self.terms, updates=self.refit, batch=self.batch)
-        price = torch.full((len(values),), self.kl_weight, device=values.device)
-        mask = hard_mask(self.family, logits, relaxation.budget).expand_as(values)
-        stages = Stages(self.terms, sample, progress)
-        stages.add("relaxed", self.family.mean(logits).expand_as(values), values)
-        stages.add("hard", mask.float(), values)
-        if self.refit:
-            fitted = refit.fit(problem, mask.float(), values, seed=seed)
-            values, price = fitted.values, fitted.price
-            stages.add("refit", mask.float(), values)
-        while largest(mask, shared) > budget:
-            mask = thin(sample, self.terms, price, mask, values, budget, shared=shared)
-            if self.refit:
-                fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
-                values, price = fitted.values, fitted.price
-            stages.add("thinned", mask.float(), values)
-        if self.prune >= 0:
-            mask = prune(sample, mask, values, self.prune, shared=shared)
-        if self.refit:
-            values = refit.fit(problem, mask.float(), values, seed=seed).values
-        stages.add("final", mask.float(), values)
-        return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
+        return self._hardening.run(
+            problem,
+            self.family.mean(logits).expand_as(values),
+            hard_mask(self.family, logits, relaxation.budget).expand_as(values),
+            values,
+            budget,
+            seed=seed,
+            progress=progress,
+        )
+
+    def within(self, problem: Problem, runs: int, nodes: int) -> LearnedMask:
+        """The number of updates is what gives: whatever hardening takes is taken off first."""
+        budget = budget_of(self.max_units, len(problem.space))
+        left = nodes - self._hardening.nodes(problem, runs, self._pool(problem), budget)
+        return replace(self, updates=max(FEWEST, int(left / runs / update_nodes(problem, self.batch))))
+
+    def _pool(self, problem: Problem) -> int:
+        """The number of units that the relaxed mask may have."""
+        units = len(problem.space)
+        return min(units, round(self.spare * budget_of(self.max_units, units)))
+
+    @property
+    def _hardening(self) -> Hardening:
+        return Hardening(self.terms, self.refit, self.prune, self.batch, shared=self.masks == "shared")
 
 
 class _Relaxation:
@@ -255,11 +242,9 @@ class _Relaxation:
 
     def target(self) -> float:
         """The number of units allowed now: shrinks by a constant factor per update, from all units to the budget."""
-        share = (
-            min(1.0, self.update / (self.search.anneal * self.search.updates)) if self.search.anneal else 1.0
-        )
-        start = math.log(len(self.problem.space))
-        return math.exp(start + share * (math.log(self.budget) - start))
+        search = self.search
+        share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
+        return shrinking(len(self.problem.space), self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
         search, family = self.search, self.search.family

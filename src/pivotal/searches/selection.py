@@ -6,6 +6,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias, get_args
 
 import torch
 from jaxtyping import Bool, Float
@@ -28,6 +30,11 @@ from pivotal.searches.base import (
     interventions_of,
 )
 
+_SAMPLE = 512
+"""Distinct training prefixes on which the result is scored."""
+
+Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]
+
 
 @dataclass(frozen=True)
 class Selection(Search):
@@ -46,14 +53,18 @@ class Selection(Search):
     batch: int = 128
     """Distinct prefixes per update of the values; 0 takes all of them every time."""
     refit: int = 120
-    """Updates of the values once the units are chosen."""
+    """Updates of the values once the units are chosen; 0 keeps those by which they were chosen."""
 
     def __post_init__(self) -> None:
+        if self.objective not in get_args(Objective):
+            raise PivotalError(
+                f"objective is {' or '.join(get_args(Objective))}, but it is {self.objective!r}."
+            )
         for name, rule, holds in (
             ("margin", "0 or more and finite", 0 <= self.margin < math.inf),
             ("kl_weight", "0 or more and finite", 0 <= self.kl_weight < math.inf),
             ("batch", "0 or more", self.batch >= 0),
-            ("refit", "at least one", self.refit >= 1),
+            ("refit", "0 or more", self.refit >= 0),
             ("max_kl", "above 0; leave it out for no bound", self.max_kl is None or self.max_kl > 0),
         ):
             if not holds:
@@ -76,25 +87,42 @@ class Selection(Search):
         progress: Callable[[Progress], None] | None,
     ) -> Discovery:
         """Fit the values of the chosen units, from where they stand, and score the result on training pairs."""
-        stages = Stages(self.terms, problem.sample(512, seed), progress)
+        stages = Stages(self.terms, problem.sample(_SAMPLE, seed), progress)
         stages.add("chosen", mask.float(), values)
-        values = (
-            Refit(self.terms, self.refit, batch=self.batch)
-            .fit(problem, mask.float(), values, seed=seed)
-            .values
-        )
+        if self.refit:
+            refit = Refit(self.terms, self.refit, batch=self.batch)
+            values = refit.fit(problem, mask.float(), values, seed=seed).values
         stages.add("final", mask.float(), values)
         return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
+
+    def concluding(self, problem: Problem, runs: int) -> int:
+        """Node evaluations that `conclude` takes, about."""
+        fit = Refit(self.terms, self.refit, batch=self.batch).nodes(problem, runs) if self.refit else 0
+        return fit + 2 * runs * problem.sample(_SAMPLE).tree.n_live
 
 
 class Ranking(Selection):
     """Searches that give every unit a score once and take the k best."""
 
     @abstractmethod
-    def rank(
-        self, problem: Problem, seed: int
-    ) -> tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]:
-        """Each unit's score, more is better, and the values to start from."""
+    def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
+        """Each unit's score, more is better, and the values to start from. `tell` is told the share that is done."""
+
+    def _ranked(
+        self,
+        problem: Problem,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> list[Ranked]:
+        def tell(run: int, share: float) -> None:
+            if progress is not None:
+                progress(Progress("rank", round(100 * (run + share) / runs), 100, [], [], []))
+            if checkpoint is not None:
+                checkpoint.due()  # a place to stop
+
+        return [self.rank(problem, seed + run, partial(tell, run)) for run in range(runs)]
 
     def solve(
         self,
@@ -106,7 +134,7 @@ class Ranking(Selection):
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
         self.check(problem, runs, seed)
-        ranked = [self.rank(problem, seed + run) for run in range(runs)]
+        ranked = self._ranked(problem, runs, seed, progress, checkpoint)
         return self._top(problem, ranked, budget_of(self.max_units, len(problem.space)), seed, progress)
 
     def frontier(
@@ -120,7 +148,7 @@ class Ranking(Selection):
     ) -> Iterator[Point]:
         """The units are ranked once for all sizes; every size bears the price of that."""
         clock = Clock(problem)
-        ranked = [self.rank(problem, seed + run) for run in range(runs)]
+        ranked = self._ranked(problem, runs, seed, progress)
         shared = clock.read()
         for size in sizes:
             clock = Clock(problem)
@@ -130,7 +158,7 @@ class Ranking(Selection):
     def _top(
         self,
         problem: Problem,
-        ranked: Sequence[tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]],
+        ranked: Sequence[Ranked],
         size: int,
         seed: int,
         progress: Callable[[Progress], None] | None,

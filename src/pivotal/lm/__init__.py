@@ -1,0 +1,1 @@
+"""Language models of your own: trained here, imported from elsewhere, assessed."""

@@ -1,0 +1,48 @@
+"""`python -m pivotal.lm`: training with nothing but torch installed, for a machine that has a GPU and little else."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from pivotal.errors import PivotalError
+from pivotal.lm.recipes import RECIPES, Settings, settings_of
+from pivotal.lm.training import train
+from pivotal.lm.watching import Lines
+from pivotal.options import options_of
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m pivotal.lm", description="Train a language model.")
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--out", required=True, metavar="DIR")
+    parser.add_argument("--recipe", default="fast", help=" or ".join(RECIPES))
+    for name in ("valid", "vocabulary", "device"):
+        parser.add_argument(f"--{name}")
+    for name, default in (("seed", 0), ("seeds", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0)
+    parser.add_argument("--overwrite", action="store_true")
+    for option in options_of(Settings):
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}", metavar="X", help=option.help.replace("%", "%%")
+        )
+    given = vars(parser.parse_args())
+    chosen = {o.name: given.pop(o.name) for o in options_of(Settings)}
+    try:
+        settings = settings_of(given["recipe"], {name: x for name, x in chosen.items() if x is not None})
+        command = shlex.join(["python", "-m", "pivotal.lm", *sys.argv[1:]])
+        for model in train(settings=settings, command=command, watch=Lines(), **given):
+            print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
+    except PivotalError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(stop, file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

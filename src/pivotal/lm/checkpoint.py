@@ -1,0 +1,256 @@
+"""Files of `torch.save`, read without running anything: the zip format, and the one before it (PyTorch 0.2 to 1.5).
+
+Both hold a pickle that says how tensors lie in storages, and the storages as raw numbers. Every length that a file
+claims is compared with the bytes that are there before memory is taken for it.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from mmap import ACCESS_READ, mmap
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import torch
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.lm.unpickle import BadPickle, Made, Name, NotAdmitted, read_pickle
+
+_MAGIC = 0x1950A86A20F9469CFC6C
+_PROTOCOL = 1001
+
+_STORAGES = {
+    "FloatStorage": torch.float32,
+    "DoubleStorage": torch.float64,
+    "HalfStorage": torch.float16,
+    "BFloat16Storage": torch.bfloat16,
+    "LongStorage": torch.int64,
+    "IntStorage": torch.int32,
+    "ShortStorage": torch.int16,
+    "CharStorage": torch.int8,
+    "ByteStorage": torch.uint8,
+    "BoolStorage": torch.bool,
+}
+_TENSORS = {Name("torch._utils", "_rebuild_tensor"), Name("torch._utils", "_rebuild_tensor_v2")}
+_PARAMETERS = {
+    Name("torch._utils", "_rebuild_parameter"),
+    Name("torch.nn.parameter", "Parameter"),
+    Name("torch.autograd.variable", "Variable"),
+}
+_FAMILIAR = {
+    *_TENSORS,
+    *_PARAMETERS,
+    Name("collections", "OrderedDict"),
+    Name("torch", "Size"),
+    Name("builtins", "set"),
+    Name("__builtin__", "set"),
+    # Leftovers in the modules of PyTorch 0.x.
+    Name("torch.nn.backends.thnn", "_get_thnn_function_backend"),
+    Name("torch.backends.cudnn.rnn", "Unserializable"),
+    *(Name(home, kind) for home in ("torch", "torch.cuda") for kind in _STORAGES),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Storage:
+    """Numbers in the file: `size` of them, from `start` on in the storage named `key`."""
+
+    key: str
+    dtype: torch.dtype
+    start: int
+    size: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+
+class Checkpoint:
+    """What a file holds. Objects are `Made`, dictionaries are dictionaries; `tensor` turns a `Made` into numbers."""
+
+    def __init__(self, root: Any, read: Callable[[str], Tensor]) -> None:
+        self.root = root
+        self._read = read
+        self._storages: dict[str, Tensor] = {}
+
+    def tensor(self, what: Any) -> Tensor:
+        """The tensor that a parameter, a variable or a rebuilt tensor stands for."""
+        while isinstance(what, Made) and what.name in _PARAMETERS:
+            what = what.args[0] if what.args else None
+        if not isinstance(what, Made) or what.name not in _TENSORS or len(what.args) < 4:
+            raise BadPickle("something else stands where a tensor should")
+        storage, offset, size, stride = what.args[:4]
+        shape, steps = _shape(size), _shape(stride)
+        if not isinstance(storage, _Storage) or type(offset) is not int or len(shape) != len(steps):
+            raise BadPickle("it describes a tensor wrongly")
+        count = math.prod(shape)
+        last = offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if count else offset
+        # More elements than numbers (a stride of 0) would be a view here and a flood wherever it is copied.
+        if not 0 <= offset <= last < storage.size + (count == 0) or count > storage.size:
+            raise BadPickle(f"a tensor of the shape {shape} does not fit into its {storage.size} numbers")
+        if storage.key not in self._storages:
+            self._storages[storage.key] = self._read(storage.key)
+        return self._storages[storage.key].as_strided(shape, steps, storage.start + offset)
+
+
+@contextmanager
+def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[Checkpoint]:
+    """The file's content, for as long as the block lasts; `classes` says which classes of objects may be in it.
+
+    PivotalError if the file is broken or hostile, also where that shows only within the block.
+    """
+
+    def admitted(name: Name) -> bool:
+        return name in _FAMILIAR or classes(name)
+
+    try:
+        if not path.stat().st_size:
+            raise BadPickle("it is empty")
+        with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
+            if data[257:262] == b"ustar":
+                raise BadPickle(
+                    "it is a tar file, as PyTorch 0.1 wrote them: load and save it with a newer one"
+                )
+            if data[:4] == b"PK\x03\x04":
+                yield _zip(_Members(file, len(data)), admitted)
+            else:
+                yield _legacy(data, admitted)
+    except NotAdmitted as error:
+        raise PivotalError(
+            f"{path} asks for {error}, which no recurrent language model needs: it is another kind of model, or a "
+            "file that tries to run code. Nothing in it was run. Give a checkpoint of an RNNModel, or its state_dict."
+        ) from None
+    except BadPickle as error:
+        raise PivotalError(f"{path} must be a whole checkpoint of PyTorch, but {error}.") from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror}). Give a checkpoint.") from None
+
+
+# -- the format before zip: pickles one after another, then the storages -------------------------------------------
+
+
+def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> Checkpoint:
+    if read_pickle(data) != _MAGIC:
+        raise BadPickle("it begins with another pickle")
+    protocol, system = read_pickle(data), read_pickle(data)
+    if protocol != _PROTOCOL or not isinstance(system, dict):
+        raise BadPickle("it is of an unknown version")
+    if system.get("little_endian") is not True:
+        raise BadPickle("its numbers are not little-endian")
+    whole: dict[str, _Storage] = {}
+    root = read_pickle(data, admitted, lambda pid: _persistent(pid, whole))
+    keys = read_pickle(data)
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise BadPickle("its list of storages is none")
+    if sorted(keys) != sorted(whole):
+        raise BadPickle("its storages are not those that it names")
+    places: dict[str, slice] = {}
+    at = data.tell()
+    for key in keys:
+        size = int.from_bytes(data[at : at + 8], "little")
+        places[key] = slice(at + 8, at + 8 + whole[key].nbytes)
+        at = places[key].stop
+        if size != whole[key].size or at > len(data):
+            raise BadPickle("it ends before its numbers do, or counts them wrongly")
+    return Checkpoint(root, lambda key: _numbers(data[places[key]], whole[key]))
+
+
+# -- the zip format ------------------------------------------------------------------------------------------------
+
+
+def _zip(members: _Members, admitted: Callable[[Name], bool]) -> Checkpoint:
+    pickles = [name for name in members.names if name.split("/")[-1] == "data.pkl"]
+    if len(pickles) != 1:
+        raise BadPickle(f"it is a zip file with {len(pickles)} members named data.pkl")
+    folder = pickles[0].removesuffix("data.pkl")
+    if f"{folder}byteorder" in members.names and members.read(f"{folder}byteorder") != b"little":
+        raise BadPickle("its numbers are not little-endian")
+    whole: dict[str, _Storage] = {}
+    pickle = BytesIO(members.read(pickles[0]))
+    root = read_pickle(pickle, admitted, lambda pid: _persistent(pid, whole))
+    return Checkpoint(root, lambda key: _numbers(members.read(f"{folder}data/{key}"), whole[key]))
+
+
+class _Members:
+    """The members of a zip file, read by name and never unpacked into files: their paths lead nowhere. Together they
+    give no more than the file is long: packed or lying over each other they might hold more than there is."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._left = size
+        with _as_bad_pickle():
+            self._archive = zipfile.ZipFile(file)
+        self.names = set(self._archive.namelist())
+
+    def read(self, name: str) -> bytes:
+        if name not in self.names:
+            raise BadPickle(f"it lacks its member {name}")
+        info = self._archive.getinfo(name)
+        self._left -= info.file_size
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or self._left < 0:
+            raise BadPickle("its members are packed or lie over each other, which PyTorch never does")
+        with _as_bad_pickle():
+            return self._archive.read(info)
+
+
+@contextmanager
+def _as_bad_pickle() -> Iterator[None]:
+    """zipfile says in many ways that a file is broken."""
+    try:
+        yield
+    except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, OverflowError) as error:
+        raise BadPickle(f"its zip structure is broken ({error})") from None
+
+
+# -- both ----------------------------------------------------------------------------------------------------------
+
+
+def _persistent(pid: Any, whole: dict[str, _Storage]) -> Any:
+    """('storage', type, key, location, size[, view]) or ('module', class, file, source); the source is left unread.
+
+    The location (cpu, cuda:0) does not matter: numbers are read to where we are.
+    """
+    kind = pid[0] if isinstance(pid, tuple) and pid else None
+    if kind == "module" and len(pid) == 4 and isinstance(pid[1], Name):
+        return pid[1]
+    if kind != "storage" or len(pid) not in (5, 6):
+        raise BadPickle("it refers to something that is no storage")
+    name, key, size, view = pid[1], pid[2], pid[4], pid[5] if len(pid) == 6 else None
+    if not isinstance(name, Name) or name.name not in _STORAGES or not isinstance(key, str):
+        raise BadPickle("it describes a storage wrongly")
+    if type(size) is not int or size < 0:
+        raise BadPickle("it describes a storage wrongly")
+    storage = _Storage(key, _STORAGES[name.name], 0, size)
+    if whole.setdefault(key, storage) != storage:
+        raise BadPickle(f"it describes its storage {key} in two ways")
+    if view is None:
+        return storage
+    start, length = view[1:] if isinstance(view, tuple) and len(view) == 3 else (None, None)
+    if type(start) is not int or type(length) is not int or not 0 <= start <= start + length <= size:
+        raise BadPickle("it describes a part of a storage wrongly")
+    return _Storage(key, storage.dtype, start, length)
+
+
+def _shape(what: Any) -> tuple[int, ...]:
+    """A tuple, or a torch.Size made of one."""
+    if isinstance(what, Made) and what.name == Name("torch", "Size") and len(what.args) == 1:
+        what = what.args[0]
+    if not isinstance(what, tuple | list) or len(what) > 4:
+        raise BadPickle("the shape of a tensor is no shape")
+    if not all(type(n) is int and 0 <= n < 2**40 for n in what):
+        raise BadPickle("the shape of a tensor is no shape")
+    return tuple(what)
+
+
+def _numbers(found: bytes, storage: _Storage) -> Tensor:
+    if len(found) != storage.nbytes:
+        raise BadPickle(f"its storage {storage.key} has another size than it says")
+    if not found:
+        return torch.empty(0, dtype=storage.dtype)
+    return torch.frombuffer(bytearray(found), dtype=storage.dtype)

@@ -1,0 +1,104 @@
+"""Text files with a sentence per line, plain or compressed, as blocks of whole lines. Workers read this: no torch."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import lzma
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from pivotal.errors import PivotalError
+
+BLOCK = 8 * 2**20
+"""Bytes of text in a block: enough to keep a worker busy, few enough to share a file among them."""
+
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """The text of a file in pieces that end at the end of a line."""
+    rest = b""
+    try:
+        with _open(path) as file:
+            while block := file.read(BLOCK):
+                if b"\0" in block:
+                    raise PivotalError(
+                        f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed in a way that "
+                        "its name does not tell. Known endings: .gz, .xz, .zst; anything else is read as plain text."
+                    )
+                cut = block.rfind(b"\n") + 1
+                if cut:
+                    yield rest + block[:cut]
+                    rest = block[cut:]
+                else:
+                    rest += block
+    except FileNotFoundError:
+        raise PivotalError(f"There is no corpus file {path}.") from None
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, *_zstd_errors(path)) as error:
+        raise PivotalError(
+            f"{path} must be a whole compressed file, but it is damaged or cut off ({error}). Copy it again."
+        ) from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
+    if rest:
+        yield rest + b"\n"
+
+
+def text_of(block: bytes, source: str) -> str:
+    try:
+        return block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise PivotalError(
+            f"A corpus is UTF-8 text, but {source} is not ({error.reason}: byte {block[error.start]:#04x}). "
+            "Convert it, e.g. with iconv."
+        ) from None
+
+
+def identity(path: Path) -> dict[str, Any]:
+    """What a file is known by, wherever it lies."""
+    digest, size = hashlib.sha256(), 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+                size += len(block)
+    except FileNotFoundError:
+        raise PivotalError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
+    return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
+
+
+def _open(path: Path) -> IO[bytes]:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rb")
+    if path.suffix == ".xz":
+        return lzma.open(path, "rb")
+    if path.suffix == ".zst":
+        opened: IO[bytes] = _zstd(path).open(path, "rb")
+        return opened
+    return path.open("rb")
+
+
+def _zstd(path: Path) -> Any:
+    """Python has it from 3.14 on; before that it is a package of its own."""
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+
+        return zstd
+    except ImportError:
+        pass
+    try:
+        import zstandard
+
+        return zstandard
+    except ImportError:
+        raise PivotalError(
+            f"To read {path}, Python 3.14 or the package zstandard is needed, and neither is here. "
+            "Run `pip install zstandard`, or unpack the file with `unzstd`."
+        ) from None
+
+
+def _zstd_errors(path: Path) -> tuple[type[Exception], ...]:
+    return (_zstd(path).ZstdError,) if path.suffix == ".zst" else ()

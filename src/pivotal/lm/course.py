@@ -1,0 +1,210 @@
+"""The course of a training: step after step of all seeds, the learning rate, validation, checkpoints, the clock."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.lm.learner import Learner
+from pivotal.lm.recipes import Settings
+from pivotal.lm.watching import Progress, Watch
+from pivotal.lm.workplace import Workplace
+
+TELL_EVERY = 2.0
+"""Seconds between two looks at the loss: each waits for the device."""
+
+
+@dataclass
+class Course:
+    """All seeds go in step: they stand at the same place in the same epoch, and one checkpoint holds them all."""
+
+    settings: Settings
+    learners: Sequence[Learner]
+    valid: Tensor
+    workplace: Workplace
+    watch: Watch
+    checkpoint_seconds: float
+    step: int = 0
+    seconds: float = 0.0
+    """Of training, validation included, in the processes before this one too."""
+    stepping: float = 0.0
+    """Of these, the seconds spent on updates."""
+    finished: bool = False
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """Per epoch: validation perplexity of every seed, tokens read, seconds."""
+
+    def __post_init__(self) -> None:
+        self._steps_per_epoch = -(-(self.learners[0].rows - 1) // self.settings.bptt)
+        self._stop = False
+
+    # -- the loop -----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """To the end of the training, wherever it stands."""
+        self._resume()
+        if self.finished:
+            return
+        started = time.monotonic() - self.seconds
+        saved = told = stepped = time.monotonic()
+        rows = 0
+        with self._stopping_between_steps():
+            while not self._over():
+                rates = [self._rate(learner) for learner in self.learners]
+                for learner, rate in zip(self.learners, rates, strict=True):
+                    read = learner.step(rate)
+                rows += read
+                self.step += 1
+                now = time.monotonic()
+                self.seconds = now - started
+                epoch_done = self.learners[0].epoch_done
+                if epoch_done or now - told >= TELL_EVERY:
+                    losses = [learner.take_loss() / rows for learner in self.learners]
+                    now = time.monotonic()
+                    self.stepping += now - stepped
+                    told = stepped = now
+                    rows = 0
+                    self._tell(losses)
+                if epoch_done:
+                    self._validate()
+                    for learner in self.learners:
+                        learner.next_epoch()
+                    stepped = time.monotonic()
+                if self._stop or now - saved >= self.checkpoint_seconds:
+                    self.seconds = time.monotonic() - started
+                    self._save()
+                    if self._stop:
+                        raise KeyboardInterrupt(
+                            f"Stopped after {self.step} updates; the same command goes on from there."
+                        )
+                    saved = stepped = time.monotonic()
+            if self.learners[0].row:
+                for learner in self.learners:
+                    learner.take_loss()
+                self.stepping += time.monotonic() - stepped
+                self._validate()
+        self.seconds = time.monotonic() - started
+        for learner in self.learners:
+            learner.take_best()
+        self.finished = True
+        self._save()
+
+    @property
+    def steps(self) -> int:
+        return self.settings.epochs * self._steps_per_epoch
+
+    @property
+    def tokens(self) -> int:
+        """Read so far, by each seed."""
+        learner = self.learners[0]
+        return (learner.epoch * (learner.rows - 1) + learner.row) * self.settings.batch
+
+    @property
+    def share(self) -> float:
+        """How much of the training is over: of the updates or, where the time is limited, of the time if more."""
+        of_steps = self.step / self.steps
+        if self.settings.minutes is None:
+            return of_steps
+        return max(of_steps, self.seconds / (60 * self.settings.minutes))
+
+    def _over(self) -> bool:
+        return self.share >= 1
+
+    def _rate(self, learner: Learner) -> float:
+        warmup = min(self.settings.warmup, self.steps // 10)
+        rate = learner.plateau_rate
+        if self.settings.schedule == "cosine":
+            rate = self.settings.rate * 0.5 * (1 + math.cos(math.pi * min(self.share, 1.0)))
+        return rate * min(1.0, (self.step + 1) / warmup) if warmup else rate
+
+    def _validate(self) -> None:
+        losses = [learner.validate(self.valid) for learner in self.learners]
+        if not all(map(math.isfinite, losses)):
+            raise PivotalError(
+                f"Training fell apart after {self.step} updates: the validation loss is no number. "
+                "Begin anew with --overwrite and a lower --rate."
+            )
+        perplexities = [round(math.exp(min(loss, 700)), 3) for loss in losses]
+        self.history.append(
+            {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
+        )
+        shown = ", ".join(f"{perplexity:.2f}" for perplexity in perplexities)
+        self.watch.say(
+            f"epoch {self.tokens / max(self._epoch_tokens, 1):.3g}: validation perplexity {shown}  "
+            f"({self.speed / 1e6:.3g}M tokens/s)"
+        )
+
+    # -- what is told -------------------------------------------------------------------------------------------
+
+    @property
+    def _epoch_tokens(self) -> int:
+        return (self.learners[0].rows - 1) * self.settings.batch
+
+    @property
+    def speed(self) -> float:
+        """Tokens per second, of all seeds together."""
+        return self.tokens * len(self.learners) / self.stepping if self.stepping else 0.0
+
+    def _tell(self, losses: list[float]) -> None:
+        mean = sum(losses) / len(losses)
+        perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
+        left = self.seconds * (1 / self.share - 1) if self.share > 0 else None
+        self.watch.progress(
+            Progress(
+                "training",
+                self.tokens,
+                self._epoch_tokens * self.settings.epochs,
+                f"perplexity {perplexity:.1f}  {self.speed / 1e6:.3g}M tokens/s",
+                left,
+            )
+        )
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def _save(self) -> None:
+        self.workplace.save(
+            {
+                "step": self.step,
+                "seconds": self.seconds,
+                "stepping": self.stepping,
+                "finished": self.finished,
+                "history": self.history,
+                "learners": [learner.state_dict() for learner in self.learners],
+            }
+        )
+
+    def _resume(self) -> None:
+        saved = self.workplace.load()
+        if saved is None:
+            return
+        self.step, self.seconds, self.stepping = saved["step"], saved["seconds"], saved["stepping"]
+        self.finished, self.history = saved["finished"], saved["history"]
+        for learner, state in zip(self.learners, saved["learners"], strict=True):
+            learner.load_state_dict(state)
+        self.watch.say(f"Going on after {self.step} updates.")
+
+    @contextmanager
+    def _stopping_between_steps(self) -> Iterator[None]:
+        """Ctrl-C waits for the end of a step, where a checkpoint can be made; a second one stops at once."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread may handle signals
+            return
+
+        def stop(_signal: int, _frame: object) -> None:
+            if self._stop:
+                raise KeyboardInterrupt("Stopped at once; the same command goes on from the last checkpoint.")
+            self._stop = True
+
+        before = signal.signal(signal.SIGINT, stop)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

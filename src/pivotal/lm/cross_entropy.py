@@ -1,0 +1,130 @@
+"""The output layer and its loss in one: logits exist only a chunk at a time, and the gradient replaces them in place.
+
+For 18,000 tokens and 50,000 words the logits would fill 3.6 GB in float32, and autograd would keep them, their softmax
+and its gradient. Here each chunk is multiplied out, turned into softmax - onehot where it lies, and multiplied back.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK_BYTES = {"cuda": 512 * 2**20, "cpu": 32 * 2**20}
+_ALIGNED = 8
+"""The bias is one more column of the matrix, in a block of columns that keeps rows aligned for tensor cores."""
+
+
+def cross_entropy(
+    hidden: Float[Tensor, "tokens hidden"],
+    weight: Float[Tensor, "rows hidden"],
+    bias: Float[Tensor, " rows"],
+    targets: Int[Tensor, " tokens"],
+    words: int | None = None,
+) -> Float[Tensor, ""]:
+    """Mean of -log softmax(hidden weight^T + bias)[target]; rows from `words` on are padding and get no probability.
+
+    The products are made in the dtype of `hidden`; the loss is a float32 number (float64 if `hidden` is), and so are
+    the gradients of weight and bias.
+    """
+    words = len(weight) if words is None else words
+    if torch.is_grad_enabled():
+        loss: Tensor = _CrossEntropy.apply(hidden, weight, bias, targets, words)
+        return loss
+    return _Chunks(hidden, weight, bias, targets, words).loss()
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The gradients are made in the forward pass, of the sum: in half precision those of the mean would vanish."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, words: int
+    ) -> Tensor:
+        loss, *gradients = _Chunks(hidden, weight, bias, targets, words).loss_and_gradients()
+        ctx.save_for_backward(*gradients)
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, weight, bias = ctx.saved_tensors
+        factor = upstream[0] / len(hidden)
+        return hidden * factor, weight * factor, bias * factor, None, None
+
+
+class _Chunks:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, words: int) -> None:
+        self.hidden, self.targets, self.words = hidden, targets, words
+        self.width = weight.shape[1]
+        self.exact = torch.promote_types(hidden.dtype, torch.float32)
+        self.matrix = hidden.new_zeros(len(weight), self.width + _ALIGNED)
+        self.matrix[:, : self.width] = weight
+        self.matrix[:, self.width] = bias
+        most = CHUNK_BYTES.get(hidden.device.type, CHUNK_BYTES["cpu"]) // (
+            len(weight) * hidden.element_size()
+        )
+        chunks = -(-len(hidden) // max(most, 1))
+        # Chunks of one size, in whole tiles of the matrix product.
+        self.rows = -(-len(hidden) // chunks // 128) * 128 if chunks > 1 and most >= 128 else max(most, 1)
+
+    def loss(self) -> Tensor:
+        return self._sum(gradients=None)
+
+    def loss_and_gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The mean loss, and the gradients of the summed one with respect to hidden, weight and bias."""
+        of_hidden = torch.empty_like(self.hidden)
+        of_matrix = torch.zeros_like(self.matrix, dtype=self.exact)
+        loss = self._sum((of_hidden, of_matrix))
+        return loss, of_hidden, of_matrix[:, : self.width], of_matrix[:, self.width]
+
+    @torch.no_grad()
+    def _sum(self, gradients: tuple[Tensor, Tensor] | None) -> Tensor:
+        with_bias = self.hidden.new_zeros(len(self.hidden), self.matrix.shape[1])
+        with_bias[:, : self.width] = self.hidden
+        with_bias[:, self.width] = 1
+        losses = self.hidden.new_empty(len(self.hidden), dtype=self.exact)
+        for start in range(0, len(self.hidden), self.rows):
+            part = slice(start, start + self.rows)
+            logits = with_bias[part] @ self.matrix.t()
+            losses[part] = softmax_gradient_(logits, self.targets[part], self.words)
+            if gradients is not None:
+                torch.mm(logits, self.matrix[:, : self.width], out=gradients[0][part])
+                gradients[1].add_(logits.t() @ with_bias[part])
+        return losses.mean()
+
+
+def softmax_gradient_(
+    logits: Float[Tensor, "tokens rows"], targets: Int[Tensor, " tokens"], words: int
+) -> Float[Tensor, " tokens"]:
+    """The loss of every token; `logits` become softmax - onehot, the gradient, and zero in the padding."""
+    kernel = _kernel() if logits.is_cuda else None
+    return (kernel or plain_softmax_gradient_)(logits, targets, words)
+
+
+def plain_softmax_gradient_(
+    logits: Float[Tensor, "tokens rows"], targets: Int[Tensor, " tokens"], words: int
+) -> Float[Tensor, " tokens"]:
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    logits[:, words:] = -torch.inf
+    at = targets.long()[:, None]
+    wanted = logits.gather(1, at)[:, 0].to(exact)
+    # The row maximum comes off first: exp of a half-precision logit overflows from 11 on.
+    highest = logits.amax(1, keepdim=True)
+    logits.sub_(highest).exp_()
+    total = logits.sum(1, keepdim=True, dtype=exact)
+    logits.div_(total) if logits.dtype == exact else logits.copy_(logits.to(exact) / total)
+    logits.scatter_add_(1, at, logits.new_full((1, 1), -1).expand_as(at))
+    return total[:, 0].log() + highest[:, 0].to(exact) - wanted
+
+
+@cache
+def _kernel() -> Any:
+    """The same in two reads and one write of the chunk, where there is a compiler for it."""
+    try:
+        from pivotal.lm.cross_entropy_kernel import softmax_gradient_ as kernel
+    except ImportError:
+        return None
+    return kernel

@@ -1,0 +1,43 @@
+"""The middle of the output layer as a Triton kernel: one program per token reads its logits twice and writes once."""
+
+from __future__ import annotations
+
+import torch
+import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from torch import Tensor
+
+
+@triton.jit  # type: ignore[misc,untyped-decorator,unused-ignore]
+def _softmax_gradient(logits, targets, losses, stride, words, rows, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    token = tl.program_id(0).to(tl.int64)
+    line = logits + token * stride
+    target = tl.load(targets + token).to(tl.int32)
+    wanted = tl.load(line + target).to(tl.float32)
+    highest = tl.full((), float("-inf"), tl.float32)
+    total = tl.full((), 0.0, tl.float32)
+    for start in range(0, words, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(line + at, mask=at < words, other=float("-inf")).to(tl.float32)
+        higher = tl.maximum(highest, tl.max(x, axis=0))
+        total = total * tl.exp(highest - higher) + tl.sum(tl.exp(x - higher), axis=0)
+        highest = higher
+    tl.store(losses + token, tl.log(total) + highest - wanted)
+    share = 1.0 / total
+    # `wanted` lies in the line that is overwritten next: no warp may run ahead of one that has yet to read it.
+    tl.debug_barrier()
+    for start in range(0, rows, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        x = tl.load(line + at, mask=at < words, other=float("-inf")).to(tl.float32)
+        gradient = tl.exp(x - highest) * share - tl.where(at == target, 1.0, 0.0)
+        tl.store(line + at, gradient.to(logits.dtype.element_ty), mask=at < rows)
+
+
+def softmax_gradient_(logits: Tensor, targets: Tensor, words: int) -> Tensor:
+    """What `cross_entropy.plain_softmax_gradient_` does."""
+    losses = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
+    with torch.cuda.device(logits.device):
+        _softmax_gradient[(len(logits),)](
+            logits, targets, losses, logits.stride(0), words, logits.shape[1], BLOCK=4096, num_warps=8
+        )
+    return losses

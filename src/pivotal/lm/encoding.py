@@ -1,0 +1,112 @@
+"""From text to word ids, with all processors: blocks of lines go out, counts or ids come back. No torch here."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import repeat
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pivotal.errors import PivotalError
+from pivotal.lm.corpus import BLOCK, blocks, text_of
+from pivotal.lm.vocabulary import EOS, UNK, Vocabulary
+
+T = TypeVar("T")
+Told = Callable[[int], None]
+"""Is told how many tokens have been read so far."""
+
+_VOCABULARY: dict[str, int] = {}
+"""In a worker, the ids of the words."""
+
+
+def count_words(paths: Sequence[Path], told: Told | None = None) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    tokens = 0
+    for part in _over_blocks(paths, _count, {}):
+        counts.update(part)
+        tokens += sum(part.values())
+        if told is not None:
+            told(tokens)
+    return counts
+
+
+def encode(paths: Sequence[Path], vocabulary: Vocabulary, told: Told | None = None) -> np.ndarray:
+    """The ids of all sentences one after the other, each with `<eos>` at its end; empty lines are no sentences."""
+    parts: list[np.ndarray] = []
+    tokens = 0
+    for part in _over_blocks(paths, _encode, vocabulary.ids):
+        parts.append(part)
+        tokens += len(part)
+        if told is not None:
+            told(tokens)
+    if not tokens:
+        raise PivotalError(
+            f"A corpus needs sentences, one per line, but {', '.join(map(str, paths))} holds none."
+        )
+    return np.concatenate(parts)
+
+
+def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Every n-th sentence for validation, the others for training."""
+    every = max(2, round(1 / share))
+    sentence = np.concatenate([[0], np.cumsum(ids[:-1] == eos)])
+    held = sentence % every == every - 1
+    if not held.any():
+        raise PivotalError(
+            f"To hold out a share of {share:g} for validation takes {every} sentences, but the corpus has "
+            f"{int(sentence[-1]) + 1}. Give more text, a validation text, or a larger share."
+        )
+    return ids[~held], ids[held]
+
+
+def _over_blocks(
+    paths: Sequence[Path], work: Callable[[bytes, str], T], vocabulary: dict[str, int]
+) -> Iterator[T]:
+    """`work` on every block, results in order; by several processes if there is more than a little text."""
+    workers = min(
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 16
+    )
+    tasks: Iterable[tuple[bytes, str]] = ((block, str(path)) for path in paths for block in blocks(path))
+    if workers == 1 or sum(path.stat().st_size for path in paths if path.is_file()) < BLOCK // 4:
+        _begin(vocabulary)
+        yield from (work(*task) for task in tasks)
+        return
+    # A fork starts at once and needs no importable main module; only Linux can be trusted with it.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(workers, context, _begin, (vocabulary,)) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, *task))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _begin(vocabulary: dict[str, int]) -> None:
+    _VOCABULARY.clear()
+    _VOCABULARY.update(vocabulary)
+
+
+def _count(block: bytes, source: str) -> Counter[str]:
+    return Counter(text_of(block, source).split())
+
+
+def _encode(block: bytes, source: str) -> Any:
+    words = text_of(block, source).replace("\n", f" {EOS} ").split()
+    unk, eos = _VOCABULARY[UNK], _VOCABULARY[EOS]
+    ids = np.fromiter(map(_VOCABULARY.get, words, repeat(unk)), np.int32, len(words))
+    # An <eos> right after another, or at the beginning, ends no sentence: an empty line, or text that has its own.
+    ends = ids == eos
+    return ids[~(ends & np.concatenate([[True], ends[:-1]]))]

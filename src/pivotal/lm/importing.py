@@ -1,0 +1,180 @@
+"""Turns a checkpoint of PyTorch's word language model example, as Gulordava et al. published theirs, into a folder.
+
+The checkpoints are whole pickled `RNNModel` objects: dropout, an embedding `encoder`, an `rnn`, a linear `decoder`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.lm.checkpoint import Checkpoint, open_checkpoint
+from pivotal.lm.unpickle import Made, Name
+from pivotal.models.folder import save_folder
+from pivotal.models.recurrent import RecurrentLM
+from pivotal.pairs_file import read_text
+
+_MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
+_TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
+_CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn"}
+_GATES = {4: "LSTM", 3: "GRU"}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A model that was written into a folder."""
+
+    model: RecurrentLM
+    folder: Path
+    summary: str
+
+
+def import_checkpoint(
+    path: Path, vocabulary: Path, folder: Path, *, replace: bool = False, command: str = ""
+) -> Imported:
+    """Reads a checkpoint, running nothing of it, and writes the model into `folder`, which must not be there yet.
+
+    `vocabulary` has a word per line, in the order of the embedding's rows. `replace` may replace a model's folder.
+    """
+    check_free(folder, replace)
+    cell, weights = read_model(path)
+    words = _read_vocabulary(vocabulary, len(weights["encoder.weight"]))
+    model = RecurrentLM(folder.name, cell=cell, words=words, weights=weights)
+    layers = len(model.sites)
+    summary = (
+        f"{cell.upper()} of {layers} x {model.hidden} units, imported from {path.name}; {len(words):,} words"
+    )
+    card = {
+        "name": folder.name,
+        "summary": summary,
+        "licence": "that of the checkpoint",
+        "source": {
+            "file": path.name,
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "vocabulary": vocabulary.name,
+        },
+        "command": command,
+    }
+    try:
+        save_folder(folder, cell=cell, words=words, weights=weights, card=card, replace=replace)
+    except OSError as error:
+        raise PivotalError(f"{folder} cannot be written ({error.strerror or error}).") from None
+    return Imported(model, folder, summary)
+
+
+def check_free(folder: Path, replace: bool) -> None:
+    """Refuses a place where something is, unless it is a model and may be replaced."""
+    if not folder.exists():
+        return
+    if not replace:
+        raise PivotalError(f"{folder} is there already. Give another --out, or --overwrite.")
+    if not (folder / "config.json").is_file():
+        raise PivotalError(f"Only a model may be overwritten, but {folder} is none. Give another --out.")
+
+
+def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
+    """The cell and the weights of a checkpoint, named as `RecurrentLM` wants them, in float32."""
+    with open_checkpoint(path, _is_ours) as checkpoint:
+        mode, parameters = _parameters(path, checkpoint)
+        _check_names(path, parameters)
+        weights = {name: checkpoint.tensor(what).float().clone() for name, what in parameters.items()}
+    _check_shapes(path, weights)
+    mode = mode or _mode_of(path, weights)
+    if mode not in _CELLS:
+        raise PivotalError(
+            f"The recurrent part must be one of {', '.join(_CELLS)}, but that of {path} is {mode}."
+        )
+    return _CELLS[mode], weights
+
+
+def _is_ours(name: Name) -> bool:
+    if name.module.startswith("torch.nn.modules."):
+        return name.name in _MODULES
+    return name.name == "RNNModel"
+
+
+def _parameters(path: Path, checkpoint: Checkpoint) -> tuple[str | None, Mapping[str, Any]]:
+    """The recurrent mode, if the file says it, and what stands for each parameter."""
+    root = checkpoint.root
+    if isinstance(root, dict):  # a state_dict
+        return None, root
+    if not isinstance(root, Made) or root.name.name != "RNNModel":
+        what = root.name if isinstance(root, Made) else type(root).__name__
+        raise PivotalError(f"{path} must hold an RNNModel or its state_dict, but it holds a {what}.")
+    modules = _dict(path, root, "_modules")
+    found = {}
+    for part, kinds in (("encoder", {"Embedding"}), ("rnn", {"LSTM", "GRU", "RNN"}), ("decoder", {"Linear"})):
+        module = modules.get(part)
+        if not isinstance(module, Made) or module.name.name not in kinds:
+            what = module.name if isinstance(module, Made) else "nothing of the kind"
+            raise PivotalError(f"The {part} of an RNNModel must be {' or '.join(kinds)}, but it is {what}.")
+        for name, what in _dict(path, module, "_parameters").items():
+            if what is not None:  # a layer without bias has None there
+                found[f"{part}.{name}"] = what
+    mode = modules["rnn"].state.get("mode")
+    if modules["rnn"].state.get("bidirectional"):
+        raise PivotalError(f"A language model must read from left to right, but {path} is bidirectional.")
+    return mode if isinstance(mode, str) else "unknown", found
+
+
+def _dict(path: Path, module: Made, name: str) -> dict[str, Any]:
+    content = module.state.get(name) if isinstance(module.state, dict) else None
+    if not isinstance(content, dict):
+        raise PivotalError(f"{path} must hold whole modules, but its {module.name} has no {name}.")
+    return content
+
+
+def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
+    strange = [str(name) for name in parameters if not _TENSOR.fullmatch(str(name))]
+    if strange:
+        listed = ", ".join(strange[:4]) + (" …" if len(strange) > 4 else "")
+        raise PivotalError(
+            f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has {listed}: it is "
+            "a model of another architecture."
+        )
+    needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
+    missing = [name for name in needed if name not in parameters]
+    if missing:
+        raise PivotalError(f"An RNNModel has {', '.join(needed)}, but {path} lacks {', '.join(missing)}.")
+
+
+def _check_shapes(path: Path, weights: dict[str, Tensor]) -> None:
+    """Matrices and vectors where they belong; that they fit together is for `RecurrentLM` to say."""
+    for name, tensor in weights.items():
+        matrix = weights.get(name.replace("bias", "weight"))
+        if matrix is None or matrix.ndim != 2 or (tensor is not matrix and tensor.shape != matrix.shape[:1]):
+            raise PivotalError(f"{name} in {path} has a shape that it cannot have: {tuple(tensor.shape)}.")
+
+
+def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
+    """Of a state_dict: an LSTM has four gates, a GRU three."""
+    rows, columns = weights["rnn.weight_hh_l0"].shape
+    mode = _GATES.get(rows // columns) if columns else None
+    if mode is None:
+        raise PivotalError(
+            f"{path} is a state_dict of neither an LSTM nor a GRU, and of a plain RNN it would not say whether it is "
+            "tanh or relu. Save the whole model."
+        )
+    return mode
+
+
+def _read_vocabulary(path: Path, rows: int) -> list[str]:
+    words = [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    if len(words) != rows:
+        raise PivotalError(
+            f"The vocabulary must have a line per row of the embedding: there are {rows:,} rows, but {path} has "
+            f"{len(words):,} lines."
+        )
+    missing = [word for word in ("<eos>", "<unk>") if word not in words]
+    if missing:
+        raise PivotalError(
+            f"The vocabulary must have <eos> and <unk>, but {path} lacks {' and '.join(missing)}."
+        )
+    return words

@@ -1,0 +1,249 @@
+"""One seed in training: network, optimiser, random numbers and place in the text, all that a checkpoint must hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pivotal.lm.network import Network, State
+from pivotal.lm.recipes import Settings
+from pivotal.lm.stream import Stream, fold
+
+HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
+VALID_BATCH = 64
+
+
+class Learner:
+    """Its result depends on the settings, the text and the seed, not on who is trained beside it."""
+
+    def __init__(
+        self, settings: Settings, words: int, stream: Stream, seed: int, device: torch.device
+    ) -> None:
+        self.settings, self.seed, self.device = settings, seed, device
+        self._stream = stream
+        self.network = Network(
+            cell=settings.cell,
+            words=words,
+            embedding=settings.embedding,
+            hidden=settings.hidden,
+            layers=settings.layers,
+            dropout=settings.dropout,
+            tied=settings.tied,
+            half=HALF.get(settings.precision),
+        )
+        self.network.initialise(seed)
+        self.network.place(device)
+        parameters = list(self.network.parameters())
+        self._optimizer: torch.optim.Optimizer
+        if settings.optimizer == "sgd":
+            self._optimizer = torch.optim.SGD(parameters, lr=settings.rate, fused=True)
+        else:
+            self._optimizer = torch.optim.AdamW(
+                parameters, lr=settings.rate, weight_decay=settings.weight_decay, fused=True
+            )
+        self._scale = GradientScale(device, dynamic=settings.precision == "fp16")
+        self._random = _random_state(device, seed)
+        # Small networks leave most of a GPU idle: on streams of their own several seeds share it.
+        self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self.epoch = self.row = 0
+        self._columns: Tensor | None = None
+        self._state: State = self.network.start(settings.batch)
+        self._loss_sum = torch.zeros((), device=device)
+        self.best = math.inf
+        self._best_weights: list[Tensor] = []
+        self.plateau_rate = settings.rate
+        if self._queue is not None:
+            self._queue.wait_stream(torch.cuda.current_stream(device))
+
+    # -- learning -----------------------------------------------------------------------------------------------
+
+    @property
+    def tokens(self) -> int:
+        """Of the text."""
+        return len(self._stream)
+
+    @property
+    def rows(self) -> int:
+        return len(self._stream) // self.settings.batch
+
+    @property
+    def epoch_done(self) -> bool:
+        return self.row >= self.rows - 1
+
+    def step(self, rate: float) -> int:
+        """One update; gives the number of rows read. Nothing here waits for the device."""
+        with self._queued(), self._drawing():
+            if self._columns is None:
+                self._columns = self._ordered()
+            rows = min(self.settings.bptt, self.rows - 1 - self.row)
+            inputs = self._columns[self.row : self.row + rows]
+            targets = self._columns[self.row + 1 : self.row + 1 + rows]
+            self.network.train()
+            self.network.refresh()
+            loss, state = self.network.loss(inputs, targets, self._state)
+            self._state = tuple(part.detach() for part in state)
+            self._optimizer.zero_grad()
+            (loss * self._scale.value).backward()
+            self.network.collect()
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            self._scale.step(self._optimizer, self.settings.clip)
+            self._loss_sum += loss.detach() * rows
+            self.row += rows
+        return rows
+
+    def next_epoch(self) -> None:
+        with self._queued():
+            self.epoch, self.row, self._columns = self.epoch + 1, 0, None
+            self._state = self.network.start(self.settings.batch)
+
+    def take_loss(self) -> float:
+        """The sum of losses since the last call, each weighted by its rows. Waits for the device."""
+        with self._queued():
+            total = float(self._loss_sum)
+            self._loss_sum.zero_()
+        return total
+
+    def _ordered(self) -> Tensor:
+        if self.settings.shuffle:
+            return self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
+        return self._stream.columns(self.settings.batch)
+
+    def validate(self, ids: Tensor, *, exact: bool = False) -> float:
+        """Mean loss on the stream of `ids`; the best weights so far are kept. Waits for the device."""
+        with self._queued():
+            self.network.refresh()
+            loss = stream_loss(self.network, ids, exact=exact)
+            if not exact and loss < self.best:
+                self.best = loss
+                self._best_weights = [weight.detach().clone() for weight in self.network.parameters()]
+            elif not exact:
+                self.plateau_rate /= 4
+        return loss
+
+    @torch.no_grad()
+    def take_best(self) -> None:
+        with self._queued():
+            for weight, best in zip(self.network.parameters(), self._best_weights, strict=True):
+                weight.copy_(best)
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        content = {
+            "network": self.network.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "scale": self._scale.state(),
+            "random": self._random,
+            "epoch": self.epoch,
+            "row": self.row,
+            "state": list(self._state),
+            "best": self.best,
+            "best_weights": self._best_weights,
+            "plateau_rate": self.plateau_rate,
+        }
+        with self._queued():
+            return dict(_on_cpu(content))
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.network.load_state_dict(saved["network"])
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self._scale.restore(saved["scale"])
+        self._random = saved["random"]
+        self.epoch, self.row, self._columns = saved["epoch"], saved["row"], None
+        self._state = tuple(part.to(self.device) for part in saved["state"])
+        self.best, self.plateau_rate = saved["best"], saved["plateau_rate"]
+        self._best_weights = [weight.to(self.device) for weight in saved["best_weights"]]
+        if self._queue is not None:
+            self._queue.wait_stream(torch.cuda.current_stream(self.device))
+
+    # -- where it runs ------------------------------------------------------------------------------------------
+
+    def _queued(self) -> Any:
+        return nullcontext() if self._queue is None else torch.cuda.stream(self._queue)
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Random numbers come from this seed's own sequence, whoever else draws in between."""
+        accelerated = self.device.type == "cuda"
+        if accelerated:
+            torch.cuda.set_rng_state(self._random, self.device)
+        else:
+            torch.set_rng_state(self._random)
+        yield
+        self._random = torch.cuda.get_rng_state(self.device) if accelerated else torch.get_rng_state()
+
+
+class GradientScale:
+    """Gradients are scaled up so that half precision can hold them, then down and clipped within the fused update.
+
+    An update whose gradients overflowed is left out by the optimiser itself, on the device, and halves the scale; two
+    thousand good ones double it. In float32 the scale stays 1.
+    """
+
+    GROW_AFTER = 2000
+
+    def __init__(self, device: torch.device, *, dynamic: bool) -> None:
+        self._dynamic = dynamic
+        self.value = torch.full((), 1024.0 if dynamic else 1.0, device=device)
+        self._good = torch.zeros((), device=device)
+
+    @torch.no_grad()
+    def step(self, optimizer: torch.optim.Optimizer, clip: float) -> None:
+        gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
+        length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        overflow = (~length.isfinite()).float()
+        # The interface that torch's own GradScaler uses: the kernel divides by the one and heeds the other.
+        optimizer.grad_scale = torch.maximum(self.value, length / clip)  # type: ignore[attr-defined]
+        optimizer.found_inf = overflow  # type: ignore[attr-defined]
+        optimizer.step()
+        if self._dynamic:
+            self._good = (self._good + 1) * (1 - overflow)
+            grown = (self._good >= self.GROW_AFTER).float()
+            self._good *= 1 - grown
+            self.value = (self.value * (1 + grown) * (1 - 0.5 * overflow)).clamp(1.0, 2.0**16)
+
+    def state(self) -> list[Tensor]:
+        return [self.value, self._good]
+
+    def restore(self, saved: list[Tensor]) -> None:
+        self.value, self._good = (part.to(self.value.device) for part in saved)
+
+
+@torch.no_grad()
+def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70, exact: bool = False) -> float:
+    """Mean loss per word of a stream read in columns, the state carried on; nothing is dropped out."""
+    network.eval()
+    # Columns of some length: each begins with no state, and too short ones would be all beginnings.
+    columns = fold(ids, max(1, min(VALID_BATCH, len(ids) // 128)))
+    state = network.start(columns.shape[1])
+    if exact:
+        state = tuple(part.float() for part in state)
+    total = torch.zeros((), device=ids.device)
+    for row in range(0, len(columns) - 1, bptt):
+        inputs, targets = (
+            columns[row : row + bptt][: len(columns) - 1 - row],
+            columns[row + 1 : row + 1 + bptt],
+        )
+        loss, state = network.loss(inputs, targets, state, exact=exact)
+        total += loss * len(targets)
+    return float(total) / (len(columns) - 1)
+
+
+def _random_state(device: torch.device, seed: int) -> Tensor:
+    if device.type == "cuda":
+        return torch.Generator(device).manual_seed(seed).get_state()
+    return torch.Generator().manual_seed(seed).get_state()
+
+
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.detach().cpu()
+    if isinstance(value, dict):
+        return {key: _on_cpu(item) for key, item in value.items()}
+    return [_on_cpu(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,160 @@
+"""The network that is trained: embedding, one fused recurrent module, output layer; weights of record in float32."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from pivotal.lm.cross_entropy import cross_entropy
+
+GATES = {"lstm": 4, "gru": 3}
+_MODULES: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
+_UNITS, _WORDS = 16, 64
+"""In half precision widths are padded to multiples of these: on other widths the tensor cores stand still."""
+
+State = tuple[Tensor, ...]
+"""h and, of an LSTM, c: layers x batch x units each."""
+
+
+class Network(nn.Module):
+    """A recurrent language model in training.
+
+    In half precision the recurrent module has a second copy of its weights, in one block as cuDNN wants it, which is
+    refreshed before every step; the padding of all weights is zero, has zero gradients, and so stays zero.
+    """
+
+    def __init__(
+        self,
+        *,
+        cell: str,
+        words: int,
+        embedding: int,
+        hidden: int,
+        layers: int,
+        dropout: float,
+        tied: bool,
+        half: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.cell, self.words, self.layers = cell, words, layers
+        self.embedding, self.hidden, self.dropout = embedding, hidden, dropout
+        self.half = half
+        rows, inputs, units = words, embedding, hidden
+        if half is not None:
+            rows, inputs, units = _padded(words, _WORDS), _padded(embedding, _UNITS), _padded(hidden, _UNITS)
+        self.encoder = nn.Parameter(torch.zeros(rows, inputs))
+        self.decoder = self.encoder if tied else nn.Parameter(torch.zeros(rows, units))
+        self.bias = nn.Parameter(torch.zeros(rows))
+        between = dropout if layers > 1 else 0.0
+        self.rnn = _MODULES[cell](inputs, units, layers, dropout=between)
+        for weight in self.rnn.parameters():
+            nn.init.zeros_(weight)
+        self._working: nn.LSTM | nn.GRU | None = None
+        if half is not None:
+            # Not a submodule: it is no weight of record, and goes into no checkpoint.
+            working = _MODULES[cell](inputs, units, layers, dropout=between, dtype=half)
+            object.__setattr__(self, "_working", working)
+
+    def place(self, device: torch.device) -> Network:
+        self.to(device)
+        if self._working is not None:
+            self._working.to(device)
+            self._working.flatten_parameters()
+        return self
+
+    # -- the weights as a model folder has them -----------------------------------------------------------------
+
+    def initialise(self, seed: int) -> None:
+        """As the word-level example of PyTorch did: U(-0.1, 0.1) for both tables, U(-1/sqrt(hidden), …) inside."""
+        generator = torch.Generator().manual_seed(seed)
+
+        def uniform(bound: float, *shape: int) -> Tensor:
+            return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+
+        weights = {"encoder.weight": uniform(0.1, self.words, self.embedding)}
+        inputs, inside = self.embedding, 1 / math.sqrt(self.hidden)
+        for layer in range(self.layers):
+            rows = GATES[self.cell] * self.hidden
+            weights[f"rnn.weight_ih_l{layer}"] = uniform(inside, rows, inputs)
+            weights[f"rnn.weight_hh_l{layer}"] = uniform(inside, rows, self.hidden)
+            weights[f"rnn.bias_ih_l{layer}"] = uniform(inside, rows)
+            weights[f"rnn.bias_hh_l{layer}"] = uniform(inside, rows)
+            inputs = self.hidden
+        if self.decoder is not self.encoder:
+            weights["decoder.weight"] = uniform(0.1, self.words, self.hidden)
+        self.load_weights(weights)
+
+    @torch.no_grad()
+    def load_weights(self, weights: dict[str, Tensor]) -> None:
+        for name, parameter in self._named().items():
+            if name in weights:
+                part = self._without_padding(name, parameter)
+                part.copy_(weights[name].view(part.shape))
+
+    def weights(self) -> dict[str, Tensor]:
+        """Copies, in float32 on the CPU."""
+        found = {}
+        for name, parameter in self._named().items():
+            part = self._without_padding(name, parameter.detach()).to("cpu", copy=True).contiguous()
+            found[name] = part.flatten(0, 1) if name.startswith("rnn.") else part
+        return found
+
+    def _named(self) -> dict[str, Tensor]:
+        named = {"encoder.weight": self.encoder, "decoder.weight": self.decoder, "decoder.bias": self.bias}
+        return named | {f"rnn.{name}": weight for name, weight in self.rnn.named_parameters()}
+
+    def _without_padding(self, name: str, weight: Tensor) -> Tensor:
+        """A view; of recurrent weights one with an axis for the gates, since each gate is padded by itself."""
+        if not name.startswith("rnn."):
+            width = self.embedding if name == "encoder.weight" else self.hidden
+            return weight[: self.words, :width] if weight.dim() == 2 else weight[: self.words]
+        gates = weight.view(GATES[self.cell], -1, *weight.shape[1:])[:, : self.hidden]
+        if weight.dim() == 1:
+            return gates
+        return gates[:, :, : self.embedding if name == "rnn.weight_ih_l0" else self.hidden]
+
+    # -- computation --------------------------------------------------------------------------------------------
+
+    def start(self, batch: int) -> State:
+        zero = self.encoder.new_zeros(self.layers, batch, self.rnn.hidden_size, dtype=self.half)
+        return (zero, zero.clone()) if self.cell == "lstm" else (zero,)
+
+    def loss(
+        self,
+        inputs: Int[Tensor, "steps batch"],
+        targets: Int[Tensor, "steps batch"],
+        state: State,
+        *,
+        exact: bool = False,
+    ) -> tuple[Float[Tensor, ""], State]:
+        """The mean loss of the targets, and the state to go on from; `exact` computes in float32 throughout."""
+        x = functional.embedding(inputs, self.encoder)
+        rnn = self.rnn if exact or self._working is None else self._working
+        x = functional.dropout(x if rnn is self.rnn else x.to(self.half), self.dropout, self.training)
+        rnn.train(self.training)
+        outputs, after = rnn(x, state if self.cell == "lstm" else state[0])
+        outputs = functional.dropout(outputs, self.dropout, self.training).flatten(0, 1)
+        loss = cross_entropy(outputs, self.decoder, self.bias, targets.flatten(), self.words)
+        return loss, tuple(after) if self.cell == "lstm" else (after,)
+
+    def refresh(self) -> None:
+        """The working copy takes over the weights of record."""
+        if self._working is not None:
+            with torch.no_grad():
+                torch._foreach_copy_(list(self._working.parameters()), list(self.rnn.parameters()))
+
+    def collect(self) -> None:
+        """The weights of record take over the gradients of the working copy."""
+        if self._working is not None:
+            for weight, copy in zip(self.rnn.parameters(), self._working.parameters(), strict=True):
+                assert copy.grad is not None
+                weight.grad = copy.grad.float()
+                copy.grad = None
+
+
+def _padded(size: int, multiple: int) -> int:
+    return -(-size // multiple) * multiple

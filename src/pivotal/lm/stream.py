@@ -1,0 +1,46 @@
+"""The text as the network reads it: one long stream of word ids, folded into columns that are read side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Encoded text on a device; every sentence ends in <eos>. Shared by all seeds, changed by none."""
+
+    ids: Int[Tensor, " tokens"]
+    ends: np.ndarray
+    """Where each sentence ends, exclusive."""
+
+    @staticmethod
+    def of(ids: np.ndarray, eos: int, device: torch.device) -> Stream:
+        return Stream(torch.from_numpy(ids).to(device), np.flatnonzero(ids == eos) + 1)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def columns(self, batch: int) -> Int[Tensor, "rows batch"]:
+        return fold(self.ids, batch)
+
+    def shuffled_columns(self, batch: int, seed: int, epoch: int) -> Int[Tensor, "rows batch"]:
+        """With the sentences in the order that belongs to the seed and the epoch: nothing to keep for a resume."""
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.ends))
+        starts = np.concatenate([[0], self.ends[:-1]])
+        lengths = (self.ends - starts)[order]
+        moved = starts[order] - (np.cumsum(lengths) - lengths)
+        device = self.ids.device
+        index = torch.from_numpy(moved).to(device)
+        index = torch.repeat_interleave(index, torch.from_numpy(lengths).to(device), output_size=len(self.ids))
+        return fold(self.ids[index.add_(torch.arange(len(self.ids), device=device))], batch)
+
+
+def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:
+    """Column i is the i-th part of the stream; what does not fill a row at the end is left out."""
+    rows = len(ids) // batch
+    return ids[: rows * batch].view(batch, rows).t().contiguous()

@@ -1,0 +1,242 @@
+"""Text in, model folder out: what `pivotal train-lm` does."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.lm.corpus import identity
+from pivotal.lm.course import Course
+from pivotal.lm.encoding import count_words, encode, hold_out
+from pivotal.lm.learner import Learner
+from pivotal.lm.recipes import Settings
+from pivotal.lm.stream import Stream
+from pivotal.lm.vocabulary import EOS, Vocabulary
+from pivotal.lm.watching import Progress, Silent, Watch
+from pivotal.lm.workplace import Workplace, remove_models
+from pivotal.models import device_named
+from pivotal.models.folder import save_folder
+from pivotal.runs import differences, disk, plain, read_json
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model that training has written."""
+
+    path: Path
+    seed: int
+    perplexity: float
+    card: dict[str, Any]
+
+
+def train(
+    corpus: Sequence[str | Path],
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    valid: str | Path | None = None,
+    vocabulary: str | Path | None = None,
+    seed: int = 0,
+    seeds: int = 1,
+    device: str | None = None,
+    overwrite: bool = False,
+    checkpoint_minutes: float = 5.0,
+    recipe: str = "",
+    command: str = "",
+    watch: Watch | None = None,
+) -> list[Trained]:
+    """Trains a recurrent language model on text with a sentence per line and writes it to `out`.
+
+    Several seeds are trained side by side, into `out`/seed-0, seed-1 and so on. The same call again goes on with a
+    training that was stopped; on a CPU it ends in the very weights of one that never was.
+    """
+    paths = [Path(path) for path in corpus]
+    if not paths:
+        raise PivotalError("Training needs text, but no corpus file was given. Name one with --corpus.")
+    if seeds < 1 or seed < 0:
+        raise PivotalError(f"seeds must be at least 1 and seed at least 0, but they are {seeds} and {seed}.")
+    chosen = device_named(device)
+    settings = resolved(settings or Settings(), chosen)
+    out, watch = Path(out), watch or Silent()
+    valid, vocabulary = (None if path is None else Path(path) for path in (valid, vocabulary))
+    plan = {
+        "settings": dataclasses.asdict(settings),
+        "corpus": [identity(path) for path in paths],
+        "valid": None if valid is None else identity(valid),
+        "vocabulary": None if vocabulary is None else identity(vocabulary),
+        "seed": seed,
+        "seeds": seeds,
+    }
+    targets = {number: out if seeds == 1 else out / f"seed-{number}" for number in range(seed, seed + seeds)}
+    workplace = Workplace(out)
+    _check_out(out, targets, plan, workplace, overwrite)
+    try:
+        workplace.open(plan, overwrite=overwrite)
+        words, train_ids, valid_ids = _encoded(paths, valid, vocabulary, settings, workplace, watch)
+        if overwrite:
+            with disk(out):
+                remove_models(out)
+        with torch.random.fork_rng([chosen] if chosen.type == "cuda" else []):
+            course = _learn(settings, words, train_ids, valid_ids, list(targets), chosen, workplace, watch,
+                            60 * checkpoint_minutes)  # fmt: skip
+        about = {"recipe": recipe or "custom", "command": command, **plan}
+        trained = [
+            _write(learner, target, words, course, about)
+            for learner, target in zip(course.learners, targets.values(), strict=True)
+        ]
+        workplace.remove()
+        return trained
+    except BaseException:
+        workplace.remove_if_new()
+        raise
+    finally:
+        workplace.close()
+
+
+def resolved(settings: Settings, device: torch.device) -> Settings:
+    """With the precision that `auto` stands for on this device."""
+    precision = settings.precision
+    if precision == "auto":
+        precision = "fp16" if device.type == "cuda" else "fp32"
+    if precision != "fp32" and device.type == "cpu":
+        raise PivotalError(
+            f"Half precision needs a GPU, but {precision} was asked for on the CPU. Use fp32, or --device cuda."
+        )
+    return dataclasses.replace(settings, precision=precision)
+
+
+def _check_out(
+    out: Path, targets: dict[int, Path], plan: dict[str, Any], workplace: Workplace, overwrite: bool
+) -> None:
+    """Refuses before anything is read or cleared."""
+    if overwrite:
+        remove_models(out, dry=True)
+        return
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if len(targets) > 1 and workplace.path.is_dir():
+        return  # stopped while the models were being written
+    for path in targets.values():
+        if (path / "card.json").is_file():
+            card = read_json(path / "card.json", missing="")
+            differing = differences(card.get("training", {}), plain(plan))
+            if not differing:
+                raise PivotalError(
+                    f"This very training is finished: see {path}. To train again use --overwrite, or another --out."
+                )
+    raise PivotalError(
+        f"Training writes a new folder, but {out} is there already and holds something else. "
+        "Name another with --out, or replace a trained model with --overwrite."
+    )
+
+
+def _encoded(
+    corpus: list[Path],
+    valid: Path | None,
+    vocabulary: Path | None,
+    settings: Settings,
+    workplace: Workplace,
+    watch: Watch,
+) -> tuple[Vocabulary, np.ndarray, np.ndarray]:
+    if (kept := workplace.encoded()) is not None:
+        return kept
+
+    def telling(phase: str) -> Any:
+        return lambda tokens: watch.progress(Progress(phase, tokens, None))
+
+    if vocabulary is not None:
+        words = Vocabulary.read(vocabulary)
+    else:
+        counts = count_words(corpus, telling("counting words"))
+        words = Vocabulary.most_frequent(counts, settings.vocabulary_size)
+    ids = encode(corpus, words, telling("encoding"))
+    eos = words.ids[EOS]
+    if valid is not None:
+        held = encode([valid], words, telling("encoding"))
+    else:
+        ids, held = hold_out(ids, eos, settings.valid_share)
+        watch.say(f"No validation text was given: {len(held)} tokens, every n-th sentence, are held out.")
+    if len(ids) < 2 * settings.batch:
+        raise PivotalError(
+            f"{settings.batch} columns of text need at least {2 * settings.batch} tokens, but the corpus has "
+            f"{len(ids)}. Give more text, or lower --batch."
+        )
+    if len(held) < 2:
+        raise PivotalError(f"Validation needs at least 2 tokens, but its text has {len(held)}.")
+    unknown = float(np.mean(ids == words.ids["<unk>"]))
+    watch.say(f"{len(ids)} tokens to train on, {len(words)} words, {unknown:.1%} of the tokens are <unk>.")
+    workplace.keep_encoded(words, ids, held)
+    return words, ids, held
+
+
+def _learn(
+    settings: Settings,
+    words: Vocabulary,
+    train_ids: np.ndarray,
+    valid_ids: np.ndarray,
+    seeds: list[int],
+    device: torch.device,
+    workplace: Workplace,
+    watch: Watch,
+    checkpoint_seconds: float,
+) -> Course:
+    # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
+    torch.set_flush_denormal(True)
+    stream = Stream.of(train_ids, words.ids[EOS], device)
+    learners = [Learner(settings, len(words), stream, seed, device) for seed in seeds]
+    valid = torch.from_numpy(valid_ids).to(device)
+    course = Course(settings, learners, valid, workplace, watch, checkpoint_seconds)
+    course.run()
+    return course
+
+
+def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any]) -> Trained:
+    loss = learner.validate(course.valid, exact=True)
+    perplexity = round(math.exp(min(loss, 700)), 4)
+    settings, place = course.settings, learner.seed - course.learners[0].seed
+    card = {
+        "name": path.name,
+        "summary": f"{settings.cell.upper()} of {settings.layers} x {settings.hidden} units, trained on "
+        f"{', '.join(file['file'] for file in about['corpus'][:3])}; {len(words):,} words",
+        "recipe": about["recipe"],
+        "command": about["command"],
+        "seed": learner.seed,
+        "validation": {
+            "perplexity": perplexity,
+            "tokens": len(course.valid),
+            "state": "carried from sentence to sentence; every <eos> is predicted",
+            "by_epoch": [row["perplexity"][place] for row in course.history],
+        },
+        "tokens": {"corpus": learner.tokens, "read": course.tokens},
+        "updates": course.step,
+        "seconds": round(course.seconds, 1),
+        "tokens_per_second": round(course.speed),
+        "device": torch.cuda.get_device_name(learner.device) if learner.device.type == "cuda" else "cpu",
+        "versions": _versions(),
+        "training": {key: value for key, value in about.items() if key not in ("recipe", "command")},
+    }
+    with disk(path):
+        save_folder(
+            path,
+            cell=settings.cell,
+            words=words.words,
+            weights=learner.network.weights(),
+            card=plain(card),
+            replace=path.exists(),
+        )
+    return Trained(path, learner.seed, perplexity, card)
+
+
+def _versions() -> dict[str, str]:
+    from pivotal import __version__
+
+    return {"pivotal": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -1,0 +1,69 @@
+"""The words that a model knows, in the order of their ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from pivotal.errors import PivotalError
+
+UNK, EOS = "<unk>", "<eos>"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Has `<unk>`, for every other word, and `<eos>`, which ends a sentence and stands before the first."""
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        missing = [word for word in (UNK, EOS) if word not in self.ids]
+        if missing:
+            raise PivotalError(
+                f"A vocabulary needs the words {UNK} and {EOS}, but {' and '.join(missing)} is missing. "
+                "Add a line for it."
+            )
+        if len(self.ids) < len(self.words):
+            twice = next(word for word, count in Counter(self.words).items() if count > 1)
+            raise PivotalError(
+                f"Every word of a vocabulary stands for one row, but {twice!r} is there twice. Remove one."
+            )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    @staticmethod
+    def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
+        """`<unk>`, `<eos>` and the words that occur most; of two that occur as often, the first in the alphabet."""
+        ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        words = [word for word, _ in ordered if word not in (UNK, EOS)]
+        return Vocabulary((UNK, EOS, *words[: size - 2]))
+
+    @staticmethod
+    def read(path: Path) -> Vocabulary:
+        """A word per line."""
+        try:
+            lines = path.read_text(encoding="utf-8").split("\n")
+        except FileNotFoundError:
+            raise PivotalError(f"There is no vocabulary file {path}.") from None
+        except UnicodeDecodeError as error:
+            raise PivotalError(f"{path} must be UTF-8 text, but it cannot be read: {error}.") from None
+        except OSError as error:
+            raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
+        lines = lines[:-1] if lines[-1] == "" else lines
+        for number, line in enumerate(lines, start=1):
+            if line.split() != [line]:
+                raise PivotalError(
+                    f"A vocabulary has one word per line, but line {number} of {path} is {line!r}."
+                )
+        try:
+            return Vocabulary(tuple(lines))
+        except PivotalError as error:
+            raise PivotalError(f"{path}: {error}") from None

@@ -1,0 +1,69 @@
+"""What training tells whoever looks on."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a phase is, in tokens; `total` is None where nobody knows it."""
+
+    phase: str
+    done: int
+    total: int | None
+    numbers: str = ""
+    seconds_left: float | None = None
+
+
+class Watch(Protocol):
+    def say(self, text: str) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+class Silent:
+    def say(self, text: str) -> None: ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+class Lines:
+    """Plain lines on stderr, one every few seconds."""
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every, self._last = every, 0.0
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def progress(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._last < self._every:
+            return
+        self._last = now
+        self.say(line_of(progress))
+
+
+def line_of(progress: Progress) -> str:
+    parts = [progress.phase, _millions(progress.done)]
+    if progress.total:
+        parts[-1] += f" of {_millions(progress.total)} ({progress.done / progress.total:.1%})"
+    if progress.numbers:
+        parts.append(progress.numbers)
+    if progress.seconds_left is not None:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    return "  ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def _millions(tokens: int) -> str:
+    return f"{tokens / 1e6:.1f}M tokens" if tokens >= 1e6 else f"{tokens} tokens"

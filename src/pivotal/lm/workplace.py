@@ -1,0 +1,162 @@
+"""`DIR.training`, beside the model folder to come: what was asked, the encoded text, the last checkpoint, a lock.
+
+The model folder itself appears when it is whole. A killed training goes on from here, and ends in the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import write_atomically
+from pivotal.lm.vocabulary import Vocabulary
+from pivotal.runs import differences, disk, lock, plain, read_json
+
+PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
+
+
+class Workplace:
+    def __init__(self, out: Path) -> None:
+        self.path = out.with_name(out.name + ".training")
+        self._out = out
+        self._lock: TextIO | None = None
+        self._made = False
+
+    def open(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Claims the place for this process, new or with what a training with the same plan left there."""
+        wanted = json.loads(json.dumps(plain(plan)))
+        with disk(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / LOCK).open("a")
+        lock(file, self._out)
+        self._lock = file
+        if overwrite:
+            self._clear()
+        self._made = not (self.path / PLAN).is_file()
+        if (self.path / PLAN).is_file():
+            found = read_json(self.path / PLAN, missing="")
+            if differing := differences(found, wanted):
+                raise PivotalError(
+                    f"{self.path} holds another training, not finished: {'; '.join(differing)}. "
+                    "Name another folder with --out, or begin anew with --overwrite."
+                )
+            return
+        if foreign := sorted(p.name for p in self.path.iterdir() if p.name != LOCK):
+            raise PivotalError(
+                f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
+                "Name another folder with --out."
+            )
+        text = json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"
+        with disk(self.path / PLAN):
+            write_atomically(
+                self.path / PLAN, lambda partial: Path(partial).write_text(text, encoding="utf-8")
+            )
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def remove(self) -> None:
+        self._clear()
+        if {path.name for path in self.path.iterdir()} == {LOCK}:
+            (self.path / LOCK).unlink()
+            self.path.rmdir()
+
+    def remove_if_new(self) -> None:
+        """After bad input: what this process began leaves no trace; what another left stays."""
+        if self._lock is not None and self._made and not (self.path / CHECKPOINT).is_file():
+            self.remove()
+
+    def _clear(self) -> None:
+        """Removes what a training makes; the plan last: until then the place is known as ours."""
+        if (self.path / PLAN).is_file():
+            for name in (CHECKPOINT, "train.npy", "valid.npy", VOCABULARY, PLAN):
+                for path in (self.path / name, self.path / f"{name}.partial"):
+                    path.unlink(missing_ok=True)
+
+    # -- the encoded text ---------------------------------------------------------------------------------------
+
+    def encoded(self) -> tuple[Vocabulary, np.ndarray, np.ndarray] | None:
+        """The vocabulary is written last: where it is, all is."""
+        if not (self.path / VOCABULARY).is_file():
+            return None
+        arrays = [np.load(self.path / f"{name}.npy") for name in ("train", "valid")]
+        return Vocabulary.read(self.path / VOCABULARY), arrays[0], arrays[1]
+
+    def keep_encoded(self, vocabulary: Vocabulary, train: np.ndarray, valid: np.ndarray) -> None:
+        with disk(self.path):
+            for name, ids in (("train", train), ("valid", valid)):
+                write_atomically(
+                    self.path / f"{name}.npy", lambda partial, ids=ids: _save_array(partial, ids)
+                )
+            text = "\n".join(vocabulary.words) + "\n"
+            write_atomically(
+                self.path / VOCABULARY, lambda partial: Path(partial).write_text(text, encoding="utf-8")
+            )
+
+    # -- checkpoints --------------------------------------------------------------------------------------------
+
+    def save(self, content: dict[str, Any]) -> None:
+        """A full disk leaves the checkpoint before this one as it was."""
+        with disk(self.path / CHECKPOINT):
+            try:
+                write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
+            except RuntimeError as error:  # how torch reports some failures to write
+                raise OSError(f"torch could not write it ({str(error).splitlines()[0]})") from None
+
+    def load(self) -> dict[str, Any] | None:
+        path = self.path / CHECKPOINT
+        if not path.is_file():
+            return None
+        try:
+            return dict(torch.load(path, map_location="cpu", weights_only=True))
+        except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise PivotalError(
+                f"{path} must be a whole checkpoint, but it cannot be read ({reason}). "
+                "Begin anew with --overwrite."
+            ) from None
+
+
+def _save_array(path: Path, ids: np.ndarray) -> None:
+    with path.open("wb") as file:
+        np.save(file, ids)
+
+
+def _save_synced(path: Path, content: dict[str, Any]) -> None:
+    with path.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def remove_models(out: Path, *, dry: bool = False) -> None:
+    """For --overwrite: takes away the model, or the models of several seeds, that `out` holds; never anything else.
+
+    A `dry` run only looks whether that is all it holds.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    seeds = [path for path in out.iterdir() if path.name.startswith("seed-")] if out.is_dir() else []
+    models = [out] if (out / "config.json").is_file() else seeds
+    if not models or not all((model / "card.json").is_file() for model in models):
+        raise PivotalError(f"{out} holds something else than trained models. Name another folder with --out.")
+    if dry:
+        return
+    for model in models:
+        for name in ("config.json", "model.safetensors", "vocab.txt", "card.json"):
+            (model / name).unlink(missing_ok=True)
+        if not any(model.iterdir()):
+            model.rmdir()
+    if out.is_dir() and not any(out.iterdir()):
+        shutil.rmtree(out)

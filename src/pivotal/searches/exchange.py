@@ -1,0 +1,160 @@
+"""Local search: from what another search found, swap units one by one while that helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from pivotal.edits import dense
+from pivotal.errors import PivotalError
+from pivotal.exchanging import Exchanger
+from pivotal.intervention import Intervention
+from pivotal.problem import Problem
+from pivotal.searches.base import Checkpoint, Clock, Discovery, Point, Progress, Search, budget_of
+from pivotal.searches.selection import Selection
+
+
+@dataclass(frozen=True)
+class Exchange(Selection):
+    """One unit out and one in, as long as that lowers the loss; values refitted, until no swap helps."""
+
+    name: ClassVar[str] = "exchange"
+    summary: ClassVar[str] = "swap one unit at a time while that helps, from the result of another search"
+    presets: ClassVar[dict[str, dict[str, object]]] = {"exact": {"candidates": 0}}
+
+    start: str = "greedy"
+    """Where to begin: the name of a search, or the folder of an intervention."""
+    candidates: int = 32
+    """Units scored by masked runs in the place of each unit, those of the highest first-order gain; 0 scores all."""
+    points: int = 6
+    """Values at which a candidate is scored in each direction."""
+    sample: int = 96
+    """Distinct prefixes on which swaps are scored; each run draws its own. 0 takes all."""
+    finalists: int = 6
+    """Swaps of a round whose values are fitted before the best is made."""
+    polish: int = 40
+    """Updates of the values of each finalist."""
+    rounds: int = 10
+    """Swaps at most."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("candidates", 0), ("points", 3), ("sample", 0), ("finalists", 1), ("polish", 1)):
+            if getattr(self, name) < least:
+                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+        if self.rounds < 1:
+            raise PivotalError(f"An exchange needs at least one round, but rounds is {self.rounds}.")
+
+    def check(self, problem: Problem, runs: int, seed: int) -> None:
+        super().check(problem, runs, seed)
+        start = self._start()
+        if isinstance(start, Search):
+            start.check(problem, runs, seed)
+        else:
+            self._check_start(start, problem)
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        self.check(problem, runs, seed)
+        start = self._start()
+        if isinstance(start, Search):
+            begun = start.solve(problem, runs=runs, seed=seed, progress=progress).interventions
+        else:
+            begun = (start,) * runs
+        return self._exchange(problem, begun, seed, progress)
+
+    def frontier(
+        self,
+        problem: Problem,
+        sizes: Sequence[int],
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> Iterator[Point]:
+        """From what the other search finds at each size."""
+        start = self._start()
+        if not isinstance(start, Search):
+            raise PivotalError(
+                f"A comparison over sizes needs a search to start from, but start is {self.start!r}, an "
+                "intervention of one size. Name a search."
+            )
+        for point in start.frontier(problem, sizes, runs=runs, seed=seed, progress=progress):
+            clock = Clock(problem)
+            found = self._exchange(problem, point.found.interventions, seed, progress)
+            yield Point(point.size, found, point.cost + clock.read())
+
+    def _exchange(
+        self,
+        problem: Problem,
+        begun: Sequence[Intervention],
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> Discovery:
+        exchanger = Exchanger(
+            self.terms,
+            self.candidates,
+            self.points,
+            self.sample,
+            self.finalists,
+            self.polish,
+            self.batch,
+            self.rounds,
+        )
+        done = []
+        for run, intervention in enumerate(begun):
+            mask, values = dense(intervention, problem.space, problem.model.device)
+
+            def tell(swaps: int, score: float, units: int = len(intervention)) -> None:
+                if progress is not None:
+                    progress(
+                        Progress(
+                            "exchange", swaps, self.rounds, [score], [float(units)], [], {"swaps": [swaps]}
+                        )
+                    )
+
+            done.append(exchanger.improve(problem, mask[0].bool(), values[0], seed + run, tell))
+        mask, values = torch.stack([i.mask for i in done]), torch.stack([i.values for i in done])
+        return self.conclude(problem, mask, values, seed, progress)
+
+    def _start(self) -> Search | Intervention:
+        """The search, with the settings that this one shares with it, or the intervention."""
+        from pivotal.options import build
+        from pivotal.searches import SEARCHES
+
+        if self.start == self.name:
+            raise PivotalError(
+                "An exchange starts from another search, but start is 'exchange'. Name another."
+            )
+        if self.start in SEARCHES:
+            cls = SEARCHES.get(self.start)
+            shared = {f.name for f in fields(Selection)} - {"refit"}
+            return build(cls, {f.name: getattr(self, f.name) for f in fields(cls) if f.name in shared})  # type: ignore[arg-type]
+        if Path(self.start).is_dir():
+            return Intervention.load(Path(self.start))
+        SEARCHES.get(self.start)  # raises, with the names that there are
+        raise AssertionError
+
+    def _check_start(self, start: Intervention, problem: Problem) -> None:
+        start.check_model(problem.model.name, problem.model.fingerprint())
+        if start.steps != problem.steps or start.directions != problem.labels:
+            raise PivotalError(
+                f"An exchange starts from an intervention for the same question, but that in {self.start} is for "
+                f"{start.steps} step and {' / '.join(start.directions)}. Choose the same steps and labels."
+            )
+        if len(start) > budget_of(self.max_units, len(problem.space)):
+            raise PivotalError(
+                f"An exchange keeps the number of units: that in {self.start} has {len(start)}, but max_units is "
+                f"{self.max_units:g}. Allow as many."
+            )

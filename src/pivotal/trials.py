@@ -1,0 +1,133 @@
+"""What would one more unit bring? Scored for many sets, units and values at once, as the runs of a masked pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.objective import Terms, loss_of
+from pivotal.problem import Problem
+from pivotal.refit import bounds_of
+
+_ROWS = 40_000
+"""States that exist at one time while trials are scored."""
+_KL_NODES = 32
+_REACH = 4.0
+"""How many standard deviations from its mean a unit without bounds is tried at."""
+
+
+@dataclass(frozen=True)
+class Additions:
+    """Sets with one unit more, each at the best of the values that were tried."""
+
+    score: Float[Tensor, "sets candidates"]
+    """The loss, and KL at its price; less is better."""
+    accuracy: Float[Tensor, "sets candidates"]
+    values: Float[Tensor, "sets candidates directions"]
+
+
+def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions units"]:
+    """Values to try: evenly over what a unit can reach, and the mean where the model prefers the label already."""
+    low, high = bounds_of(problem)
+    seen = problem.activations
+    middle = (seen.own + seen.target).mean(0) / 2
+    low = torch.where(low.isfinite(), low, middle - _REACH * seen.scale)
+    high = torch.where(high.isfinite(), high, middle + _REACH * seen.scale)
+    share = torch.linspace(0, 1, points - 1, device=low.device)[:, None]
+    spread = low + share * (high - low)
+    return torch.cat([spread[:, None].expand(-1, len(problem.labels), -1), seen.target[None]])
+
+
+def first_order(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, " sets"],
+    mask: Bool[Tensor, "sets directions units"],
+    values: Float[Tensor, "sets directions units"],
+    grid: Float[Tensor, "points directions units"],
+) -> Float[Tensor, "sets units"]:
+    """What adding each unit would take off the loss if the loss were linear in the mask: one pass for all units.
+
+    The slope is itself linear in the value, so that only the two ends of the grid need be looked at; each direction
+    has its own value and chooses for itself.
+    """
+    ends = []
+    for end in (grid.amin(0), grid.amax(0)):
+        slope_at = mask.float().requires_grad_()
+        outcome = problem.run(slope_at, torch.where(mask, values, end))
+        loss = terms.loss(outcome)
+        if terms.wants_kl:
+            loss = loss + price * terms.kl(problem, outcome, torch.Generator().manual_seed(0), _KL_NODES)
+        (slope,) = torch.autograd.grad(loss.sum(), slope_at)
+        ends.append(-slope)
+    gain = torch.maximum(*ends).sum(1)
+    return gain.masked_fill(mask.any(1), -torch.inf)
+
+
+def screened(gain: Float[Tensor, "sets units"], candidates: int) -> Int[Tensor, "sets candidates"]:
+    """The units of the highest first-order gain that are not in the set; 0 means all of those."""
+    room = int((gain > -torch.inf).sum(1).min())
+    return gain.topk(min(candidates or room, room)).indices
+
+
+@torch.no_grad()
+def score_additions(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, " sets"],
+    mask: Bool[Tensor, "sets directions units"],
+    values: Float[Tensor, "sets directions units"],
+    candidates: Int[Tensor, "sets candidates"],
+    grid: Float[Tensor, "points directions units"],
+    active: Bool[Tensor, "sets directions"] | None = None,
+) -> Additions:
+    """Every set with every one of its candidates at every value of the grid; `active` says in which directions the
+    new unit acts, by default in all.
+
+    A sentence has one direction, so that the best value of each direction can be picked by itself: as many runs as
+    there are values cover all their combinations.
+    """
+    sets, tried = candidates.shape
+    points, directions, _ = grid.shape
+    rows = torch.cartesian_prod(torch.arange(sets), torch.arange(tried), torch.arange(points))
+    at_once = max(1, _ROWS // problem.tree.n_live)
+    parts = []
+    for part in rows.to(mask.device).split(at_once):
+        chosen, which, point = part.unbind(1)
+        unit = candidates[chosen, which]
+        run = torch.arange(len(part), device=mask.device)
+        more, at = mask[chosen].float(), values[chosen].clone()
+        more[run, :, unit] = 1.0 if active is None else active[chosen].float()
+        at[run, :, unit] = grid[point, :, unit]
+        parts.append(_by_direction(problem, terms, more, at))
+    loss, kl, flipped = (
+        torch.cat(column).view(sets, tried, points, directions) for column in zip(*parts, strict=True)
+    )
+    best = (loss + price[:, None, None, None] * kl).argmin(2, keepdim=True)
+    loss, kl, flipped = (part.gather(2, best).squeeze(2).sum(-1) for part in (loss, kl, flipped))
+    direction = torch.arange(directions, device=mask.device)
+    picked = grid[best.squeeze(2), direction, candidates[..., None]]
+    return Additions(loss + price[:, None] * kl, flipped, picked)
+
+
+def _by_direction(
+    problem: Problem, terms: Terms, mask: Tensor, values: Tensor
+) -> tuple[
+    Float[Tensor, "runs directions"], Float[Tensor, "runs directions"], Float[Tensor, "runs directions"]
+]:
+    """Loss, KL and flips of each run, each split into what the sentences of each direction contribute to the mean."""
+    outcome = problem.run(mask, values)
+    belongs = torch.as_tensor(problem.direction, device=mask.device)[:, None]
+    share = (belongs == torch.arange(values.shape[1], device=mask.device)).float() / len(problem)
+    loss = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
+    flipped = outcome.flipped().float() @ share
+    if not terms.wants_kl:
+        return loss, torch.zeros_like(loss), flipped
+    # The same positions for all trials, so that only the units make the difference.
+    nodes = problem.draw_positions(_KL_NODES, torch.Generator().manual_seed(0))
+    directions = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
+    share = (directions[:, None] == torch.arange(values.shape[1], device=mask.device)).float() / len(nodes)
+    return loss, problem.kl(outcome.states, nodes).T @ share * problem.live_share, flipped

@@ -1,0 +1,237 @@
+"""A checkpoint becomes a folder whose model computes what the original computed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.lm.importing import import_checkpoint, read_model
+from pivotal.models import load_model
+
+Original = Callable[..., Any]
+
+MODEL_PY = '''
+from torch import nn
+
+class RNNModel(nn.Module):
+    """The layout of the checkpoints: the same attributes, in the same order."""
+
+    def __init__(self, rnn_type, ntoken, ninp, nhid, nlayers, dropout=0.0, tie_weights=False, bias=True):
+        super().__init__()
+        self.drop = nn.Dropout(dropout)
+        self.encoder = nn.Embedding(ntoken, ninp)
+        if rnn_type in ("LSTM", "GRU"):
+            self.rnn = getattr(nn, rnn_type)(ninp, nhid, nlayers, dropout=dropout, bias=bias)
+        else:
+            how = {"RNN_TANH": "tanh", "RNN_RELU": "relu"}[rnn_type]
+            self.rnn = nn.RNN(ninp, nhid, nlayers, nonlinearity=how, dropout=dropout, bias=bias)
+        self.decoder = nn.Linear(nhid, ntoken)
+        if tie_weights:
+            self.decoder.weight = self.encoder.weight
+        self.rnn_type, self.nhid, self.nlayers = rnn_type, nhid, nlayers
+
+    def forward(self, ids):
+        return self.decoder(self.rnn(self.encoder(ids))[0])
+'''
+
+WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
+
+
+@pytest.fixture
+def original(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """A model of the class `model.RNNModel`, which can be found as long as the test lasts."""
+    source = tmp_path / "written" / "model.py"
+    source.parent.mkdir()
+    source.write_text(MODEL_PY, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("model", source)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "model", module)
+    spec.loader.exec_module(module)
+
+    def make(rnn_type: str = "LSTM", nlayers: int = 2, **options: Any) -> Any:
+        torch.manual_seed(0)
+        sizes = {"ntoken": len(WORDS), "ninp": 4, "nhid": 4 if options.get("tie_weights") else 5}
+        return module.RNNModel(rnn_type, nlayers=nlayers, **{**sizes, **options}).eval()
+
+    return make
+
+
+@pytest.fixture
+def vocabulary(tmp_path: Path) -> Path:
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(WORDS) + "\n", encoding="utf-8")
+    return path
+
+
+def save(what: Any, path: Path, zipped: bool) -> Path:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that it keeps the source of the class
+        torch.save(what, path, _use_new_zipfile_serialization=zipped)
+    return path
+
+
+def logits_of(model: Any, ids: list[int]) -> torch.Tensor:
+    """Of the word after each of the ids, read after `<eos>` from the zero state, as a folder's model does."""
+    with torch.no_grad():
+        return model(torch.tensor([[WORDS.index("<eos>")], *([i] for i in ids)]))[1:, 0]
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
+@pytest.mark.parametrize(
+    ("rnn_type", "options"),
+    [
+        ("LSTM", {}),
+        ("LSTM", {"nlayers": 1, "bias": False}),
+        ("LSTM", {"nlayers": 3, "tie_weights": True}),
+        ("GRU", {}),
+        ("GRU", {"nlayers": 1, "tie_weights": True}),
+        ("GRU", {"nlayers": 3, "bias": False}),
+        ("RNN_TANH", {}),
+        ("RNN_TANH", {"nlayers": 1, "tie_weights": True}),
+    ],
+)
+def test_the_imported_model_is_the_original(
+    original: Original,
+    vocabulary: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rnn_type: str,
+    options: dict[str, Any],
+    zipped: bool,
+) -> None:
+    there = original(rnn_type, **options)
+    ids = [1, 2, 7, 1, 8]
+    expected = logits_of(there, ids)
+    checkpoint = save(there, tmp_path / "hidden5.pt", zipped)
+    monkeypatch.delitem(sys.modules, "model")
+    imported = import_checkpoint(checkpoint, vocabulary, tmp_path / "out")
+    model = load_model(tmp_path / "out", device="cpu")
+    found = model.next_logits([ids[: n + 1] for n in range(len(ids))])
+    assert (found - expected).abs().max() < 1e-5
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["tied"] is options.get("tie_weights", False)
+    assert config["layers"] == options.get("nlayers", 2) == len(model.sites)
+    assert imported.summary in (tmp_path / "out" / "card.json").read_text()
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
+@pytest.mark.parametrize("rnn_type", ["LSTM", "GRU"])
+def test_a_state_dict_is_enough(original: Original, tmp_path: Path, rnn_type: str, zipped: bool) -> None:
+    there = original(rnn_type)
+    cell, weights = read_model(save(there.state_dict(), tmp_path / "state.pt", zipped))
+    assert cell == rnn_type.lower()
+    assert weights.keys() == there.state_dict().keys()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in there.state_dict().items())
+
+
+def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> None:
+    there = original().double()
+    _, weights = read_model(save(there, tmp_path / "double.pt", False))
+    assert weights["encoder.weight"].dtype == torch.float32
+    assert torch.equal(weights["encoder.weight"], there.encoder.weight.detach().float())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda o: o("RNN_RELU"), "must be one of LSTM, GRU, RNN_TANH, but that of .* is RNN_RELU"),
+        (lambda o: o("RNN_TANH").state_dict(), "would not say whether it is tanh or relu"),
+        (
+            lambda o: nn.Sequential(nn.Linear(2, 2)),
+            r"asks for torch\.nn\.modules\.container\.Sequential, which no recurrent language model needs",
+        ),
+        (lambda o: nn.Linear(2, 2), r"must hold an RNNModel .* holds a torch\.nn\.modules\.linear\.Linear"),
+        (lambda o: [1, 2], "must hold an RNNModel or its state_dict, but it holds a list"),
+        (
+            lambda o: nn.TransformerEncoderLayer(4, 2, 4).state_dict(),
+            r"but .* has self_attn\.in_proj_weight.* …: it is a model of another architecture",
+        ),
+        (
+            lambda o: {"encoder.weight": torch.zeros(2, 2)},
+            "lacks rnn.weight_ih_l0, rnn.weight_hh_l0, decoder",
+        ),
+        (lambda o: {**o().state_dict(), "encoder.weight": 3}, "something else stands where a tensor should"),
+        (
+            lambda o: {**o().state_dict(), "decoder.bias": torch.zeros(2)},
+            r"decoder\.bias .* cannot have: \(2,\)",
+        ),
+        (
+            lambda o: {**o().state_dict(), "encoder.weight": torch.zeros(9)},
+            r"encoder\.weight .* cannot have: \(9,\)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
+def test_another_architecture_is_refused_by_name(
+    original: Original, tmp_path: Path, make: Any, message: str, zipped: bool
+) -> None:
+    path = save(make(original), tmp_path / "other.pt", zipped)
+    with pytest.raises(PivotalError, match=message):
+        read_model(path)
+
+
+def test_a_bidirectional_model_is_refused(original: Original, tmp_path: Path) -> None:
+    there = original()
+    there.rnn = nn.LSTM(4, 5, bidirectional=True)
+    with pytest.raises(PivotalError, match="bidirectional"):
+        read_model(save(there, tmp_path / "both.pt", False))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (WORDS[:-1], "there are 9 rows, but .* has 8 lines"),
+        ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
+        (("a", *WORDS[1:]), "must have <eos> and <unk>, but .* lacks <unk>"),
+        (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "lacks <eos> and <unk>"),
+        ((*WORDS[:-1], "the"), "'the' is in the vocabulary twice"),
+    ],
+)
+def test_a_vocabulary_that_does_not_fit_is_refused(
+    original: Original, tmp_path: Path, words: tuple[str, ...], message: str
+) -> None:
+    checkpoint = save(original(), tmp_path / "model.pt", False)
+    (tmp_path / "v.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    with pytest.raises(PivotalError, match=message):
+        import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Path, tmp_path: Path) -> None:
+    checkpoint, out = save(original(), tmp_path / "model.pt", True), tmp_path / "out"
+    import_checkpoint(checkpoint, vocabulary, out)
+    with pytest.raises(PivotalError, match="is there already"):
+        import_checkpoint(checkpoint, vocabulary, out)
+    save(original("GRU"), checkpoint, True)
+    assert import_checkpoint(checkpoint, vocabulary, out, replace=True).model.fingerprint()
+    assert json.loads((out / "config.json").read_text())["cell"] == "gru"
+    (tmp_path / "precious").mkdir()
+    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
+        import_checkpoint(checkpoint, vocabulary, tmp_path / "precious", replace=True)
+
+
+def test_files_that_are_no_checkpoints(tmp_path: Path, vocabulary: Path) -> None:
+    for name, content, message in (
+        ("empty", b"", "it is empty"),
+        ("text", b"hello\n", "must be a whole checkpoint"),
+        ("tar", b"\0" * 257 + b"ustar  \0", "as PyTorch 0.1 wrote them"),
+        ("zip", b"PK\x03\x04" + b"\0" * 60, "its zip structure is broken"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(PivotalError, match=message):
+            read_model(tmp_path / name)
+    with pytest.raises(PivotalError, match="cannot be read"):
+        read_model(tmp_path / "nowhere.pt")
+    with pytest.raises(PivotalError, match="cannot be read"):
+        read_model(tmp_path)
