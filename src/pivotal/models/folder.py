@@ -18,6 +18,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.hub import local_folder, read_config
 from pivotal.models.recurrent import RecurrentLM
 
 FORMAT = "pivotal-recurrent-1"
@@ -44,9 +45,10 @@ class FolderSource(ModelSource):
         bundled = _bundled() / spec
         if "/" not in spec and (bundled / "config.json").is_file():
             return load_folder(bundled, device=device, dtype=dtype, priming=priming)
-        if Path(spec).is_dir():
-            return load_folder(Path(spec), device=device, dtype=dtype, priming=priming)
-        return None
+        folder = local_folder(spec)
+        if folder is None or "model_type" in read_config(folder):  # another source's kind of folder
+            return None
+        return load_folder(folder, device=device, dtype=dtype, priming=priming)
 
 
 def _bundled() -> Path:
