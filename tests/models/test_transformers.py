@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.models.tiny import FAMILIES, PACKED, PREFIXES, random_model, tokenizer
 from torch import Tensor
 
 from pivotal.edits import MaskedEdit
@@ -17,7 +18,6 @@ from pivotal.pairs import MinimalPair, PairSet
 from pivotal.problem import Problem
 from pivotal.testing import check_model
 from pivotal.tree import PrefixTree
-from tests.models.tiny import FAMILIES, PACKED, PREFIXES, random_model, tokenizer
 
 
 def model_of(family: str, *, bos: bool = False, **settings: object) -> TransformersLM:
@@ -101,7 +101,9 @@ def test_a_site_is_what_its_name_says() -> None:
 
 @pytest.mark.parametrize("family", ["llama", "bloom"])
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_parts_of_a_tree_give_what_the_whole_gives(family: str, steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_a_tree_give_what_the_whole_gives(
+    family: str, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lm = model_of(family, bos=True)
     sequences = [lm.encode(text).ids for text in PREFIXES]
     tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
@@ -154,7 +156,9 @@ def test_hooks_are_gone_after_an_error() -> None:
 
     with pytest.raises(ValueError, match="attn.0"):
         lm.states(lm.prepare(PrefixTree.build([ids], [1], [0], "every")), broken)
-    assert not any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm._model.modules())
+    assert not any(
+        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm._model.modules()
+    )
     assert torch.equal(lm.next_logits([ids]), before)
 
 
@@ -222,7 +226,9 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
     from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
     small = {"vocab_size": 24, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
-    BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4)).save_pretrained(tmp_path / "bert")
+    BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4)).save_pretrained(
+        tmp_path / "bert"
+    )
     T5ForConditionalGeneration(
         T5Config(vocab_size=24, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4)
     ).save_pretrained(tmp_path / "t5")
@@ -234,7 +240,9 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "t5")
 
 
-def test_what_cannot_be_loaded_is_refused_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_loaded_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     with pytest.raises(PivotalError, match="folder that holds the model"):

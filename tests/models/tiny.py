@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-WORDS = "The Some doctor doctors car cars near behind quickly runs run".split()
+WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]
 PREFIXES = [
     "The doctor near The",
     "The doctor near cars quickly",
@@ -49,7 +49,14 @@ def _usual(**more: Any) -> dict[str, Any]:
 
 def _gpt2_like(**more: Any) -> dict[str, Any]:
     sizes = {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": 64}
-    return {"vocab_size": VOCABULARY, "initializer_range": 0.4, "bos_token_id": 1, "eos_token_id": 2, **sizes, **more}
+    return {
+        "vocab_size": VOCABULARY,
+        "initializer_range": 0.4,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        **sizes,
+        **more,
+    }
 
 
 def _falcon(**more: Any) -> dict[str, Any]:
@@ -84,7 +91,20 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "mamba2": ("mamba2", {**_usual(state_size=4), "num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 4}),
     "rwkv": ("rwkv", _usual(attention_hidden_size=16, rescale_every=2)),
 }  # fmt: skip
-PACKED = {"gpt2", "gptj", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt_neox", "opt", "falcon", "cohere"}
+PACKED = {
+    "gpt2",
+    "gptj",
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "gpt_neox",
+    "opt",
+    "falcon",
+    "cohere",
+}
 PACKED |= {"granite", "mixtral"}
 
 
@@ -96,6 +116,8 @@ def random_model(family: str, **changed: Any) -> Any:
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{**settings, **changed}))
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.ndim == 1:  # biases that are zero and scales that are one would hide what is done with them
+            if (
+                parameter.ndim == 1
+            ):  # biases that are zero and scales that are one would hide what is done with them
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.eval()

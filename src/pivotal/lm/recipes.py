@@ -69,7 +69,9 @@ class Settings:
         if not 0 <= self.dropout < 1:
             raise PivotalError(f"dropout must be in [0, 1), but it is {self.dropout}.", "dropout")
         if not 0 < self.valid_share <= 0.5:
-            raise PivotalError(f"valid_share must be in (0, 0.5], but it is {self.valid_share}.", "valid_share")
+            raise PivotalError(
+                f"valid_share must be in (0, 0.5], but it is {self.valid_share}.", "valid_share"
+            )
         if self.vocabulary_size < 3:
             raise PivotalError(
                 f"vocabulary_size must be at least 3 (<unk>, <eos> and a word), but it is {self.vocabulary_size}."

@@ -36,7 +36,9 @@ class Stream:
         moved = starts[order] - (np.cumsum(lengths) - lengths)
         device = self.ids.device
         index = torch.from_numpy(moved).to(device)
-        index = torch.repeat_interleave(index, torch.from_numpy(lengths).to(device), output_size=len(self.ids))
+        index = torch.repeat_interleave(
+            index, torch.from_numpy(lengths).to(device), output_size=len(self.ids)
+        )
         return fold(self.ids[index.add_(torch.arange(len(self.ids), device=device))], batch)
 
 

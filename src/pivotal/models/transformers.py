@@ -15,6 +15,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
+from pivotal.models._hf.gguf_header import read_header
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import EXTRA, PREFIX, local_folder, read_config
 
@@ -25,7 +26,9 @@ class TransformersSource(ModelSource):
     """`hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model that comes as a package."""
 
     name: ClassVar[str] = "transformers"
-    summary: ClassVar[str] = "causal language models of Hugging Face transformers: hf:ORG/NAME, a folder, a .gguf file"
+    summary: ClassVar[str] = (
+        "causal language models of Hugging Face transformers: hf:ORG/NAME, a folder, a .gguf file"
+    )
 
     def listed(self) -> list[tuple[str, str]]:
         return [(name, about) for name, (about, _) in PACKAGED.items() if packaged(name) is not None]
@@ -57,14 +60,18 @@ def _require() -> None:
     try:
         import transformers  # noqa: F401
     except ImportError:
-        raise PivotalError(f"This model needs the package transformers, which is not installed. {EXTRA}") from None
+        raise PivotalError(
+            f"This model needs the package transformers, which is not installed. {EXTRA}"
+        ) from None
 
 
 def _weights(folder: Path) -> list[Path]:
     for pattern in _WEIGHTS:
         if found := sorted(folder.glob(pattern)):
             return found
-    raise PivotalError(f"A model's folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none.")
+    raise PivotalError(
+        f"A model's folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none."
+    )
 
 
 def _load_gguf(
@@ -127,12 +134,15 @@ def _convert(gguf: Path, folder: Path) -> None:
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     try:
+        header = read_header(gguf)
         with _quietly():
             tokenizer = AutoTokenizer.from_pretrained(**where)
             model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, NotImplementedError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {reason}.") from error
+    # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
+    tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
     config = model.config

@@ -76,7 +76,9 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     _check_causal(model, tokens, logits)
     missing = [i for i, block in enumerate(blocks) if block not in log.calls]
     if missing:
-        raise PivotalError(f"Every block of a model must run, but block {missing[0]} of {len(blocks)} did not.")
+        raise PivotalError(
+            f"Every block of a model must run, but block {missing[0]} of {len(blocks)} did not."
+        )
     taps: list[tuple[int, Tap]] = []
     firsts: dict[str, int] = {}
     for level, block in enumerate(blocks):

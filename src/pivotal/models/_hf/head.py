@@ -73,5 +73,7 @@ def _caps(config: Any) -> list[float]:
     """Numbers of the configuration that might cap the logits."""
     found = config.to_dict() if hasattr(config, "to_dict") else {}
     return [
-        float(v) for k, v in found.items() if "cap" in k and isinstance(v, int | float) and not isinstance(v, bool) and v > 0
+        float(v)
+        for k, v in found.items()
+        if "cap" in k and isinstance(v, int | float) and not isinstance(v, bool) and v > 0
     ]

@@ -91,7 +91,9 @@ class TransformersLM(LanguageModel):
     def describe(self) -> str:
         """How it reads sentences, in a line."""
         before = self._tokens.priming_text()
-        reads = f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
+        reads = (
+            f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
+        )
         how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
         return f"{self.name}: {type(self._model).__name__}, {reads}, computes {how}"
 

@@ -58,7 +58,9 @@ class Tokens:
         if ids[: len(self._anchor)] != self._anchor or not new:
             raise PivotalError(f"no token of its own after a word: {word}")
         if len(new) > 1:
-            raise PivotalError(f"several tokens after a space: {word} ({'|'.join(self.text(i) for i in new)})")
+            raise PivotalError(
+                f"several tokens after a space: {word} ({'|'.join(self.text(i) for i in new)})"
+            )
         return self._checked(new, word)[0]
 
     def text(self, token: int) -> str:
