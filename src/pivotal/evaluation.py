@@ -93,7 +93,7 @@ def evaluate(
     that `terms` describe (a search's own are its `terms`).
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
-    _check_question(intervention, problem)
+    check_question(intervention, problem)
     flipped, kl, kl_after = score_many([intervention], problem)
     share = Bootstrap(problem, seed)
     control = None
@@ -122,7 +122,7 @@ def evaluate(
     )
 
 
-def _check_question(intervention: Intervention, problem: Problem) -> None:
+def check_question(intervention: Intervention, problem: Problem) -> None:
     """Directions are told apart by their order: with the labels exchanged every value would be the wrong one."""
     if intervention.directions != problem.labels:
         raise PivotalError(

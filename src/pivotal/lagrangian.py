@@ -13,7 +13,7 @@ from torch import Tensor
 _SMOOTH = 0.9
 
 
-def shrinking(start: float, end: float, share: float) -> float:
+def shrinking(start: int | float, end: int | float, share: float) -> float:
     """From start to end by a constant factor, as `share` goes from 0 to 1: a target that leaves time to follow it."""
     return start * (end / start) ** min(1.0, share)
 

@@ -42,6 +42,12 @@ class Terms:
     def wants_kl(self) -> bool:
         return self.kl_weight > 0 or self.max_kl is not None
 
+    @property
+    def first_price(self) -> float:
+        """What a unit of KL is taken to cost, in units of the loss, before a fit has found out: to use up the bound is
+        as bad as half a nat."""
+        return self.kl_weight + (0.0 if self.max_kl is None else 0.5 / self.max_kl)
+
     def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
         return loss_of(self.objective, outcome.log_ratio, self.margin).mean(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,8 @@ from pivotal.errors import PivotalError
 from pivotal.lagrangian import KLConstraint
 from pivotal.objective import Terms
 from pivotal.problem import Problem
+
+_SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,14 @@ class Refit:
     def nodes(self, problem: Problem, runs: int) -> int:
         """Node evaluations that a fit of so many masks takes, about."""
         look = problem.sample(2 * self.batch).tree.n_live
-        return round(runs * (self.updates * update_nodes(problem, self.batch) + (1 + self.looks) * look))
+        looks = 1 + math.ceil(self.updates / self._every)
+        looks += 0 if self.terms.max_kl is None else 2 * len(_SHARES)
+        return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
+
+    @property
+    def _every(self) -> int:
+        """Updates from one look to the next."""
+        return max(1, self.updates // self.looks)
 
     def fit(
         self,
@@ -54,6 +64,8 @@ class Refit:
         x = torch.zeros_like(mask)
         if values is not None:
             best.look(values)
+            if self.terms.max_kl is not None:
+                values = self._gentler(problem, best, values)
             x = standard.standardised(values.detach())
         x = (x * mask).requires_grad_()
         optimiser = torch.optim.Adam([x], lr=self.rate, betas=(0.9, 0.99))
@@ -64,7 +76,6 @@ class Refit:
         batches = problem.batches(self.batch, seed)
         # A rate that shrinks lets the values settle on the bound instead of swinging about it.
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
-        every = max(1, self.updates // self.looks)
         for update in range(1, self.updates + 1):
             batch = batches[update % len(batches)]
             outcome = batch.run(mask, standard.values(x))
@@ -80,11 +91,24 @@ class Refit:
             schedule.step()
             with torch.no_grad():
                 torch.clamp(x, low, high, out=x)
-            if update % every == 0 or update == self.updates:
+            if update % self._every == 0 or update == self.updates:
                 best.look(standard.values(x))
+        if self.terms.max_kl is not None:
+            self._gentler(problem, best, standard.values(x.detach()))
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight, best.score)
+
+    @staticmethod
+    def _gentler(
+        problem: Problem, best: _Best, values: Float[Tensor, "runs directions units"]
+    ) -> Float[Tensor, "runs directions units"]:
+        """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way, so
+        that a bound on KL can be kept wherever the values have got to."""
+        own = problem.activations.own
+        for share in _SHARES:
+            best.look(own + share * (values - own))
+        return best.values
 
 
 class _Best:

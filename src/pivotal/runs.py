@@ -24,11 +24,12 @@ Kind = Literal["run", "comparison"]
 
 FORMAT: dict[Kind, str] = {"run": "pivotal-run-1", "comparison": "pivotal-comparison-1"}
 
-RUN, HISTORY, CHECKPOINT, SUMMARY, REPORT = (
+RUN, HISTORY, CHECKPOINT, SUMMARY, CERTIFICATE, REPORT = (
     "run.json",
     "history.jsonl",
     "checkpoint.pt",
     "summary.json",
+    "certificate.json",
     "report.html",
 )
 INTERVENTIONS, FIGURES = "interventions", "figures"
@@ -138,7 +139,7 @@ class RunFolder:
                         shutil.rmtree(entry)
                 if not any(folder.iterdir()):
                     folder.rmdir()
-        for name in (SUMMARY, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
+        for name in (CERTIFICATE, SUMMARY, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -165,6 +166,11 @@ class RunFolder:
             missing=f"The {self.kind} in {self.path} is not finished: it has no {self.result.name}. "
             f"Go on with it: {self.info.get('command', 'repeat its command')}",
         )
+
+    def certificate(self) -> dict[str, Any] | None:
+        """What `pivotal certify` wrote, if it was asked."""
+        path = self.path / CERTIFICATE
+        return read_json(path, missing="") if path.is_file() else None
 
     def history(self) -> list[dict[str, Any]]:
         """The rows written so far; a row cut off by a kill is left out."""

@@ -12,11 +12,27 @@ from pivotal.objective import Terms, loss_of
 from pivotal.problem import Problem
 from pivotal.refit import bounds_of
 
-_ROWS = 40_000
-"""States that exist at one time while trials are scored."""
+_ROWS = (40_000, 400_000)
+"""States that exist at one time while trials are scored: on a CPU, on a GPU."""
 _KL_NODES = 32
 _REACH = 4.0
 """How many standard deviations from its mean a unit without bounds is tried at."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What sets of units do, split into what the sentences of each direction contribute to the mean: a sentence has
+    one direction, so that the value of a unit in each can be chosen by itself."""
+
+    score: Float[Tensor, "*sets directions"]
+    """The loss, and KL at its price; less is better."""
+    accuracy: Float[Tensor, "*sets directions"]
+
+    def best(self, dim: int) -> tuple[Scores, Int[Tensor, "*sets directions"]]:
+        """The best along a dimension, for each direction, and where it stands."""
+        where = self.score.argmin(dim, keepdim=True)
+        parts = (part.gather(dim, where).squeeze(dim) for part in (self.score, self.accuracy))
+        return Scores(*parts), where.squeeze(dim)
 
 
 @dataclass(frozen=True)
@@ -24,7 +40,6 @@ class Additions:
     """Sets with one unit more, each at the best of the values that were tried."""
 
     score: Float[Tensor, "sets candidates"]
-    """The loss, and KL at its price; less is better."""
     accuracy: Float[Tensor, "sets candidates"]
     values: Float[Tensor, "sets candidates directions"]
 
@@ -92,42 +107,65 @@ def score_additions(
     """
     sets, tried = candidates.shape
     points, directions, _ = grid.shape
-    rows = torch.cartesian_prod(torch.arange(sets), torch.arange(tried), torch.arange(points))
-    at_once = max(1, _ROWS // problem.tree.n_live)
+    rows = torch.cartesian_prod(torch.arange(sets), torch.arange(tried), torch.arange(points)).to(mask.device)
     parts = []
-    for part in rows.to(mask.device).split(at_once):
+    for part in rows.split(at_once(problem)):
         chosen, which, point = part.unbind(1)
         unit = candidates[chosen, which]
         run = torch.arange(len(part), device=mask.device)
         more, at = mask[chosen].float(), values[chosen].clone()
         more[run, :, unit] = 1.0 if active is None else active[chosen].float()
         at[run, :, unit] = grid[point, :, unit]
-        parts.append(_by_direction(problem, terms, more, at))
-    loss, kl, flipped = (
-        torch.cat(column).view(sets, tried, points, directions) for column in zip(*parts, strict=True)
+        parts.append(score_runs(problem, terms, price[chosen], more, at))
+    shape = (sets, tried, points, directions)
+    scores = Scores(
+        torch.cat([part.score for part in parts]).view(shape),
+        torch.cat([part.accuracy for part in parts]).view(shape),
     )
-    best = (loss + price[:, None, None, None] * kl).argmin(2, keepdim=True)
-    loss, kl, flipped = (part.gather(2, best).squeeze(2).sum(-1) for part in (loss, kl, flipped))
-    direction = torch.arange(directions, device=mask.device)
-    picked = grid[best.squeeze(2), direction, candidates[..., None]]
-    return Additions(loss + price[:, None] * kl, flipped, picked)
+    best, point = scores.best(2)
+    picked = grid[point, torch.arange(directions, device=mask.device), candidates[..., None]]
+    return Additions(best.score.sum(-1), best.accuracy.sum(-1), picked)
 
 
-def _by_direction(
-    problem: Problem, terms: Terms, mask: Tensor, values: Tensor
-) -> tuple[
-    Float[Tensor, "runs directions"], Float[Tensor, "runs directions"], Float[Tensor, "runs directions"]
-]:
-    """Loss, KL and flips of each run, each split into what the sentences of each direction contribute to the mean."""
+@torch.no_grad()
+def score_sets(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, ""],
+    units: Int[Tensor, "sets k"],
+    values: Float[Tensor, "sets directions k"],
+) -> Scores:
+    """Sets that are given by their units and values."""
+    shape = (len(problem.labels), len(problem.space))
+    parts = []
+    for some, at in zip(units.split(at_once(problem)), values.split(at_once(problem)), strict=True):
+        index = some[:, None].expand_as(at)
+        mask = torch.zeros(len(some), *shape, device=at.device).scatter_(2, index, 1.0)
+        dense = torch.zeros_like(mask).scatter_(2, index, at)
+        parts.append(score_runs(problem, terms, price.expand(len(some)), mask, dense))
+    return Scores(torch.cat([part.score for part in parts]), torch.cat([part.accuracy for part in parts]))
+
+
+def at_once(problem: Problem) -> int:
+    """Runs whose states exist at one time."""
+    return max(1, _ROWS[problem.model.device.type != "cpu"] // problem.tree.n_live)
+
+
+def score_runs(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, " runs"],
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions units"],
+) -> Scores:
     outcome = problem.run(mask, values)
-    belongs = torch.as_tensor(problem.direction, device=mask.device)[:, None]
-    share = (belongs == torch.arange(values.shape[1], device=mask.device)).float() / len(problem)
-    loss = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
-    flipped = outcome.flipped().float() @ share
-    if not terms.wants_kl:
-        return loss, torch.zeros_like(loss), flipped
-    # The same positions for all trials, so that only the units make the difference.
-    nodes = problem.draw_positions(_KL_NODES, torch.Generator().manual_seed(0))
-    directions = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
-    share = (directions[:, None] == torch.arange(values.shape[1], device=mask.device)).float() / len(nodes)
-    return loss, problem.kl(outcome.states, nodes).T @ share * problem.live_share, flipped
+    labels = torch.arange(values.shape[1], device=mask.device)
+    share = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float() / len(problem)
+    score = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
+    if terms.wants_kl:
+        # The same positions for all trials, so that only the units make the difference.
+        nodes = problem.draw_positions(_KL_NODES, torch.Generator().manual_seed(0))
+        direction = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
+        of = (direction[:, None] == labels).float() * problem.live_share / len(nodes)
+        score = score + price[:, None] * (problem.kl(outcome.states, nodes).T @ of)
+    return Scores(score, outcome.flipped().float() @ share)

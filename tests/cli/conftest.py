@@ -11,6 +11,10 @@ from typer.testing import CliRunner
 from pivotal.cli.main import app
 
 FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+COMPARE = (
+    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "80"),
+    *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
+)
 
 Run = Callable[..., "Outcome"]
 
@@ -49,4 +53,11 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "single"
     assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def comparison_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "compare"
+    assert Outcome((*COMPARE, "--max-units", "1,3", "--runs", "2", "-q", "--out", str(path))).code == 0
     return path

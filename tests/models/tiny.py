@@ -81,7 +81,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "phi3": ("phi3", _usual(**_GROUPED)),
     "gpt_neox": ("gpt_neox", _usual()),
     "opt": ("opt", {**_falcon(), "ffn_dim": 24, "word_embed_proj_dim": 16, "init_std": 0.4}),
-    "bloom": ("bloom", {"vocab_size": VOCABULARY, "hidden_size": 16, "n_layer": 3, "n_head": 4, "initializer_range": 0.4}),
+    "bloom": ("bloom", {**_gpt2_like(), "hidden_size": 16}),
     "falcon": ("falcon", _falcon()),
     "falcon, alibi": ("falcon", _falcon(alibi=True)),
     "cohere": ("cohere", _usual(**_GROUPED, logit_scale=0.25)),

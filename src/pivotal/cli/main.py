@@ -12,7 +12,19 @@ os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 import typer
 from typer.core import TyperGroup
 
-from pivotal.cli import evaluate, find, generate, list, show, typed
+from pivotal.cli import (
+    certify,
+    compare,
+    eval_lm,
+    evaluate,
+    find,
+    generate,
+    import_lm,
+    list,
+    show,
+    train_lm,
+    typed,
+)
 from pivotal.errors import PivotalError
 
 BAD_INPUT, STOPPED = 2, 130
@@ -48,8 +60,13 @@ app = typer.Typer(
 )
 app.command("find")(find.find)
 app.command("evaluate")(evaluate.evaluate)
+app.command("certify")(certify.certify)
 app.command("generate")(generate.generate)
+app.command("compare")(compare.compare)
 app.command("list")(list.list_names)
+app.command("train-lm")(train_lm.train_lm)
+app.command("import-lm")(import_lm.import_lm)
+app.command("eval-lm")(eval_lm.eval_lm)
 
 
 def _version(asked: bool) -> bool:

@@ -17,6 +17,8 @@ from pivotal.searches.base import Progress
 
 LINE_EVERY = 5.0
 """Seconds between two lines where there is no terminal."""
+_BARS = 8
+"""Bars on the screen at one time: a comparison has hundreds of phases."""
 
 
 @contextmanager
@@ -50,6 +52,8 @@ class _Bars:
         if progress.phase not in self._tasks:
             for task in self._tasks.values():  # a phase that begins ends the one before
                 self._bars.update(task, completed=self._bars.tasks[task].total)
+            for task in list(self._tasks.values())[: -_BARS + 1]:
+                self._bars.update(task, visible=False)
             self._tasks[progress.phase] = self._bars.add_task(
                 progress.phase, total=progress.updates, numbers=""
             )

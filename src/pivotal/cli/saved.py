@@ -27,13 +27,16 @@ class Saved:
         given = Path(path)
         if (given / RUN).is_file():
             folder = RunFolder.open(given)
+            if folder.kind == "comparison":
+                raise PivotalError(
+                    f"{path} is a comparison, with many interventions. Name one of them, such as "
+                    f"{given / INTERVENTIONS / 'learned-3' / '0'}; its report.html lists them."
+                )
             return Saved(folder.intervention(run), folder)
         if (given / "card.json").is_file():
             if run is not None:
                 raise PivotalError(f"{path} is one intervention already; --run chooses one of a run folder.")
-            inside = given.resolve().parent
-            of_run = inside.name == INTERVENTIONS and (inside.parent / RUN).is_file()
-            return Saved(Intervention.load(given), RunFolder.open(inside.parent) if of_run else None)
+            return Saved(Intervention.load(given), _folder_of(given.resolve()))
         if not given.exists():
             raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
         raise PivotalError(
@@ -66,3 +69,11 @@ class Saved:
         model = question.load_model(device)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
         return model
+
+
+def _folder_of(intervention: Path) -> RunFolder | None:
+    """The run that an intervention lies in, as RUN/interventions/0, or the comparison, a folder deeper."""
+    for inside in list(intervention.parents)[:2]:
+        if inside.name == INTERVENTIONS and (inside.parent / RUN).is_file():
+            return RunFolder.open(inside.parent)
+    return None

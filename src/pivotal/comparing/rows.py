@@ -70,7 +70,7 @@ def row_of(
     return row, scored
 
 
-def spread(values: Sequence[float], best: int) -> dict[str, float | None]:
+def spread(values: Sequence[int | float], best: int) -> dict[str, int | float | None]:
     """Over the runs; `best` is the value of the best run on training pairs, which need not be the largest."""
     return {
         "mean": statistics.fmean(values),

@@ -8,7 +8,7 @@ import lzma
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pivotal.errors import PivotalError
 
@@ -19,6 +19,9 @@ BLOCK = 8 * 2**20
 def blocks(path: Path) -> Iterator[bytes]:
     """The text of a file in pieces that end at the end of a line."""
     rest = b""
+    damage: tuple[type[Exception], ...] = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
+    if path.suffix == ".zst":
+        damage += (_zstd(path).ZstdError,)
     try:
         with _open(path) as file:
             while block := file.read(BLOCK):
@@ -35,7 +38,7 @@ def blocks(path: Path) -> Iterator[bytes]:
                     rest += block
     except FileNotFoundError:
         raise PivotalError(f"There is no corpus file {path}.") from None
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, *_zstd_errors(path)) as error:
+    except damage as error:
         raise PivotalError(
             f"{path} must be a whole compressed file, but it is damaged or cut off ({error}). Copy it again."
         ) from None
@@ -70,14 +73,13 @@ def identity(path: Path) -> dict[str, Any]:
     return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> Any:
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".zst":
-        opened: IO[bytes] = _zstd(path).open(path, "rb")
-        return opened
+        return _zstd(path).open(path, "rb")
     return path.open("rb")
 
 
@@ -90,7 +92,7 @@ def _zstd(path: Path) -> Any:
     except ImportError:
         pass
     try:
-        import zstandard
+        import zstandard  # type: ignore[import-not-found,unused-ignore]
 
         return zstandard
     except ImportError:
@@ -98,7 +100,3 @@ def _zstd(path: Path) -> Any:
             f"To read {path}, Python 3.14 or the package zstandard is needed, and neither is here. "
             "Run `pip install zstandard`, or unpack the file with `unzstd`."
         ) from None
-
-
-def _zstd_errors(path: Path) -> tuple[type[Exception], ...]:
-    return (_zstd(path).ZstdError,) if path.suffix == ".zst" else ()

@@ -45,6 +45,9 @@ class Course:
     def __post_init__(self) -> None:
         self._steps_per_epoch = -(-(self.learners[0].rows - 1) // self.settings.bptt)
         self._stop = False
+        self._started = self._saved = self._told = time.monotonic()
+        self._rows = 0
+        """Read since the loss was last looked at."""
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
@@ -53,49 +56,37 @@ class Course:
         self._resume()
         if self.finished:
             return
-        started = time.monotonic() - self.seconds
-        saved = told = stepped = time.monotonic()
-        rows = 0
+        self._started = time.monotonic() - self.seconds
+        self._saved = self._told = time.monotonic()
         with self._stopping_between_steps():
-            while not self._over():
-                rates = [self._rate(learner) for learner in self.learners]
-                for learner, rate in zip(self.learners, rates, strict=True):
-                    read = learner.step(rate)
-                rows += read
-                self.step += 1
-                now = time.monotonic()
-                self.seconds = now - started
-                epoch_done = self.learners[0].epoch_done
-                if epoch_done or now - told >= TELL_EVERY:
-                    losses = [learner.take_loss() / rows for learner in self.learners]
-                    now = time.monotonic()
-                    self.stepping += now - stepped
-                    told = stepped = now
-                    rows = 0
-                    self._tell(losses)
-                if epoch_done:
+            while self.share < 1:
+                self._step()
+                if self.learners[0].epoch_done or time.monotonic() - self._told >= TELL_EVERY:
+                    self._tell()
+                if self.learners[0].epoch_done:
                     self._validate()
                     for learner in self.learners:
                         learner.next_epoch()
-                    stepped = time.monotonic()
-                if self._stop or now - saved >= self.checkpoint_seconds:
-                    self.seconds = time.monotonic() - started
+                if self._stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
                     self._save()
-                    if self._stop:
-                        raise KeyboardInterrupt(
-                            f"Stopped after {self.step} updates; the same command goes on from there."
-                        )
-                    saved = stepped = time.monotonic()
+                if self._stop:
+                    raise KeyboardInterrupt(
+                        f"Stopped after {self.step} updates; the same command goes on from there."
+                    )
             if self.learners[0].row:
-                for learner in self.learners:
-                    learner.take_loss()
-                self.stepping += time.monotonic() - stepped
+                self._tell()
                 self._validate()
-        self.seconds = time.monotonic() - started
         for learner in self.learners:
             learner.take_best()
         self.finished = True
         self._save()
+
+    def _step(self) -> None:
+        for learner in self.learners:
+            rows = learner.step(self._rate(learner))
+        self._rows += rows
+        self.step += 1
+        self.seconds = time.monotonic() - self._started
 
     @property
     def steps(self) -> int:
@@ -115,9 +106,6 @@ class Course:
             return of_steps
         return max(of_steps, self.seconds / (60 * self.settings.minutes))
 
-    def _over(self) -> bool:
-        return self.share >= 1
-
     def _rate(self, learner: Learner) -> float:
         warmup = min(self.settings.warmup, self.steps // 10)
         rate = learner.plateau_rate
@@ -126,6 +114,7 @@ class Course:
         return rate * min(1.0, (self.step + 1) / warmup) if warmup else rate
 
     def _validate(self) -> None:
+        """Time goes on meanwhile, but not that of the updates."""
         losses = [learner.validate(self.valid) for learner in self.learners]
         if not all(map(math.isfinite, losses)):
             raise PivotalError(
@@ -141,6 +130,7 @@ class Course:
             f"epoch {self.tokens / max(self._epoch_tokens, 1):.3g}: validation perplexity {shown}  "
             f"({self.speed / 1e6:.3g}M tokens/s)"
         )
+        self._told = time.monotonic()
 
     # -- what is told -------------------------------------------------------------------------------------------
 
@@ -153,8 +143,11 @@ class Course:
         """Tokens per second, of all seeds together."""
         return self.tokens * len(self.learners) / self.stepping if self.stepping else 0.0
 
-    def _tell(self, losses: list[float]) -> None:
-        mean = sum(losses) / len(losses)
+    def _tell(self) -> None:
+        mean = sum(learner.take_loss() for learner in self.learners) / len(self.learners) / max(self._rows, 1)
+        # Only now has the device done what was asked of it, and the clock counts.
+        now = time.monotonic()
+        self.stepping, self._told, self._rows = self.stepping + now - self._told, now, 0
         perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
         left = self.seconds * (1 / self.share - 1) if self.share > 0 else None
         self.watch.progress(
@@ -170,6 +163,9 @@ class Course:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def _save(self) -> None:
+        if self._rows:
+            self._tell()
+        self.seconds = time.monotonic() - self._started
         self.workplace.save(
             {
                 "step": self.step,
@@ -180,6 +176,7 @@ class Course:
                 "learners": [learner.state_dict() for learner in self.learners],
             }
         )
+        self._saved = self._told = time.monotonic()
 
     def _resume(self) -> None:
         saved = self.workplace.load()

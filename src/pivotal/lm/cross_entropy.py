@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_BYTES = {"cuda": 512 * 2**20, "cpu": 32 * 2**20}
+CHUNK_BYTES = {"cuda": 1024 * 2**20, "cpu": 32 * 2**20}
 _ALIGNED = 8
 """The bias is one more column of the matrix, in a block of columns that keeps rows aligned for tensor cores."""
 

@@ -114,23 +114,33 @@ class Learner:
             return self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
         return self._stream.columns(self.settings.batch)
 
-    def validate(self, ids: Tensor, *, exact: bool = False) -> float:
+    def validate(self, ids: Tensor) -> float:
         """Mean loss on the stream of `ids`; the best weights so far are kept. Waits for the device."""
         with self._queued():
             self.network.refresh()
-            loss = stream_loss(self.network, ids, exact=exact)
-            if not exact and loss < self.best:
+            loss = stream_loss(self.network, ids)
+            if loss < self.best:
                 self.best = loss
                 self._best_weights = [weight.detach().clone() for weight in self.network.parameters()]
-            elif not exact:
+            else:
                 self.plateau_rate /= 4
         return loss
+
+    def exact_loss(self, ids: Tensor) -> float:
+        """Mean loss on the stream of `ids` in full float32, as whoever loads the model will find it."""
+        with self._queued(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            return stream_loss(self.network, ids, exact=True)
 
     @torch.no_grad()
     def take_best(self) -> None:
         with self._queued():
             for weight, best in zip(self.network.parameters(), self._best_weights, strict=True):
                 weight.copy_(best)
+
+    def weights(self) -> dict[str, Tensor]:
+        """As a model folder has them."""
+        with self._queued():
+            return self.network.weights()
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -190,7 +200,7 @@ class GradientScale:
 
     def __init__(self, device: torch.device, *, dynamic: bool) -> None:
         self._dynamic = dynamic
-        self.value = torch.full((), 1024.0 if dynamic else 1.0, device=device)
+        self.value = torch.full((), 2.0**14 if dynamic else 1.0, device=device)
         self._good = torch.zeros((), device=device)
 
     @torch.no_grad()
@@ -206,7 +216,7 @@ class GradientScale:
             self._good = (self._good + 1) * (1 - overflow)
             grown = (self._good >= self.GROW_AFTER).float()
             self._good *= 1 - grown
-            self.value = (self.value * (1 + grown) * (1 - 0.5 * overflow)).clamp(1.0, 2.0**16)
+            self.value = (self.value * (1 + grown) * (1 - 0.5 * overflow)).clamp(1.0, 2.0**18)
 
     def state(self) -> list[Tensor]:
         return [self.value, self._good]

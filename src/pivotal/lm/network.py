@@ -42,7 +42,7 @@ class Network(nn.Module):
         super().__init__()
         self.cell, self.words, self.layers = cell, words, layers
         self.embedding, self.hidden, self.dropout = embedding, hidden, dropout
-        self.half = half
+        self.half_type = half
         rows, inputs, units = words, embedding, hidden
         if half is not None:
             rows, inputs, units = _padded(words, _WORDS), _padded(embedding, _UNITS), _padded(hidden, _UNITS)
@@ -104,7 +104,11 @@ class Network(nn.Module):
         return found
 
     def _named(self) -> dict[str, Tensor]:
-        named = {"encoder.weight": self.encoder, "decoder.weight": self.decoder, "decoder.bias": self.bias}
+        named: dict[str, Tensor] = {
+            "encoder.weight": self.encoder,
+            "decoder.weight": self.decoder,
+            "decoder.bias": self.bias,
+        }
         return named | {f"rnn.{name}": weight for name, weight in self.rnn.named_parameters()}
 
     def _without_padding(self, name: str, weight: Tensor) -> Tensor:
@@ -120,7 +124,7 @@ class Network(nn.Module):
     # -- computation --------------------------------------------------------------------------------------------
 
     def start(self, batch: int) -> State:
-        zero = self.encoder.new_zeros(self.layers, batch, self.rnn.hidden_size, dtype=self.half)
+        zero = self.encoder.new_zeros(self.layers, batch, self.rnn.hidden_size, dtype=self.half_type)
         return (zero, zero.clone()) if self.cell == "lstm" else (zero,)
 
     def loss(
@@ -134,7 +138,7 @@ class Network(nn.Module):
         """The mean loss of the targets, and the state to go on from; `exact` computes in float32 throughout."""
         x = functional.embedding(inputs, self.encoder)
         rnn = self.rnn if exact or self._working is None else self._working
-        x = functional.dropout(x if rnn is self.rnn else x.to(self.half), self.dropout, self.training)
+        x = functional.dropout(x if rnn is self.rnn else x.to(self.half_type), self.dropout, self.training)
         rnn.train(self.training)
         outputs, after = rnn(x, state if self.cell == "lstm" else state[0])
         outputs = functional.dropout(outputs, self.dropout, self.training).flatten(0, 1)

@@ -78,7 +78,7 @@ def train(
     }
     targets = {number: out if seeds == 1 else out / f"seed-{number}" for number in range(seed, seed + seeds)}
     workplace = Workplace(out)
-    _check_out(out, targets, plan, workplace, overwrite)
+    _check_out(out, list(targets.values()), plan, workplace, overwrite)
     try:
         workplace.open(plan, overwrite=overwrite)
         words, train_ids, valid_ids = _encoded(paths, valid, vocabulary, settings, workplace, watch)
@@ -115,28 +115,34 @@ def resolved(settings: Settings, device: torch.device) -> Settings:
 
 
 def _check_out(
-    out: Path, targets: dict[int, Path], plan: dict[str, Any], workplace: Workplace, overwrite: bool
+    out: Path, targets: list[Path], plan: dict[str, Any], workplace: Workplace, overwrite: bool
 ) -> None:
     """Refuses before anything is read or cleared."""
     if overwrite:
         remove_models(out, dry=True)
         return
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    if len(targets) > 1 and workplace.path.is_dir():
-        return  # stopped while the models were being written
-    for path in targets.values():
-        if (path / "card.json").is_file():
-            card = read_json(path / "card.json", missing="")
-            differing = differences(card.get("training", {}), plain(plan))
-            if not differing:
-                raise PivotalError(
-                    f"This very training is finished: see {path}. To train again use --overwrite, or another --out."
-                )
-    raise PivotalError(
-        f"Training writes a new folder, but {out} is there already and holds something else. "
-        "Name another with --out, or replace a trained model with --overwrite."
-    )
+    others = [path for path in targets if not _may_be_written(path, plan)]
+    if out not in targets and out.exists():
+        others += [out] if not out.is_dir() else [path for path in out.iterdir() if path not in targets]
+    if others:
+        raise PivotalError(
+            f"Training writes a new folder, but {others[0]} is there already and is something else. "
+            "Name another with --out, or replace a trained model with --overwrite."
+        )
+    # Where the workplace is still there, the end of the training is not quite reached.
+    if all((path / "card.json").is_file() for path in targets) and not workplace.path.is_dir():
+        raise PivotalError(
+            f"This very training is finished: see {out}. To train again use --overwrite, or another --out."
+        )
+
+
+def _may_be_written(path: Path, plan: dict[str, Any]) -> bool:
+    """Nothing is there, or a model that this very training has written."""
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        return True
+    if not (path / "card.json").is_file():
+        return False
+    return not differences(read_json(path / "card.json", missing="").get("training", {}), plain(plan))
 
 
 def _encoded(
@@ -200,7 +206,7 @@ def _learn(
 
 
 def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any]) -> Trained:
-    loss = learner.validate(course.valid, exact=True)
+    loss = learner.exact_loss(course.valid)
     perplexity = round(math.exp(min(loss, 700)), 4)
     settings, place = course.settings, learner.seed - course.learners[0].seed
     card = {
@@ -229,9 +235,9 @@ def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, abou
             path,
             cell=settings.cell,
             words=words.words,
-            weights=learner.network.weights(),
+            weights=learner.weights(),
             card=plain(card),
-            replace=path.exists(),
+            replace=path.exists() and _may_be_written(path, card["training"]),
         )
     return Trained(path, learner.seed, perplexity, card)
 

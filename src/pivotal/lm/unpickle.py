@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from io import BytesIO
 from mmap import mmap
-from typing import Any
+from typing import IO, Any, cast
 
-_MOST = 1_000_000
+_MOST = 200_000
 """Instructions, and items put into dictionaries; a checkpoint of a recurrent model has some thousands."""
 
 _VALUES = {
@@ -67,7 +67,7 @@ def read_pickle(
     """
     machine = _Machine(admitted, persistent)
     try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(IO[bytes], stream))):
             if count > _MOST:
                 raise BadPickle("it has more instructions than any checkpoint")
             if opcode.name == "STOP":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Progress:
     seconds_left: float | None = None
 
 
+@runtime_checkable
 class Watch(Protocol):
     def say(self, text: str) -> None: ...
 

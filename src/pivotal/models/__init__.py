@@ -48,8 +48,8 @@ def load_model(
         if model is not None:
             return model
     raise PivotalError(
-        f"A model is named by `pivotal list models` or by the path of its folder, but {str(spec)!r} is neither."
-        + did_you_mean(str(spec), [name for name, _ in list_models()])
+        f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {str(spec)!r} "
+        "is none of these." + did_you_mean(str(spec), [name for name, _ in list_models()])
     )
 
 

@@ -18,7 +18,6 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.hub import local_folder, read_config
 from pivotal.models.recurrent import RecurrentLM
 
 FORMAT = "pivotal-recurrent-1"
@@ -26,18 +25,21 @@ FILES = ("config.json", "model.safetensors", "vocab.txt")
 
 
 class FolderSource(ModelSource):
-    """Bundled models by name, and any folder in the same format by its path."""
+    """Bundled and local models by name, and any folder in the same format by its path."""
 
     name = "folder"
-    summary = "bundled recurrent models, or a folder with config.json, model.safetensors and vocab.txt"
+    summary = (
+        "bundled and local recurrent models, or a folder with config.json, model.safetensors and vocab.txt"
+    )
 
     def listed(self) -> list[tuple[str, str]]:
-        found = []
-        for folder in sorted(_bundled().iterdir()):
-            if (folder / "config.json").is_file():
-                card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-                found.append((folder.name, card["summary"]))
-        return found
+        """Bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
+        home = models_home()
+        local = [*home.glob("*/config.json"), *home.glob("*/*/config.json")]
+        bundled = sorted(_bundled().glob("*/config.json"))
+        return [(path.parent.name, _summary(path.parent)) for path in bundled] + [
+            (path.parent.relative_to(home).as_posix(), _summary(path.parent)) for path in sorted(local)
+        ]
 
     def open(
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
@@ -45,14 +47,38 @@ class FolderSource(ModelSource):
         bundled = _bundled() / spec
         if "/" not in spec and (bundled / "config.json").is_file():
             return load_folder(bundled, device=device, dtype=dtype, priming=priming)
-        folder = local_folder(spec)
-        if folder is None or "model_type" in read_config(folder):  # another source's kind of folder
-            return None
-        return load_folder(folder, device=device, dtype=dtype, priming=priming)
+        if Path(spec).is_dir() and not is_of_transformers(Path(spec)):
+            return load_folder(Path(spec), device=device, dtype=dtype, priming=priming)
+        if (models_home() / spec / "config.json").is_file():
+            return load_folder(models_home() / spec, device=device, dtype=dtype, priming=priming, name=spec)
+        return None
 
 
 def _bundled() -> Path:
     return Path(str(resources.files("pivotal"))) / "data" / "models"
+
+
+def models_home() -> Path:
+    """Where models lie that are known by name: `$PIVOTAL_HOME/models`, or `~/.cache/pivotal/models`."""
+    home = os.environ.get("PIVOTAL_HOME")
+    return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
+
+
+def is_of_transformers(folder: Path) -> bool:
+    """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and "format" not in config and "model_type" in config
+
+
+def _summary(folder: Path) -> str:
+    """What its card says of a model; one bad card must not hide the other models."""
+    try:
+        return str(json.loads((folder / "card.json").read_text(encoding="utf-8"))["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "has no card"
 
 
 def load_folder(
@@ -61,7 +87,9 @@ def load_folder(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
     priming: str | None = None,
+    name: str | None = None,
 ) -> RecurrentLM:
+    """The model of a folder, called `name` or as the folder is."""
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PivotalError(
@@ -89,10 +117,10 @@ def load_folder(
             f"but {folder / 'vocab.txt'} has {len(words)}."
         )
     digest = hashlib.sha256()
-    for name in ("vocab.txt", "model.safetensors"):
-        digest.update((folder / name).read_bytes())
+    for file in ("vocab.txt", "model.safetensors"):
+        digest.update((folder / file).read_bytes())
     return RecurrentLM(
-        folder.resolve().name,
+        name or folder.resolve().name,
         cell=config["cell"],
         words=words,
         weights=weights,

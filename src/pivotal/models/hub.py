@@ -1,50 +1,92 @@
-"""Models of the Hugging Face hub as local folders."""
+"""Models of ours in a repository of Hugging Face: `hf:ORG/NAME`, or `ORG/NAME` where there is no such folder."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+import torch
 
 from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.folder import FILES, FORMAT, load_folder
 
-PREFIX = "hf:"
-_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
-EXTRA = "Install it with: pip install 'pivotal[hf]'"
-
-
-def local_folder(spec: str) -> Path | None:
-    """The folder that a spec names: `hf:ORG/NAME`, downloaded once and kept by huggingface_hub, or a path."""
-    if spec.startswith(PREFIX):
-        return _download(spec.removeprefix(PREFIX))
-    return Path(spec) if Path(spec).is_dir() else None
+_REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """What config.json says; empty if there is none, or none that can be read."""
+class HubSource(ModelSource):
+    """Fetches config.json first: if that is of another format, another source may know the model."""
+
+    name: ClassVar[str] = "hub"
+    summary: ClassVar[str] = "recurrent models in a repository of Hugging Face: hf:ORG/NAME"
+
+    def listed(self) -> list[tuple[str, str]]:
+        return []
+
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        named = _REPOSITORY.fullmatch(spec)
+        if named is None or Path(spec).exists() or spec.endswith(".gguf"):
+            return None
+        hub = _hub()
+        if hub is None:
+            if spec.startswith("hf:"):
+                raise PivotalError(
+                    f"To fetch {spec} the package huggingface_hub is needed. Install pivotal[hf], or give the path of "
+                    "a local folder."
+                )
+            return None
+        config = _fetch(hub, spec, named[1], "config.json")
+        if not _is_ours(config):
+            return None
+        for name in FILES:
+            _fetch(hub, spec, named[1], name)
+        return load_folder(config.parent, device=device, dtype=dtype, priming=priming, name=named[1])
+
+
+def fetch_all(spec: str, patterns: Sequence[str]) -> Path | None:
+    """The folder of a repository with the files that match; None if the spec names no repository."""
+    named = _REPOSITORY.fullmatch(spec)
+    if named is None or Path(spec).exists() or (hub := _hub()) is None:
+        return None
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
-        return {}
-    return config if isinstance(config, dict) else {}
+        return Path(hub.snapshot_download(named[1], allow_patterns=list(patterns)))
+    except Exception as error:
+        raise _unreachable(error, spec, "all", named[1]) from None
 
 
-def _download(repository: str) -> Path:
+def _hub() -> Any:
     try:
-        from huggingface_hub import snapshot_download
+        import huggingface_hub
     except ImportError:
-        raise PivotalError(
-            f"To fetch {repository} from the hub, huggingface_hub is needed, but it is not installed. {EXTRA}, "
-            "or give the path of a folder that holds the model."
-        ) from None
+        return None
+    return huggingface_hub
+
+
+def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
+    """The file in the cache of huggingface_hub, fetched if it is not there."""
     try:
-        folder = Path(snapshot_download(repository, allow_patterns=list(_FILES)))
-        if not any(folder.glob("*.safetensors")):
-            folder = Path(snapshot_download(repository, allow_patterns=[*_FILES, "*.bin"]))
-    except Exception as error:  # no network, no such repository, no permission, and many more
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise PivotalError(
-            f"{PREFIX}ORG/NAME names a repository of the Hugging Face hub, but {repository!r} cannot be reached "
-            f"({reason}). Check the name and the network, or give the path of a folder that holds the model."
-        ) from None
-    return folder
+        return Path(hub.hf_hub_download(repository, name))
+    except Exception as error:  # of the network, the file system, the repository's name …
+        raise _unreachable(error, spec, name, repository) from None
+
+
+def _unreachable(error: Exception, spec: str, what: str, repository: str) -> PivotalError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
+    return PivotalError(
+        f"{here}{what} of the repository {repository} of Hugging Face cannot be had ({reason}). Without a network, "
+        "give the path of a local folder."
+    )
+
+
+def _is_ours(config: Path) -> bool:
+    try:
+        content = json.loads(config.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return isinstance(content, dict) and content.get("format") == FORMAT

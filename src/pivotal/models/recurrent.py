@@ -176,8 +176,7 @@ class RecurrentLM(LanguageModel):
 
     @torch.no_grad()
     def _run_priming(self, text: str) -> list[LayerState]:
-        zero = self._encoder.new_zeros(1, 1, self.hidden)
-        self._root = [LayerState(zero, zero if self._cell.has_memory else None) for _ in self._layers]
+        self._root = self._zero_state(1)
         try:
             ids = self.encode(text).ids
         except PivotalError as error:
@@ -188,6 +187,31 @@ class RecurrentLM(LanguageModel):
             return self._root
         chain = PrefixTree.build([ids])
         return self._step_through(self._prepare(chain, [self._root]), None)[-1]
+
+    def _zero_state(self, rows: int) -> list[LayerState]:
+        zero = self._encoder.new_zeros(rows, 1, self.hidden)
+        return [LayerState(zero, zero if self._cell.has_memory else None) for _ in self._layers]
+
+    @torch.no_grad()
+    def read(
+        self, ids: Int[Tensor, "steps texts"], states: list[LayerState] | None = None
+    ) -> tuple[Float[Tensor, "steps texts hidden"], list[LayerState]]:
+        """The last states along long texts, side by side, and where to go on from; they begin at the zero state."""
+        same = torch.arange(ids.shape[1], device=self.device)
+        first = self._layers[0]
+        tops = []
+        states = states or self._zero_state(len(same))
+        for token, gates in zip(
+            ids, torch.nn.functional.linear(self._encoder[ids], first.input, first.bias), strict=True
+        ):
+            level = Level(0, 0, len(same), token, parent=same, source=same, up=same, spans=())
+            h, new = gates[:, None], []
+            for i, layer in enumerate(self._layers):
+                h, c = self._step(layer, None if i == 0 else layer.input, h, states[i], level)
+                new.append(LayerState(h, c))
+            states = new
+            tops.append(h[:, 0])
+        return torch.stack(tops), states
 
     @torch.no_grad()
     def prepare(self, tree: PrefixTree) -> Prepared:

@@ -17,9 +17,11 @@ from pivotal.errors import PivotalError
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
 from pivotal.models._hf.gguf_header import read_header
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.hub import EXTRA, PREFIX, local_folder, read_config
+from pivotal.models.folder import is_of_transformers
+from pivotal.models.hub import fetch_all
 
 _WEIGHTS = ("*.safetensors", "*.bin")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 class TransformersSource(ModelSource):
@@ -45,13 +47,12 @@ class TransformersSource(ModelSource):
             if not Path(spec).is_file():
                 raise PivotalError(f"A .gguf file holds a model, but there is no file {spec}.")
             return _load_gguf(Path(spec).stem, Path(spec), device, dtype, priming)
-        folder = local_folder(spec)
-        if folder is None:
+        folder = Path(spec) if Path(spec).is_dir() else fetch_all(spec, _FILES)
+        if folder is None or not is_of_transformers(folder):
             return None
-        config = read_config(folder)
-        if "model_type" not in config and "architectures" not in config:
-            return None
-        name = spec if spec.startswith(PREFIX) else folder.resolve().name
+        if not any(folder.glob("*.safetensors")):
+            folder = fetch_all(spec, [*_FILES, "*.bin"]) or folder
+        name = folder.resolve().name if Path(spec).is_dir() else spec.removeprefix("hf:")
         files = "".join(digest(path) for path in _weights(folder))
         return _load(name, folder, hashlib.sha256(files.encode()).hexdigest(), device, dtype, priming)
 
@@ -61,7 +62,7 @@ def _require() -> None:
         import transformers  # noqa: F401
     except ImportError:
         raise PivotalError(
-            f"This model needs the package transformers, which is not installed. {EXTRA}"
+            "This model needs the package transformers, which is not installed. Install pivotal[hf]."
         ) from None
 
 

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pivotal.report import tables
+from pivotal.report import certified, tables
 from pivotal.report.figures import Figure, figures
 from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
 from pivotal.runs import FIGURES, REPORT, RunFolder
@@ -33,6 +33,7 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
     title = f"{summary['phenomenon']} in {summary['model']}"
     best = summary["runs"][summary["best"]]
     several = len(summary["runs"]) > 1
+    certificate = folder.certificate()
 
     def figure(name: str) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
@@ -45,6 +46,7 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
         section("Where it works", figure("by-construction")),
         section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
+        section("Could fewer or others do it?", _certificate(folder, certificate)),
         section("The runs" if several else "The run", table_of(tables.runs_table(summary), title=False)
                 + figure("accuracy-kl")),
         section("How it was learned", figure("learning") + table_of(tables.stages_table(summary))
@@ -80,6 +82,16 @@ def _untouched(summary: dict[str, Any]) -> str:
     asked = summary["pairs"]["test"]
     labelled = summary.get("labelled", asked)
     return "right when untouched" + ("" if labelled == asked else f", of {labelled:,} labelled pairs")
+
+
+def _certificate(folder: RunFolder, certificate: dict[str, Any] | None) -> str:
+    if certificate is None:
+        command = shlex.join(["pivotal", "certify", folder.path.as_posix()])
+        return paragraph(
+            "Nobody has asked yet. This command tries swaps and smaller sets, and says what holds:"
+        ) + code(command + "\n")
+    said = "".join(map(paragraph, (certified.verdict(certificate), *certified.sentences(certificate))))
+    return said + table_of(certified.units_table(certificate))
 
 
 def _apply(folder: RunFolder, summary: dict[str, Any]) -> str:

@@ -101,7 +101,7 @@ class _Beam:
         self.values: Float[Tensor, "sets directions units"] = torch.zeros(shape, device=device)
         self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
-        self._price = torch.full((1,), search.kl_weight, device=device)
+        self._price = torch.full((1,), search.terms.first_price, device=device)
 
     def grow(self) -> None:
         search, problem = self._search, self._problem

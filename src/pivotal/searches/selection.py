@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 import torch
 from jaxtyping import Bool, Float
@@ -56,10 +56,11 @@ class Selection(Search):
     """Updates of the values once the units are chosen; 0 keeps those by which they were chosen."""
 
     def __post_init__(self) -> None:
-        if self.objective not in get_args(Objective):
-            raise PivotalError(
-                f"objective is {' or '.join(get_args(Objective))}, but it is {self.objective!r}."
-            )
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
+                raise PivotalError(
+                    f"{name} is {' or '.join(get_args(kind))}, but it is {getattr(self, name)!r}."
+                )
         for name, rule, holds in (
             ("margin", "0 or more and finite", 0 <= self.margin < math.inf),
             ("kl_weight", "0 or more and finite", 0 <= self.kl_weight < math.inf),
@@ -147,6 +148,9 @@ class Ranking(Selection):
         progress: Callable[[Progress], None] | None = None,
     ) -> Iterator[Point]:
         """The units are ranked once for all sizes; every size bears the price of that."""
+        check_runs(runs, seed)
+        for size in sizes:
+            budget_of(size, len(problem.space))
         clock = Clock(problem)
         ranked = self._ranked(problem, runs, seed, progress)
         shared = clock.read()

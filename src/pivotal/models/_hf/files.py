@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import write_atomically
+from pivotal.models.folder import models_home
 
 PACKAGED = {
     "smollm2-135m": (
@@ -31,7 +32,7 @@ PACKAGED = {
 
 
 def home() -> Path:
-    return Path(os.environ.get("PIVOTAL_HOME") or "~/.cache/pivotal").expanduser()
+    return models_home().parent
 
 
 def packaged(name: str) -> list[Path] | None:

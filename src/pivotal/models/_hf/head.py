@@ -71,9 +71,6 @@ class Head:
 
 def _caps(config: Any) -> list[float]:
     """Numbers of the configuration that might cap the logits."""
-    found = config.to_dict() if hasattr(config, "to_dict") else {}
-    return [
-        float(v)
-        for k, v in found.items()
-        if "cap" in k and isinstance(v, int | float) and not isinstance(v, bool) and v > 0
-    ]
+    settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    found = [value for key, value in settings.items() if "cap" in key and isinstance(value, int | float)]
+    return [float(value) for value in found if value > 0 and not isinstance(value, bool)]

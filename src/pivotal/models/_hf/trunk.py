@@ -1,4 +1,4 @@
-"""Running a transformer over laid-out nodes: hooks for edits, a cache for what is frozen, no more blocks than needed."""
+"""Running a transformer over laid-out nodes: edits by hooks, frozen nodes from a cache, no block that is not needed."""
 
 from __future__ import annotations
 

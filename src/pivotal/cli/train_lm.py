@@ -1,0 +1,220 @@
+"""`pivotal train-lm`: train a recurrent language model on text. Its options are the fields of `lm.recipes.Settings`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from pivotal.cli import show, typed
+from pivotal.lm.recipes import RECIPES, Settings, settings_of
+from pivotal.lm.watching import Lines, Progress, Silent, Watch, duration
+from pivotal.options import Option, options_of
+
+if TYPE_CHECKING:
+    from pivotal.lm.training import Trained
+
+_TEXT, _NETWORK, _OUTPUT = "The text", "Network and training", "Device and output"
+_FLAGS = {"tied": "--tied/--untied", "shuffle": "--shuffle/--as-it-stands"}
+
+
+def train_lm(
+    more: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE", help="More of the corpus.", show_default=False)
+    ] = None,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE...",
+            help="Text, a sentence per line, words separated by spaces; also .gz, .xz and .zst.",
+            rich_help_panel=_TEXT,
+        ),
+    ] = None,
+    valid: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Validation text. Default: some sentences are held out.",
+            rich_help_panel=_TEXT,
+        ),
+    ] = None,
+    vocabulary: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The words to know, one per line, <unk> and <eos> among them. Default: the most frequent.",
+            rich_help_panel=_TEXT,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The model folder to be written.", rich_help_panel=_OUTPUT),
+    ] = None,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help=f"Where the settings below start from: {' or '.join(RECIPES)}.", rich_help_panel=_NETWORK
+        ),
+    ] = "fast",
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**53, help="Decides all that is drawn.", rich_help_panel=_OUTPUT)
+    ] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Train so many models at once, into DIR/seed-0, DIR/seed-1 …", rich_help_panel=_OUTPUT
+        ),
+    ] = 1,
+    device: Annotated[
+        str | None,
+        typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_OUTPUT),
+    ] = None,
+    checkpoint_minutes: Annotated[
+        float, typer.Option(min=0.0, help="Time between two checkpoints.", rich_help_panel=_OUTPUT)
+    ] = 5.0,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace the model that DIR holds; begin anew.", rich_help_panel=_OUTPUT
+        ),
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the cards and nothing else.", rich_help_panel=_OUTPUT)
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=_OUTPUT)
+    ] = False,
+    **given: Any,
+) -> None:
+    """Train a recurrent language model on text, a sentence per line, for all the other verbs to use.
+
+    The same command goes on with a training that was stopped, and ends in the same weights.
+    """
+    from pivotal.errors import PivotalError
+    from pivotal.lm.training import train
+
+    if out is None:
+        raise PivotalError("Training needs a folder to write the model to. Name one with --out.")
+    settings = settings_of(recipe, {name: value for name, value in given.items() if value is not None})
+    with watching(quiet or json) as watch:
+        trained = train(
+            [*(corpus or []), *(more or [])],
+            out,
+            settings,
+            valid=valid,
+            vocabulary=vocabulary,
+            seed=seed,
+            seeds=seeds,
+            device=device,
+            overwrite=overwrite,
+            checkpoint_minutes=checkpoint_minutes,
+            recipe=recipe,
+            command=typed.command(),
+            watch=watch,
+        )
+    if json:
+        show.as_json({"models": [{"path": str(model.path), **model.card} for model in trained]})
+    else:
+        _print(trained)
+
+
+def _print(trained: list[Trained]) -> None:
+    for model in trained:
+        show.line(f"{model.path}: validation perplexity {model.perplexity:.2f}", style="bold")
+    card = trained[0].card
+    show.line(
+        f"{card['tokens']['read']:,} tokens read in {duration(card['seconds'])}, "
+        f"{card['tokens_per_second']:,} per second. Use it: pivotal find {trained[0].path}"
+    )
+
+
+# -- one option per setting -----------------------------------------------------------------------------------------
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    """None stands for what the recipe says."""
+    name = _FLAGS.get(option.name, f"--{option.name.replace('_', '-')}")
+    about = typer.Option(
+        name, help=f"{option.help} {_defaults(option)}", rich_help_panel=_NETWORK, show_default=False
+    )
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[option.type | None, about],
+    )
+
+
+def _defaults(option: Option) -> str:
+    """What each recipe says, or once what all say."""
+    told = {}
+    for name, recipe in RECIPES.items():
+        value = recipe.get(option.name, option.default)
+        if isinstance(value, bool):
+            value = _FLAGS[option.name].split("/")[0 if value else 1]
+        told[name] = "no limit" if value is None else str(value)
+    if len(set(told.values())) == 1:
+        return f"Default: {told.popitem()[1]}."
+    return "Default: " + ", ".join(f"{value} ({name})" for name, value in told.items()) + "."
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Typer reads the signature: the `**given` in it is replaced by the settings."""
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters = own + [_parameter(option) for option in options_of(Settings)]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+    return command
+
+
+train_lm = _with_settings(train_lm)
+
+
+# -- progress -------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def watching(quiet: bool) -> Iterator[Watch]:
+    console = show.err()
+    if quiet:
+        yield Silent()
+    elif console.is_terminal:
+        with RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[numbers]}"),
+            console=console,
+        ) as bars:
+            yield _Bars(bars)
+    else:
+        yield Lines(every=5.0)
+
+
+class _Bars:
+    def __init__(self, bars: RichProgress) -> None:
+        self._bars = bars
+        self._tasks: dict[str, TaskID] = {}
+
+    def say(self, text: str) -> None:
+        self._bars.console.print(Text(text), soft_wrap=True)
+
+    def progress(self, progress: Progress) -> None:
+        if progress.phase not in self._tasks:
+            for task in self._tasks.values():  # a phase that begins ends the one before
+                self._bars.update(task, total=1, completed=1)
+            self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=None, numbers="")
+        left = "" if progress.seconds_left is None else f"  {duration(progress.seconds_left)} left"
+        self._bars.update(
+            self._tasks[progress.phase],
+            completed=progress.done,
+            total=progress.total,
+            numbers=f"{progress.done / 1e6:.1f}M tokens  {progress.numbers}{left}",
+        )

@@ -1,0 +1,95 @@
+"""The report of a comparison, and its table and figure as files; reads the comparison's folder only."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pivotal.intervention import write_atomically
+from pivotal.report import comparison_tables as said
+from pivotal.report import tables
+from pivotal.report.comparison_figures import comparison_figures, overview
+from pivotal.report.export import comparison_csv, latex, markdown
+from pivotal.report.figures import Figure, draw, picture
+from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
+from pivotal.runs import FIGURES, REPORT, RunFolder, disk
+
+_READ = (
+    "Every search got the same training pairs and none of the held-out ones, on which all numbers here were measured. "
+    "The best run of a search is the one with the best score on training pairs. A line above another is the better "
+    "search only where the bars from the least to the most run do not overlap, and at a like KL: flips can be bought "
+    "with damage to everything else that the model says."
+)
+
+
+def write_comparison(folder: RunFolder) -> Path:
+    """Writes report.html, figures/*.svg, and compare.md, .csv, .tex, .svg and .png."""
+    result = folder.summary()
+    drawn = comparison_figures(result)
+    for figure in drawn:
+        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.svg + "\n")
+    full, chart = said.full_table(result), overview(result)
+    folder.write_text("compare.md", markdown(full))
+    folder.write_text("compare.tex", latex(full))
+    folder.write_text("compare.csv", comparison_csv(result))
+    folder.write_text("compare.svg", draw(chart) + "\n")
+    image = picture(chart)
+    with disk(folder.path / "compare.png"):
+        write_atomically(folder.path / "compare.png", lambda partial: Path(partial).write_bytes(image))
+    folder.write_text(REPORT, comparison_page(folder, result, drawn))
+    return folder.report
+
+
+def comparison_page(folder: RunFolder, result: dict[str, Any], drawn: list[Figure]) -> str:
+    title = f"Searches compared: {result['phenomenon']} in {result['model']}"
+    searches = said.searches_of(result["rows"])
+    parts = [
+        f"<header><p class=kicker>pivotal</p><h1>{escape(title)}</h1>"
+        f"<p class=lead>{escape(said.sentence(result))}</p></header>",
+        section("What was asked", _asked(result)),
+        section("What each search finds", paragraph(_READ) + _texts(said.budget_sentence(result))
+                + "".join(map(figure_of, drawn))),
+        section("The table", table_of(said.full_table(result), title=False)),
+        section("The units", table_of(said.units_table(result), title=False)
+                + paragraph("Each is an intervention by itself: give its folder to pivotal evaluate or generate.")),
+        section("Have it again", _reproduce(folder, result)),
+    ]  # fmt: skip
+    return document(title, f"{', '.join(searches)} on {result['phenomenon']}", parts)
+
+
+def _asked(result: dict[str, Any]) -> str:
+    where = "at every step" if result["steps"] == "every" else "once, at the cue"
+    sizes = ", ".join(map(str, result["sizes"]))
+    return _texts(
+        f"Which units of {result['model']}, of {result['all_units']:,} in all, decide {result['phenomenon']} "
+        f"({' or '.join(result['labels'])}) when they are set {where}? Each search was allowed {sizes} units and had "
+        f"{tables.counted(result['runs'], 'run')}, learned on {result['pairs']['train']:,} pairs and was scored on "
+        f"{result['pairs']['test']:,} others.",
+        tables.clean_sentence(result),
+        tables.skipped_sentence(result),
+        "" if result["finished"] else "The comparison is not finished: these are the rows that there are.",
+    )
+
+
+def _texts(*sentences: str) -> str:
+    return "".join(paragraph(text) for text in sentences if text)
+
+
+def _reproduce(folder: RunFolder, result: dict[str, Any]) -> str:
+    info, settings = folder.info, folder.settings
+    rows = [
+        ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
+        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} ({settings['split']})"),
+        ("seeds", ", ".join(map(str, info.get("seeds", [])))),
+        *(
+            (label, " ".join(f"{name}={value}" for name, value in options.items()))
+            for label, options in result["searches"].items()
+        ),
+        ("versions", ", ".join(f"{name} {version}" for name, version in info.get("versions", {}).items())),
+        ("device", str(info.get("device", ""))),
+        ("started", str(info.get("started", ""))),
+    ]
+    command = info.get("command") or "This comparison was started from Python; run.json has its settings."
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
+    return code(command + "\n") + f"<dl>{listed}</dl>"

@@ -1,0 +1,196 @@
+"""What a comparison says, in sentences and tables of text; command line, page and files show the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pivotal.report.tables import Table, counted, interval, number, percent, table
+
+Result = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+OVER = 1.1
+"""A search that spends so many times its budget is marked."""
+
+MODES = {"converged": "each search with its own settings", "equal": "equal budgets"}
+
+
+def rows_of(result: Result, mode: str) -> list[Row]:
+    return [row for row in result["rows"] if row["mode"] == mode]
+
+
+def modes_of(result: Result) -> list[str]:
+    return [mode for mode in MODES if rows_of(result, mode)]
+
+
+def searches_of(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["search"] for row in rows))
+
+
+def nodes_of(row: Row) -> int:
+    return int(row["forward_nodes"] + row["backward_nodes"])
+
+
+# -- numbers as text ---------------------------------------------------------------------------------------
+
+
+def shares(spread: Mapping[str, Any]) -> str:
+    """Mean ± standard deviation, in percent."""
+    sd = spread["sd"]
+    return percent(spread["mean"]) if sd is None else f"{100 * spread['mean']:.1f} ± {100 * sd:.1f}%"
+
+
+def numbers(spread: Mapping[str, Any], digits: int = 3) -> str:
+    sd = "" if spread["sd"] is None else f" ± {number(spread['sd'], digits)}"
+    return number(spread["mean"], digits) + sd
+
+
+def millions(nodes: int) -> str:
+    return f"{nodes / 1e6:,.2f}"
+
+
+def _kl(row: Row) -> str:
+    return numbers(row["kl"]) + ("" if _kept(row) else " *")
+
+
+def _kept(row: Row) -> bool:
+    return bool(row.get("kl_bound_kept", len(row["runs"])) == len(row["runs"]))
+
+
+def _cost(row: Row, shown: str) -> str:
+    return shown + (" †" if _over(row) else "")
+
+
+def _over(row: Row) -> bool:
+    return bool(nodes_of(row) > OVER * row.get("budget", float("inf")))
+
+
+# -- sentences ---------------------------------------------------------------------------------------------
+
+
+def sentence(result: Result) -> str:
+    """The largest number of units, the search that flips most first."""
+    mode = modes_of(result)[0]
+    rows = rows_of(result, mode)
+    size = max(row["size"] for row in rows)
+    order = sorted(
+        (row for row in rows if row["size"] == size), key=lambda row: -row["flip_accuracy"]["mean"]
+    )
+    first, *others = ((row["search"], shares(row["flip_accuracy"])) for row in order)
+    listed = ", ".join([" flips ".join(first), *map(" ".join, others)])
+    of = f" (mean ± standard deviation of {result['runs']} runs)" if result["runs"] > 1 else ""
+    return (
+        f"{result['phenomenon']} in {result['model']}, {MODES[mode]}: with at most {counted(size, 'unit')} "
+        f"{listed} of {result['pairs']['test']:,} held-out preferences{of}."
+    )
+
+
+def budget_sentence(result: Result) -> str:
+    """What equal means; empty when no budgets were."""
+    if not rows_of(result, "equal"):
+        return ""
+    spent = (
+        f"{result['budget']:,} node evaluations"
+        if result["budget"] is not None
+        else f"as many node evaluations as {result['reference']} takes with its own settings"
+    )
+    return (
+        f"Equal budgets: for each number of units, all runs of a search together get about {spent}, "
+        "forward and backward. A search that has no setting for that spends what it spends; the table says how much."
+    )
+
+
+def bound_sentence(result: Result) -> str:
+    """Which sets are above the bound on KL that their search was to keep; empty when none is."""
+    broken = [row for row in result["rows"] if not _kept(row)]
+    if not broken:
+        return ""
+    return (
+        f"* KL of some run on held-out pairs is more than a tenth above its bound of {broken[0]['max_kl']:g}."
+    )
+
+
+def over_sentence(result: Result) -> str:
+    """Empty when every search kept its budget."""
+    if not any(map(_over, result["rows"])):
+        return ""
+    return "† More than a tenth above the budget: the search has no setting that would make it spend less."
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def frontier_tables(result: Result, mode: str) -> list[Table]:
+    """A row per search, a column per number of units: flips, KL, cost."""
+    of = f", mean ± sd of {result['runs']} runs" if result["runs"] > 1 else ""
+    return [
+        _matrix(
+            result, mode, f"Flipped with at most so many units{of}", lambda row: shares(row["flip_accuracy"])
+        ),
+        _matrix(result, mode, f"KL{of}", _kl, bound_sentence(result)),
+        _matrix(
+            result,
+            mode,
+            "Cost: seconds, and in brackets million node evaluations",
+            lambda row: _cost(row, f"{row['seconds']:.1f} ({millions(nodes_of(row))})"),
+            over_sentence(result) if mode == "equal" else "",
+        ),
+    ]
+
+
+def _matrix(result: Result, mode: str, title: str, cell: Any, note: str = "") -> Table:
+    rows = rows_of(result, mode)
+    cells = {(row["search"], row["size"]): cell(row) for row in rows}
+    shown = [
+        (search, *(cells.get((search, size), "–") for size in result["sizes"]))
+        for search in searches_of(rows)
+    ]
+    named = f"{title} ({MODES[mode]})" if len(modes_of(result)) > 1 else title
+    return table(named, ("search", *map(str, result["sizes"])), shown, note=note)
+
+
+COLUMNS = (
+    "search", "mode", "units", "used", "flipped", "min–max", "median", "best run", "KL", "KL after edit",
+    "seconds", "forward", "backward",
+)  # fmt: skip
+
+
+def full_table(result: Result) -> Table:
+    rows = [
+        (
+            row["search"],
+            row["mode"],
+            str(row["size"]),
+            f"{row['units']['mean']:.3g}",
+            shares(row["flip_accuracy"]),
+            interval(row["flip_accuracy"]["min"], row["flip_accuracy"]["max"]),
+            percent(row["flip_accuracy"]["median"]),
+            percent(row["flip_accuracy"]["best"]),
+            _kl(row),
+            numbers(row["kl_after_edit"]),
+            f"{row['seconds']:.1f}",
+            _cost(row, millions(row["forward_nodes"])),
+            millions(row["backward_nodes"]),
+        )
+        for row in result["rows"]
+    ]
+    note = (
+        "Units: the most allowed, and the mean number used. Best run: the one with the best score on training "
+        "pairs, as it does on held-out ones. Forward and backward: million node evaluations of all runs together. "
+        + " ".join(filter(None, (bound_sentence(result), over_sentence(result))))
+    ).strip()
+    return table("All rows", COLUMNS, rows, text=2, note=note)
+
+
+def units_table(result: Result) -> Table:
+    """Which units the best run of each row has."""
+    rows = []
+    for row in result["rows"]:
+        best = row["runs"][row["best"]]
+        rows.append(
+            (row["search"], row["mode"], str(row["size"]), ", ".join(map(str, best["unit_numbers"])),
+             f"{row['interventions']}/{row['best']}")
+        )  # fmt: skip
+    content = table("Units of the best runs", ("search", "mode", "units", "unit numbers", "kept in"), rows)
+    return Table(content.title, content.columns, content.rows, frozenset({2}))

@@ -1,0 +1,59 @@
+"""Tables as files: Markdown and LaTeX for people, CSV with a line per run for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from pivotal.report.tables import Table
+
+_LATEX = str.maketrans(
+    {
+        "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
+        "±": r"$\pm$", "–": "--", "−": "$-$", "→": r"$\rightarrow$",
+    }
+)  # fmt: skip
+
+
+def markdown(content: Table) -> str:
+    def line(cells: tuple[str, ...]) -> str:
+        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |\n"
+
+    rule = (
+        "|" + "|".join("---:" if i in content.numeric else "---" for i in range(len(content.columns))) + "|\n"
+    )
+    note = f"\n{content.note}\n" if content.note else ""
+    return line(content.columns) + rule + "".join(map(line, content.rows)) + note
+
+
+def latex(content: Table) -> str:
+    """A tabular for the package booktabs."""
+
+    def line(cells: tuple[str, ...]) -> str:
+        return " & ".join(cell.translate(_LATEX) for cell in cells) + r" \\" + "\n"
+
+    columns = "".join("r" if i in content.numeric else "l" for i in range(len(content.columns)))
+    return (
+        f"\\begin{{tabular}}{{{columns}}}\n\\toprule\n{line(content.columns)}\\midrule\n"
+        + "".join(map(line, content.rows))
+        + "\\bottomrule\n\\end{tabular}\n"
+    )
+
+
+def comparison_csv(result: Mapping[str, Any]) -> str:
+    """A line per search, mode, number of units and run; cost is that of all runs of the row together."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    of_run = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
+    of_row = ("seconds", "forward_nodes", "backward_nodes")
+    writer.writerow(("search", "mode", "max_units", "run", *of_run, "unit_ids", *of_row))
+    for row in result["rows"]:
+        for r, run in enumerate(row["runs"]):
+            values = (run[name] for name in of_run)
+            ids = " ".join(map(str, run["unit_ids"]))
+            cost = (row[name] for name in of_row)
+            writer.writerow((row["search"], row["mode"], row["size"], r, *values, ids, *cost))
+    return out.getvalue()

@@ -1,0 +1,79 @@
+"""Ranking by gradients: what would replacing each unit do, if the loss were linear? One pass for all units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.problem import Problem
+from pivotal.searches.selection import Ranked, Ranking
+from pivotal.trials import grid_of
+
+Method = Literal["gradient", "integrated"]
+Value = Literal["target-mean", "bound"]
+
+_ROWS = 20_000
+"""States that exist at one time; the graph keeps several tensors for each."""
+
+
+@dataclass(frozen=True)
+class Attribution(Ranking):
+    """Rank units by -d loss / d mask, which is gradient x (h - value) summed over the edited states, and take the k
+    best. Both directions count: the gains are summed over them.
+
+    `gradient` takes the slope where nothing is replaced yet. `integrated` takes its mean on the way from nothing
+    replaced to everything replaced, mask = t for all units together, as integrated gradients do: a unit's slope is then
+    one beside units that have moved as far as itself, and the sum over the units is the whole change of the loss.
+    """
+
+    name: ClassVar[str] = "attribution"
+    summary: ClassVar[str] = (
+        "units ranked by gradient x (value - h), or by integrated gradients; values refitted"
+    )
+
+    method: Method = "integrated"
+    """The slope where nothing is replaced, or its mean on the way to where all units are."""
+    value: Value = "target-mean"
+    """What a unit is replaced by: its mean under the other label, or that bound which promises more."""
+    points: int = 8
+    """Points on the way at which the slope is taken; for `integrated`."""
+    prefixes: int = 512
+    """Distinct prefixes on which slopes are taken; 0 takes all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("points", 1), ("prefixes", 0)):
+            if getattr(self, name) < least:
+                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+
+    def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
+        sample = problem.sample(self.prefixes, seed)
+        start = torch.zeros(1, device=problem.model.device)
+        values = problem.activations.target
+        if self.value == "bound":
+            grid = grid_of(problem, points=3)
+            low, high = grid.amin(0), grid.amax(0)
+            values = torch.where(
+                self._slope(sample, low, start) < self._slope(sample, high, start), low, high
+            )
+        if self.method == "integrated":
+            start = (torch.arange(self.points, device=start.device) + 0.5) / self.points
+        return -self._slope(sample, values, start).sum(0), values
+
+    def _slope(
+        self, problem: Problem, values: Float[Tensor, "directions units"], at: Float[Tensor, " points"]
+    ) -> Float[Tensor, "directions units"]:
+        """d loss / d mask, the mean of what it is where the whole mask is each of `at`."""
+        total = torch.zeros_like(values)
+        for some in at.split(max(1, _ROWS // problem.tree.n_live)):
+            mask = some[:, None, None].repeat(1, *values.shape).requires_grad_()
+            outcome = problem.run(mask, values.expand_as(mask))
+            (slope,) = torch.autograd.grad(self.terms.loss(outcome).sum(), mask)
+            total += slope.sum(0)
+        return total / len(at)

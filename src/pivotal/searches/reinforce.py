@@ -1,0 +1,293 @@
+"""The paper's rival: a mask of coin flips, learned by REINFORCE, which needs no gradient through the mask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
+from pivotal.problem import Problem
+from pivotal.refit import bounds_of, update_nodes
+from pivotal.searches.base import Checkpoint, Discovery, Progress, budget_of, interventions_of, uniform
+from pivotal.searches.hardening import FEWEST, Hardening
+from pivotal.searches.selection import Selection
+
+_LARGEST = 1000.0
+"""The most that a violation may press with: beside the noise of the estimator the pressure that suffices for a
+relaxed mask would not be felt."""
+
+_FEWEST_KL_NODES = 6
+
+
+@dataclass(frozen=True)
+class Reinforce(Selection):
+    """Minimise E[loss] over masks m ~ Bernoulli(sigmoid(logits)) and values, subject to the expected number of units.
+
+    The logits follow the score function, E[(loss - c) * d log p(m) / d logits], where c, the control variate, is a
+    moving average of the loss; the values follow the ordinary gradient through the drawn masks. What comes after, from
+    the likeliest units to the intervention, is what the learned mask does too."""
+
+    name: ClassVar[str] = "reinforce"
+    summary: ClassVar[str] = (
+        "the paper's rival: masks drawn at random, learned by the score function (REINFORCE)"
+    )
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        # What the paper says of it: the ratio, the full KL term, the wanted number of units as the target from the
+        # start, one mask per update, mask and values as they come out. Of its rates it says nothing: these are slow,
+        # and damped, since a multiplier that overshoots switches all coins to tails, and nothing brings them back.
+        "paper": {
+            "objective": "ratio",
+            "kl_weight": 1.0,
+            "samples": 1,
+            "anneal": 0.0,
+            "spare": 1.0,
+            "mask_rate": 0.02,
+            "multiplier_rate": 0.005,
+            "updates": 6000,
+            "refit": 0,
+            "prune": -1.0,
+        }
+    }
+
+    refit: int = 60
+    """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
+    updates: int = 400
+    """Gradient steps on the probabilities of the units and on the values."""
+    samples: int = 4
+    """Masks drawn per update and run."""
+    memory: float = 0.9
+    """Share of the control variate, a moving average of the loss, that an update keeps."""
+    anneal: float = 0.65
+    """Share of the updates over which the allowed number of units shrinks from all to its target; 0: from the start."""
+    spare: float = 3.0
+    """How many times max_units may be likely; thinning takes the surplus away again, with refits."""
+    mask_rate: float = 0.1
+    """Learning rate of the mask logits."""
+    value_rate: float = 0.05
+    """Learning rate of the values."""
+    multiplier_rate: float = 0.02
+    """Learning rate of the multipliers."""
+    damping: float = 50.0
+    """How strongly a violation acts at once, beside what its multiplier has summed up."""
+    prune: float = 0.002
+    """A unit is let go if that costs no more than this share of the flips on training pairs; negative keeps all."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for names, rule, holds in (
+            (("updates", "samples"), "at least one", lambda x: x >= 1),
+            (("memory",), "0 or more and below 1", lambda x: 0 <= x < 1),
+            (("anneal",), "between 0 and 1", lambda x: 0 <= x <= 1),
+            (("spare",), "1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf),
+            (
+                ("mask_rate", "value_rate", "multiplier_rate"),
+                "above 0 and finite",
+                lambda x: 0 < x < math.inf,
+            ),
+            (("damping",), "0 or more and finite", lambda x: 0 <= x < math.inf),
+            (("prune",), "a share of the flips, below 1", lambda x: x < 1),
+        ):
+            for name in names:
+                if not holds(getattr(self, name)):
+                    raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        self.check(problem, runs, seed)
+        learner = _Learner(self, problem, self._pool(problem), runs, seed)
+        if checkpoint is not None and (state := checkpoint.load()) is not None:
+            learner.restore(state)
+        try:
+            learner.run(progress, checkpoint)
+        except KeyboardInterrupt:
+            if checkpoint is not None:
+                checkpoint.save({**learner.state(), "interventions": learner.reached()})
+            raise
+        if checkpoint is not None:
+            checkpoint.save(learner.state())
+        logits, values = learner.logits.detach(), learner.values.detach()
+        return self._hardening.run(
+            problem,
+            logits.sigmoid()[:, None].expand_as(values),
+            likeliest(logits, learner.budget)[:, None].expand_as(values),
+            values,
+            budget_of(self.max_units, len(problem.space)),
+            seed=seed,
+            progress=progress,
+        )
+
+    def within(self, problem: Problem, runs: int, nodes: int) -> Reinforce:
+        """The number of updates is what gives: whatever hardening takes is taken off first."""
+        budget = budget_of(self.max_units, len(problem.space))
+        left = nodes - self._hardening.nodes(problem, runs, self._pool(problem), budget)
+        each = runs * self.samples * update_nodes(problem, self.batch)
+        return replace(self, updates=max(FEWEST, int(left / each)))
+
+    def _pool(self, problem: Problem) -> int:
+        units = len(problem.space)
+        return min(units, round(self.spare * budget_of(self.max_units, units)))
+
+    @property
+    def _hardening(self) -> Hardening:
+        return Hardening(self.terms, self.refit, self.prune, self.batch, shared=True)
+
+
+class _Learner:
+    """The state of the search, all runs at once; every run draws `samples` masks, and all of them are one batch."""
+
+    def __init__(self, search: Reinforce, problem: Problem, budget: int, runs: int, seed: int) -> None:
+        self.search, self.problem, self.budget = search, problem, budget
+        device, units, directions = problem.model.device, len(problem.space), len(problem.labels)
+        self.generators = [torch.Generator().manual_seed(seed + run) for run in range(runs)]
+        self.kl_noise = torch.Generator().manual_seed(seed)
+        # Half of the units at first: nothing is known, and no coin says more than a fair one.
+        self.logits = torch.zeros(runs, units, device=device, requires_grad=True)
+        spread = uniform(self.generators, (directions, units), device)
+        self.values = (0.1 * (spread - 0.5)).requires_grad_()
+        self.optimiser = torch.optim.Adam(
+            [
+                {"params": [self.logits], "lr": search.mask_rate},
+                {"params": [self.values], "lr": search.value_rate},
+            ],
+            betas=(0.9, 0.99),
+        )
+        rate, damping = search.multiplier_rate, search.damping
+        self.multiplier = Multiplier(runs, rate, damping=damping, largest=_LARGEST, device=device)
+        self.kl_constraint = None
+        if search.max_kl is not None:
+            self.kl_constraint = KLConstraint(runs, search.max_kl, 0.01, 1.25, device)
+        self.control: Float[Tensor, " runs"] = torch.zeros(runs, device=device)
+        self.batches = problem.batches(search.batch, seed)
+        self.low, self.high = bounds_of(problem)
+        self.update = 0
+
+    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
+        updates = self.search.updates
+        every = max(1, updates // 60)
+        while self.update < updates:
+            told = self.update % every == 0 or self.update == updates - 1
+            row = self.step(told)
+            if row is not None and progress is not None:
+                progress(row)
+            if checkpoint is not None and checkpoint.due():
+                checkpoint.save(self.state())
+
+    def target(self) -> float:
+        """The number of units allowed now: from the half that it starts with to the budget, or the budget at once."""
+        search = self.search
+        share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
+        return shrinking(max(self.budget, len(self.problem.space) / 2), self.budget, share)
+
+    def step(self, told: bool) -> Progress | None:
+        search = self.search
+        runs, units = self.logits.shape
+        batch = self.batches[self.update % len(self.batches)]
+        noise = uniform(self.generators, (search.samples, units), self.logits.device)
+        drawn = (noise < self.logits.detach().sigmoid()[:, None]).float()
+        outcome = batch.run(drawn.flatten(0, 1), self.values.repeat_interleave(search.samples, 0))
+        cost = loss = search.terms.loss(outcome).view(runs, search.samples)
+        target = self.target()
+        expected = self.logits.sigmoid().sum(-1)
+        excess = (expected / target).log()
+        total = self.multiplier.term(excess)
+        if search.terms.wants_kl:
+            # As many rows of the vocabulary-wide softmax for a run as the learned mask has.
+            nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // search.samples)
+            kl = search.terms.kl(batch, outcome, self.kl_noise, nodes).view(runs, search.samples)
+            cost = cost + search.kl_weight * kl
+            if self.kl_constraint is not None:
+                mean = kl.mean(1)
+                term = self.kl_constraint.term(mean, max(1.0, target / self.budget))
+                (slope,) = torch.autograd.grad(term.sum(), mean)  # a drawn mask pays for its KL at this rate
+                cost = cost + slope[:, None] * kl
+        if told:  # not at every update: to look makes a GPU wait
+            self._check_finite(cost)
+        total = total + cost.mean(1) + self._score_function(drawn, cost.detach())
+        self.optimiser.zero_grad()
+        total.sum().backward()
+        self.optimiser.step()
+        with torch.no_grad():
+            torch.clamp(self.values, self.low, self.high, out=self.values)
+            self.multiplier.ascend(excess)
+        self.update += 1
+        if not told:
+            return None
+        extra = {"multiplier": self.multiplier.value.tolist(), "target": [target] * runs}
+        if search.terms.wants_kl:
+            extra["kl"] = kl.mean(1).tolist()
+        accuracy = outcome.flipped().float().mean(1).view(runs, -1).mean(1).tolist()
+        return Progress(
+            "learn", self.update, search.updates, loss.mean(1).tolist(), expected.tolist(), accuracy, extra
+        )
+
+    def _score_function(
+        self, drawn: Float[Tensor, "runs samples units"], cost: Float[Tensor, "runs samples"]
+    ) -> Float[Tensor, " runs"]:
+        """A term whose gradient by the logits is the estimate: E[(cost - control) * d log p(m)]."""
+        mean = cost.mean(1)
+        control = self.control if self.update else mean
+        logits = self.logits[:, None]
+        log_p = (drawn * logsigmoid(logits) + (1 - drawn) * logsigmoid(-logits)).sum(-1)
+        forget = 1 - self.search.memory
+        self.control = control + forget * (mean - control)
+        return ((cost - control[:, None]) * log_p).mean(1)
+
+    def _check_finite(self, cost: Float[Tensor, "runs samples"]) -> None:
+        broken = (~cost.isfinite()).any(1)
+        if bool(broken.any()):
+            raise PivotalError(
+                f"The loss must be a finite number, but by update {self.update + 1} it was not in run "
+                f"{int(broken.nonzero()[0, 0])}. Lower mask_rate and value_rate, or check the model's weights."
+            )
+
+    def reached(self) -> tuple[Intervention, ...]:
+        allowed = budget_of(self.search.max_units, len(self.problem.space))
+        mask = likeliest(self.logits.detach(), allowed)
+        return interventions_of(self.problem, mask[:, None].expand_as(self.values), self.values)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "update": self.update,
+            "logits": self.logits.detach(),
+            "values": self.values.detach(),
+            "optimiser": self.optimiser.state_dict(),
+            "control": self.control,
+            "multiplier": self.multiplier.value,
+            "kl_constraint": self.kl_constraint.state() if self.kl_constraint else None,
+            "noise": [g.get_state() for g in (*self.generators, self.kl_noise)],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.update = state["update"]
+        with torch.no_grad():
+            self.logits.copy_(state["logits"])
+            self.values.copy_(state["values"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.control = state["control"].to(self.logits.device)
+        self.multiplier.value = state["multiplier"].to(self.logits.device)
+        if self.kl_constraint is not None:
+            self.kl_constraint.restore(state["kl_constraint"])
+        for generator, saved in zip((*self.generators, self.kl_noise), state["noise"], strict=True):
+            generator.set_state(saved.cpu())
+
+
+def likeliest(logits: Float[Tensor, "runs units"], budget: int) -> Bool[Tensor, "runs units"]:
+    """The units of the highest probability. Coins that have not settled keep below one half, so that the paper's rule,
+    on where the expected mask exceeds one half, would often leave none."""
+    return torch.zeros_like(logits, dtype=torch.bool).scatter_(-1, logits.topk(budget).indices, True)

@@ -1,0 +1,50 @@
+"""`pivotal certify`: words on the screen, certificate.json in the folder, a section in the report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
+
+
+@pytest.fixture
+def folder(run_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run_folder, tmp_path / "run"))
+
+
+def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -> None:
+    before = (folder / "report.html").read_text() if (folder / "report.html").is_file() else ""
+    done = pivotal("certify", folder, *QUICK)
+    assert done.code == 0 and "The certificate holds for these 3 units" in done.out
+    assert "Single-unit ablation" in done.out and "found by ablation" in done.out
+    written = json.loads((folder / "certificate.json").read_text())
+    assert written["holds"] is True and len(written["ablation"]) == 3
+    page = (folder / "report.html").read_text()
+    assert "The certificate holds for these 3 units" in page
+    assert "The certificate holds" not in before
+
+
+def test_json_is_what_is_written(pivotal: Any, folder: Path) -> None:
+    done = pivotal("certify", folder, *QUICK, "--json")
+    assert json.loads(done.out) == json.loads((folder / "certificate.json").read_text())
+
+
+def test_an_intervention_by_itself_is_certified_on_all_pairs(
+    pivotal: Any, folder: Path, tmp_path: Path
+) -> None:
+    alone = shutil.copytree(folder / "interventions" / "0", tmp_path / "alone")
+    done = pivotal("certify", alone, *QUICK, "--json")
+    assert done.code == 0 and json.loads(done.out)["found"]["flipped_test"] is None
+    assert not (alone / "certificate.json").exists()
+
+
+def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
+    assert pivotal("certify", tmp_path / "nowhere").code == 2
+    done = pivotal("certify", folder, "--epsilon", "2")
+    assert done.code == 2 and "epsilon" in done.err
+    assert not (folder / "certificate.json").exists()

@@ -1,0 +1,138 @@
+"""`pivotal compare`: what it prints, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# The same as in conftest.py: the folder that is made there must be known again.
+COMPARE = (
+    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "80"),
+    *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
+)
+
+
+def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
+    done = pivotal(*COMPARE, "--max-units", "3,1", "--runs", "2", "--mode", "both", "--out", tmp_path / "c")
+    assert done.code == 0
+    for part in (
+        "with at most 3 units learned flips 100.0 ± 0.0%, learned@paper ",
+        "Flipped with at most so many units, mean ± sd of 2 runs (equal budgets)",
+        "KL, mean ± sd",
+        "Cost: seconds",
+        "as many node evaluations as learned takes",
+        f"read {tmp_path / 'c' / 'report.html'}",
+    ):
+        assert part in done.out
+    assert "learned@paper, 3 units: learn 1/20" in done.err and "8 of 8 sets of units are found" in done.err
+    assert {p.name for p in (tmp_path / "c").iterdir()} == {
+        "run.json", "compare.json", "compare.md", "compare.csv", "compare.tex", "compare.svg", "compare.png",
+        "report.html", "figures", "interventions",
+    }  # fmt: skip
+    run = json.loads((tmp_path / "c" / "run.json").read_text())
+    assert run["command"].startswith("pivotal compare planted planted --searches learned,learned@paper")
+
+
+def test_json_prints_compare_json_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
+    done = pivotal(*COMPARE, "--max-units", "1", "--runs", "1", "--json", "-q", "--out", tmp_path / "c")
+    assert json.loads(done.out) == json.loads((tmp_path / "c" / "compare.json").read_text())
+    assert done.err == ""
+
+
+def test_what_was_found_can_be_evaluated_on_the_held_out_pairs(pivotal: Any, comparison_folder: Path) -> None:
+    row = json.loads((comparison_folder / "compare.json").read_text())["rows"][1]
+    done = pivotal("evaluate", comparison_folder / row["interventions"] / "1", "--json")
+    scores = json.loads(done.out)
+    assert scores["pairs"] == {"which": "test", "asked": 80}
+    assert scores["flip_accuracy"] == row["runs"][1]["flip_accuracy"]
+    pivotal("evaluate", comparison_folder).refused("is a comparison", "interventions/learned-3/0")
+
+
+def test_the_default_folder_is_named_after_the_question(
+    pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small = (*COMPARE, "--max-units", "1", "--runs", "1", "-q")
+    assert pivotal(*small).code == 0
+    pivotal(*small).refused("finished", "runs/compare-planted-every-planted/compare.json", "--overwrite")
+    assert len(pivotal(*small, "--overwrite").out.splitlines()) == 2
+    assert os.listdir("runs") == ["compare-planted-every-planted"]
+
+
+def test_another_comparison_in_the_folder(pivotal: Any, comparison_folder: Path) -> None:
+    before = (comparison_folder / "compare.json").read_bytes()
+    pivotal(*COMPARE, "--max-units", "1,3", "--runs", "3", "--out", comparison_folder).refused(
+        "holds another comparison", "runs is 2 there and 3 here"
+    )
+    assert (comparison_folder / "compare.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--searches", "lerned"], ["Did you mean 'learned'?"]),
+        (["--searches", "learned,learned"], ["listed twice"]),
+        (["--searches", "learned,"], ["has no name"]),
+        (["--searches", "learned@papr"], ["Did you mean 'paper'?"]),
+        (["--searches", "learned", "--max-units", "1-5"], ["written 1..10", "'1-5'"]),
+        (["--searches", "learned", "--max-units", "0"], ["at least one unit"]),
+        (["--searches", "learned", "--max-units", "60..70"], ["64 units", "max_units is 65"]),
+        (["--searches", "learned", "--runs", "0"], ["--runs"]),
+        (["--searches", "learned", "--budget", "5"], ["--mode equal or both"]),
+        (["--searches", "learned", "--budget", "0", "--mode", "equal"], ["--budget"]),
+        (["--searches", "learned", "-o", "greedy.beam=2"], ["'greedy' is not listed"]),
+        (["--searches", "learned", "-o", "updates=2"], ["SEARCH.NAME=VALUE"]),
+        (["--searches", "learned", "--max-kl", "-1"], ["max_kl must be above 0"]),
+        (["--searches", "learned", "--mode", "fair"], ["--mode"]),
+    ],
+)  # fmt: skip
+def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: list[str]) -> None:
+    pivotal("compare", "planted", "planted", *arguments, "--out", tmp_path / "c").refused(*parts)
+    assert not (tmp_path / "c").exists()
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "pivotal.cli.main", *map(str, arguments)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    )
+
+
+def rows(folder: Path) -> Any:
+    """Of compare.json, without the times."""
+    content = json.loads((folder / "compare.json").read_text())
+    return content | {"rows": [{k: v for k, v in row.items() if k != "seconds"} for row in content["rows"]]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_real_process_is_stopped_and_goes_on_to_the_same_end(tmp_path: Path, how: signal.Signals) -> None:
+    job = (*COMPARE, "--max-units", "1..4", "--runs", "2", "--mode", "both", "-q")
+    whole = start(*job, "--out", tmp_path / "whole")
+    stopped = start(*job, "--out", tmp_path / "stopped")
+    result = tmp_path / "stopped" / "compare.json"
+    deadline = time.monotonic() + 120
+    while not (result.exists() and len(json.loads(result.read_text())["rows"]) >= 3):
+        assert time.monotonic() < deadline and stopped.poll() is None
+        time.sleep(0.01)
+    stopped.send_signal(how)
+    out, err = stopped.communicate(timeout=60)
+    there = rows(tmp_path / "stopped")["rows"]
+    assert 3 <= len(there) < 16 and out == "" and "Traceback" not in err
+    if how == signal.SIGINT:
+        assert stopped.returncode == 130
+        assert f"{len(there)} of 16 sets of units are found, saved in {result}" in err
+        assert f"Go on with: pivotal {' '.join(job)} --out {tmp_path / 'stopped'}" in err
+    resumed = start(*job, "--out", tmp_path / "stopped")
+    assert resumed.wait(240) == 0 and whole.wait(240) == 0
+    assert rows(tmp_path / "stopped") == rows(tmp_path / "whole")
+    assert (tmp_path / "stopped" / "report.html").exists()

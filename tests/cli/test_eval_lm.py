@@ -1,0 +1,98 @@
+"""`pivotal eval-lm`."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pivotal.models.folder import save_folder
+from pivotal.phenomena.number_agreement import NumberAgreement
+
+TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
+
+
+def save(folder: Path, seed: int) -> Path:
+    """An untrained model that knows the words of number agreement."""
+    pairs = NumberAgreement().pairs()
+    words = {word: None for pair in pairs for word in (*pair.prefix.split(), *pair.words)}
+    words = ("<eos>", "<unk>", *words)
+    torch.manual_seed(seed)
+    rnn = torch.nn.GRU(4, 6)
+    weights = {f"rnn.{name}": 3 * weight.detach() for name, weight in rnn.named_parameters()}
+    weights |= {"encoder.weight": torch.randn(len(words), 4), "decoder.weight": torch.randn(len(words), 6)}
+    return save_folder(folder, cell="gru", words=words, weights=weights, card={"summary": "untrained"})
+
+
+@pytest.fixture(scope="module")
+def seeds(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return [save(folder / f"seed-{seed}", seed) for seed in range(2)]
+
+
+def row(table: str, name: str) -> list[str]:
+    (found,) = (line for line in table.splitlines() if line.startswith(f"{name} "))
+    return found.removeprefix(name).split("  ")
+
+
+def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text(TEXT)
+    done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--json", tmp_path / "all.json", "-q")
+    assert done.code == 0
+    figures = json.loads((tmp_path / "all.json").read_text())["models"]
+    assert [one["model"] for one in figures] == ["seed-0", "seed-1"]
+    assert "Perplexity on 12 tokens of text.txt" in done.out
+    shares = [one["agreement"][0]["shares"]["namepp"] for one in figures]
+    assert shares[0] != shares[1]
+    values = [100 * share["value"] for share in shares]
+    cells = [cell.strip() for cell in row(done.out, "namepp") if cell.strip()]
+    assert cells[:3] == ["1,800", *(f"{value:.1f}%" for value in values)]
+    assert cells[3] == f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+    nats = [one["perplexity"]["all"] for one in figures]
+    assert f"{statistics.mean(nats):.2f} ± {statistics.stdev(nats):.2f}" in done.out
+
+
+def test_one_model_has_no_mean_and_json_may_be_printed(pivotal: Any, seeds: list[Path]) -> None:
+    done = pivotal("eval-lm", seeds[0], "--dtype", "float64", "-q")
+    assert "±" not in done.out and "published" not in done.out
+    printed = json.loads(pivotal("eval-lm", seeds[0], "--json", "-").out)
+    assert printed["command"].startswith("pivotal eval-lm")
+    (model,) = printed["models"]
+    assert model["perplexity"] is None
+    assert model["agreement"][0]["shares"]["all"]["n"] == 12000
+
+
+def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "nounpp.txt").write_text(
+        "The boy near the car greets\tsingular_singular\tcorrect\tid1\n"
+        "The boy near the car greet\tsingular_singular\twrong\tid1\n"
+    )
+    columns = "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context"
+    rows = (
+        "N_V\t0\t0\tsing\tgreets\tcorrect\toriginal\tThe boy zzz\t2",
+        "N_V\t0\t0\tsing\tgreet\twrong\toriginal\tThe boy zzz\t2",
+        "N_V\t0\t1\tsing\tzzzs\tcorrect\tgenerated\tThe boy\t1",
+        "N_V\t0\t1\tsing\tzzz\twrong\tgenerated\tThe boy\t1",
+    )
+    (tmp_path / "generated.tab").write_text("\n".join([columns, *rows]) + "\n")
+    done = pivotal(
+        "eval-lm", seeds[0], "--lakretz", tmp_path, "--gulordava", tmp_path / "generated.tab", "-q"
+    )
+    assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out
+    assert "seed-0 cannot be asked 1 pair: words it does not know." in done.out
+    assert "In 1 pair seed-0 reads some word of the prefix as <unk>." in done.out
+
+
+def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
+    pivotal("eval-lm", "nothing-like-it").refused("is none of these")
+    pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")
+    pivotal("eval-lm", seeds[0], "--text", tmp_path / "no.txt", "-q").refused("There is no corpus file")
+    (tmp_path / "empty").write_text("\n\n")
+    pivotal("eval-lm", seeds[0], "--text", tmp_path / "empty", "-q").refused("at least one sentence")
+    pivotal("eval-lm", seeds[0], "--dtype", "bfloat16", "--device", "cpu").refused("needs a GPU")
+    pivotal("eval-lm", seeds[0], "--gulordava", tmp_path / "no.tab", "-q").refused("no such file")
+    pivotal("eval-lm", seeds[0], "-q", "--json", tmp_path / "no" / "x.json").refused("cannot be written")

@@ -1,0 +1,59 @@
+"""`pivotal import-lm`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+WORDS = ("<eos>", "<unk>", "the", "cat", "cats")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A state_dict and its vocabulary."""
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    torch.manual_seed(0)
+    parts = {"encoder": nn.Embedding(5, 3), "rnn": nn.LSTM(3, 4, 2), "decoder": nn.Linear(4, 5)}
+    torch.save(nn.ModuleDict(parts).state_dict(), tmp_path / "small0.2.pt")
+    (tmp_path / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return tmp_path / "small0.2.pt", tmp_path / "vocab.txt"
+
+
+def test_an_imported_model_has_a_name(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, vocabulary = files
+    done = pivotal("import-lm", checkpoint, "--vocab", vocabulary)
+    assert done.code == 0
+    assert "LSTM of 2 x 4 units, imported from small0.2.pt; 5 words." in done.out
+    listed = json.loads(pivotal("list", "models", "--json").out)["models"]
+    assert "small0.2" in [model["name"] for model in listed]
+    card = json.loads((tmp_path / "home" / "models" / "small0.2" / "card.json").read_text())
+    assert card["command"].startswith("pivotal import-lm")
+    pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("is there already", "--overwrite")
+    assert pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--overwrite").code == 0
+
+
+def test_a_model_may_go_elsewhere(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+    done = pivotal("import-lm", files[0], "--vocab", files[1], "--out", tmp_path / "a" / "b", "--json")
+    assert json.loads(done.out)["model"] == str(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b" / "model.safetensors").is_file()
+    assert not (tmp_path / "home").exists()
+
+
+def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> None:
+    checkpoint, vocabulary = files
+    pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt cannot be read")
+    pivotal("import-lm", checkpoint, "--vocab", tmp_path / "no.txt").refused("there is no such file")
+    pivotal("import-lm", vocabulary, "--vocab", vocabulary).refused("must be a whole checkpoint of PyTorch")
+    vocabulary.write_text("a\nb\n")
+    pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("there are 5 rows", "has 2 lines")
+    (tmp_path / "file").write_text("")
+    vocabulary.write_text("\n".join(WORDS) + "\n")
+    pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--out", tmp_path / "file" / "x").refused(
+        "cannot be written"
+    )
+    assert not (tmp_path / "home").exists()

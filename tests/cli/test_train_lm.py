@@ -1,0 +1,85 @@
+"""`pivotal train-lm`: options are the settings, files may follow each other, what is bad is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pivotal.lm.recipes import Settings
+
+SMALL = ("--hidden", 12, "--embedding", 12, "--batch", 8, "--bptt", 8, "--epochs", 1)
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / f"{name}.txt" for name in ("first", "second")]
+    for i, path in enumerate(paths):
+        path.write_text(f"the cats sleep here .\nthe cat sleeps in bed number {i} .\n" * 60)
+    return paths
+
+
+def test_a_model_that_the_other_verbs_take(pivotal: Any, text: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    done = pivotal("train-lm", "--corpus", *text, "--out", out, *SMALL, "--cell", "gru", "--tied")
+    assert done.code == 0, done.err
+    assert f"{out}: validation perplexity" in done.out and "held out" in done.err
+    card = json.loads((out / "card.json").read_text())
+    assert [file["file"] for file in card["training"]["corpus"]] == ["first.txt", "second.txt"]
+    assert card["training"]["settings"]["cell"] == "gru" and card["training"]["settings"]["tied"] is True
+    assert card["command"].startswith("pivotal train-lm --corpus")
+    again = pivotal("train-lm", "--corpus", *text, "--out", out, *SMALL, "--cell", "gru", "--tied")
+    again.refused("This very training is finished")
+
+
+def test_json_has_a_card_per_seed(pivotal: Any, text: list[Path], tmp_path: Path) -> None:
+    done = pivotal(
+        "train-lm",
+        "--corpus",
+        text[0],
+        "--valid",
+        text[1],
+        "--out",
+        tmp_path / "m",
+        *SMALL,
+        "--seeds",
+        2,
+        "--json",
+    )
+    assert done.code == 0, done.err
+    assert [model["seed"] for model in json.loads(done.out)["models"]] == [0, 1]
+
+
+def test_every_setting_is_an_option(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = pivotal("train-lm", "--help").out
+    for field in fields(Settings):
+        assert f"--{field.name.replace('_', '-')}" in shown
+    assert "0.003 (fast), 20.0 (gulordava)" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--out", "m"), "no corpus file was given"),
+        (("--corpus", "TEXT"), "Name one with --out"),
+        (("--corpus", "TEXT", "--out", "m", "--recipe", "slow"), "There is no recipe 'slow'"),
+        (("--corpus", "TEXT", "--out", "m", "--dropout", 2), "dropout must be in [0, 1)"),
+        (("--corpus", "TEXT", "--out", "m", "--cell", "rnn"), "'rnn'"),
+        (("--corpus", "TEXT", "--out", "m"), "lower --batch"),
+    ],
+)
+def test_bad_input_is_refused(
+    pivotal: Any,
+    text: list[Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: tuple[object, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pivotal("train-lm", *(text[0] if a == "TEXT" else a for a in arguments)).refused(message)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.txt", "second.txt"]

@@ -1,0 +1,268 @@
+"""The figures of a model: perplexity as one long pass of torch's own modules has it, agreement as it was published."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import math
+from collections import defaultdict
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pivotal.edits import Edit
+from pivotal.errors import PivotalError
+from pivotal.lm.assess import PUBLISHED, agreement, assess, lines_of, perplexity_of, score
+from pivotal.models import load_model
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.planted import plant
+from pivotal.models.recurrent import RecurrentLM
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.phenomena import load_phenomenon
+from pivotal.phenomena.number_agreement import PLACES, NumberAgreement
+from pivotal.tree import PrefixTree
+from pivotal.units import Site
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
+TEXT = ("the cat sleeps", "the cats near the dogs sleep", "", "zebras sleep near the cat", "the dogs")
+MODULES = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+def parts(cell: str = "lstm", layers: int = 2) -> tuple[nn.Embedding, Any, nn.Linear]:
+    torch.manual_seed(0)
+    rnn = MODULES[cell](6, 5, layers)
+    for weight in rnn.parameters():
+        nn.init.normal_(weight)  # far from uniform predictions, or any stream would do
+    return nn.Embedding(len(WORDS), 6), rnn, nn.Linear(5, len(WORDS))
+
+
+def model_of(cell: str = "lstm", layers: int = 2) -> RecurrentLM:
+    return RecurrentLM.from_modules("small", *parts(cell, layers), WORDS)
+
+
+def by_hand(cell: str, layers: int, ids: list[int]) -> np.ndarray:
+    """-log p of each of the ids, in one pass from the zero state after <eos>."""
+    encoder, rnn, decoder = parts(cell, layers)
+    with torch.no_grad():
+        before = torch.tensor([WORDS.index("<eos>"), *ids[:-1]])
+        logits = decoder(rnn(encoder(before)[:, None])[0])[:, 0]
+        return nn.functional.cross_entropy(logits, torch.tensor(ids), reduction="none").numpy()
+
+
+def stream(lines: tuple[str, ...]) -> list[int]:
+    known = {word: i for i, word in enumerate(WORDS)}
+    return [known.get(word, 0) for line in lines if line for word in (*line.split(), "<eos>")]
+
+
+# -- perplexity -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", MODULES)
+@pytest.mark.parametrize("layers", [1, 3])
+def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, layers: int) -> None:
+    ids = stream(TEXT * 40)  # longer than the steps between two readouts
+    nats = by_hand(cell, layers, ids)
+    found = perplexity_of(model_of(cell, layers), TEXT * 40, columns=1)
+    assert found.tokens == len(ids)
+    assert found.all == pytest.approx(math.exp(nats.mean()), rel=1e-4)
+    known = np.array(ids) != 0
+    assert found.without_unk == pytest.approx(math.exp(nats[known].mean()), rel=1e-4)
+    assert found.without_unk != pytest.approx(found.all, rel=1e-3)
+    assert found.unk_share == pytest.approx(1 - known.mean())
+
+
+@pytest.mark.parametrize("columns", [2, 3, 7])
+def test_columns_begin_at_the_zero_state_and_the_token_before(columns: int) -> None:
+    ids = stream(TEXT * 3)
+    length = -(-len(ids) // columns)
+    encoder, rnn, decoder = parts()
+    nats: list[float] = []
+    for start in range(0, len(ids), length):
+        before = torch.tensor([WORDS.index("<eos>"), *ids])[start : start + length]
+        with torch.no_grad():
+            logits = decoder(rnn(encoder(before)[:, None])[0])[:, 0]
+        aims = torch.tensor(ids[start : start + length])
+        nats += nn.functional.cross_entropy(logits[: len(aims)], aims, reduction="none").tolist()
+    found = perplexity_of(model_of(), TEXT * 3, columns=columns)
+    assert found.all == pytest.approx(math.exp(np.mean(nats)), rel=1e-4)
+
+
+def test_a_limit_on_tokens_reads_the_beginning() -> None:
+    ids = stream(TEXT)[:7]
+    found = perplexity_of(model_of(), iter(TEXT), tokens=7)
+    assert (found.tokens, found.all) == (7, pytest.approx(math.exp(by_hand("lstm", 2, ids).mean()), rel=1e-4))
+
+    def endless() -> Any:
+        while True:
+            yield TEXT[0]
+
+    assert perplexity_of(model_of(), endless(), tokens=50).tokens == 50
+
+
+def test_a_text_may_be_compressed(tmp_path: Path) -> None:
+    (tmp_path / "plain.txt").write_text("\n".join(TEXT), encoding="utf-8")
+    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("\n".join(TEXT).encode()))
+    plain, packed = (
+        perplexity_of(model_of(), lines_of(tmp_path / n)) for n in ("plain.txt", "packed.txt.gz")
+    )
+    assert plain == packed == perplexity_of(model_of(), TEXT)
+
+
+@pytest.mark.parametrize(("lines", "message"), [(["", " "], "at least one sentence"), (["x"], None)])
+def test_texts_without_words(lines: list[str], message: str | None) -> None:
+    if message:
+        with pytest.raises(PivotalError, match=message):
+            perplexity_of(model_of(), lines)
+    else:  # an unknown word and <eos>, which is known
+        assert perplexity_of(model_of(), lines).unk_share == 0.5
+        with pytest.raises(PivotalError, match="words that small knows, but it has none"):
+            perplexity_of(model_of(), lines, tokens=1)
+
+
+class Other(LanguageModel):
+    """The planted model behind an adapter of its own, which is not the recurrent one."""
+
+    def __init__(self) -> None:
+        self.inside = plant().model
+        self.name, self.device = "other", self.inside.device
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self.inside.sites
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.inside.vocabulary_size
+
+    def fingerprint(self) -> str:
+        return self.inside.fingerprint()
+
+    def encode(self, text: str) -> Encoding:
+        return self.inside.encode(text)
+
+    def single_token(self, word: str) -> int:
+        return self.inside.single_token(word)
+
+    def word(self, token: int) -> str:
+        return self.inside.word(token)
+
+    def prepare(self, tree: PrefixTree) -> Any:
+        return self.inside.prepare(tree)
+
+    def states(self, prepared: Any, edit: Edit | None = None) -> torch.Tensor:
+        return self.inside.states(prepared, edit)
+
+    def readout(self, states: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
+        return self.inside.readout(states, ids)
+
+
+def test_a_text_is_for_recurrent_models_and_agreement_for_all(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("\n".join(TEXT))
+    found = assess(Other(), phenomena=["planted"], text=tmp_path / "text")
+    assert found.perplexity is None
+    assert found.agreement == assess(plant().model, phenomena=["planted"]).agreement
+
+
+# -- agreement ------------------------------------------------------------------------------------------------------
+
+
+def test_the_planted_model_is_always_right_and_its_mirror_never() -> None:
+    found = agreement(plant().model, load_phenomenon("planted"))
+    assert found.shares["all"].value == 1
+    pairs = load_phenomenon("planted")
+    swapped = PairSet(
+        pairs.name,
+        pairs.labels,
+        tuple(
+            MinimalPair(p.prefix, p.cue, p.words, pairs.labels[p.label == pairs.labels[0]], p.group)
+            for p in pairs
+        ),
+    )
+    assert agreement(plant().model, swapped).shares["all"].value == 0
+
+
+def test_scores_are_counted_by_construction_and_by_the_numbers_of_both_nouns() -> None:
+    pairs = NumberAgreement().pairs()
+    always_plural = score(pairs, np.ones(len(pairs), dtype=np.int64))
+    assert (always_plural["all"].n, always_plural["all"].value) == (12000, 0.5)
+    for name, n, value in (
+        ("namepp", 1800, 0.5),
+        ("nounpp", 2400, 0.5),
+        ("nounpp SS", 600, 0.0),
+        ("nounpp SP", 600, 0.0),
+        ("nounpp PS", 600, 1.0),
+        ("nounpp_adv PP", 600, 1.0),
+    ):
+        assert (always_plural[name].n, always_plural[name].value) == (n, value), name
+    # A model that follows the nearest noun is wrong exactly where the two nouns differ.
+    plural = {forms[1] for forms in PLACES}
+    nearest = [int(bool(plural & set(p.prefix.split()))) for p in pairs]
+    attracted = score(pairs, np.array(nearest))
+    conditions = [attracted[f"nounpp {c}"].value for c in ("SS", "SP", "PS", "PP")]
+    assert conditions == [1.0, 0.0, 0.0, 1.0]
+
+
+def test_unknown_words_of_natural_sentences_are_read_as_unk() -> None:
+    def pair(prefix: str, cue: int) -> MinimalPair:
+        return MinimalPair(prefix, cue, ("sleeps", "sleep"), "plural", "original")
+
+    pairs = (pair("the cats near the zebra", 1), pair("the zebras near", 1), pair("the cats near", 1))
+    natural = agreement(model_of(), PairSet("gulordava", ("singular", "plural"), pairs))
+    assert (natural.shares["all"].n, natural.with_unk) == (2, 1)
+    assert natural.rejected == {"outside the vocabulary: zebras": 1}
+    made = agreement(model_of(), PairSet("lakretz", ("singular", "plural"), pairs))
+    assert (made.shares["all"].n, made.with_unk, sum(made.rejected.values())) == (1, 0, 2)
+
+
+# -- the published figures, by our arithmetic from the published log-probabilities ------------------------------------
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the shared data")
+def test_the_published_log_probabilities_give_the_published_figures_on_generated_tab() -> None:
+    log_p: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    path = DATA / "gulordava" / "English_best_model_logprobs.tab"
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            key = tuple(row[name] for name in ("pattern", "constr_id", "sent_id", "type"))
+            log_p[key][row["class"]] = float(row["hidden650_batch128_dropout0.2_lr20.0"])
+    pairs = load_phenomenon(f"gulordava:{DATA / 'gulordava' / 'generated.tab'}")
+    # Both files have the sentences in the same order.
+    right = np.array([p["correct"] > p["wrong"] for p in log_p.values()])
+    labels = np.array([pairs.labels.index(pair.label) for pair in pairs])
+    found = score(pairs, np.where(right, labels, 1 - labels))
+    assert {name: share.n for name, share in found.items()} == {"all": 410, "nonce": 369, "original": 41}
+    for name, share in found.items():
+        assert round(share.value, 3) == PUBLISHED["gulordava", name]
+
+
+@pytest.mark.skipif(not DATA.exists(), reason="needs the shared data")
+def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() -> None:
+    pairs, prefers = [], []
+    path = DATA / "number-agreement" / "nounpp_gulordava_logprobs.tsv"
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            words, label = (row["correct_verb"], row["wrong_verb"]), row["number_1"]
+            prefix = " ".join(row["sentence"].split()[:-1])
+            words = words if label == "singular" else words[::-1]
+            pairs.append(MinimalPair(prefix, 1, words, label, "nounpp"))
+            right = float(row["logp_correct"]) > float(row["logp_wrong"])
+            prefers.append(int((label == "plural") == right))
+    found = score(PairSet("lakretz", ("singular", "plural"), tuple(pairs)), np.array(prefers))
+    assert found["all"].n == 4000
+    for name in ("nounpp", "nounpp SS", "nounpp SP", "nounpp PS", "nounpp PP"):
+        assert round(found[name].value, 3) == PUBLISHED["lakretz", name]
+
+
+def test_the_bundled_model_scores_what_its_card_says() -> None:
+    folder = resources.files("pivotal") / "data" / "models" / "wiki-lstm"
+    card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
+    found = agreement(load_model("wiki-lstm", device="cpu"), load_phenomenon("number-agreement"))
+    for name, value in card["measured"]["number-agreement"]["after"].items():
+        assert found.shares[name].value == pytest.approx(value, abs=1e-3)

@@ -1,0 +1,465 @@
+"""Files as old PyTorch wrote them by its own quirks, and files that somebody wrote to do harm: none of them runs."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+import pickle
+import random
+import struct
+import zipfile
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.lm.importing import read_model
+from pivotal.lm.unpickle import BadPickle, Made, Name, read_pickle
+
+MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
+SYSTEM = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+
+
+class Global(NamedTuple):
+    module: str
+    name: str
+
+
+class Call(NamedTuple):
+    function: Any
+    args: tuple[Any, ...]
+    state: Any = None
+    opcode: bytes = pickle.REDUCE
+
+
+class Outside(NamedTuple):
+    pid: tuple[Any, ...]
+
+
+class Writer(pickle._Pickler):  # type: ignore[name-defined]
+    """Writes names, calls and persistent ids as they are told, whether or not there is anything behind them."""
+
+    python_2 = False
+
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+        if isinstance(obj, Global):
+            self.write(pickle.GLOBAL + f"{obj.module}\n{obj.name}\n".encode())
+        elif isinstance(obj, Call):
+            self.save(obj.function)
+            self.save(obj.args)
+            self.write(obj.opcode)
+            if obj.state is not None:
+                self.save(obj.state)
+                self.write(pickle.BUILD)
+        elif isinstance(obj, Outside):
+            self.save(obj.pid)
+            self.write(pickle.BINPERSID)
+        elif isinstance(obj, str) and self.python_2:
+            self.write(pickle.SHORT_BINSTRING + bytes([len(obj)]) + obj.encode("latin-1"))
+        else:
+            super().save(obj, save_persistent_id)
+
+
+def pickled(what: Any, python_2: bool = False) -> bytes:
+    out = io.BytesIO()
+    writer = Writer(out, 2)
+    writer.python_2 = python_2
+    writer.dump(what)
+    return out.getvalue()
+
+
+def legacy(path: Path, root: bytes, storages: dict[str, bytes]) -> Path:
+    """The format before zip; `storages` are float32."""
+    parts = [pickle.dumps(part, 2) for part in (MAGIC, PROTOCOL, SYSTEM)]
+    parts += [root, pickle.dumps(list(storages), 2)]
+    parts += [struct.pack("<q", len(numbers) // 4) + numbers for numbers in storages.values()]
+    path.write_bytes(b"".join(parts))
+    return path
+
+
+# -- the quirks of PyTorch 0.3 --------------------------------------------------------------------------------------
+
+RNN, HIDDEN, ROWS = Global("torch.nn.modules.rnn", "LSTM"), 3, 7
+SHAPES = {
+    "encoder.weight": (ROWS, 2),
+    "rnn.weight_ih_l0": (4 * HIDDEN, 2),
+    "rnn.weight_hh_l0": (4 * HIDDEN, HIDDEN),
+    "rnn.bias_ih_l0": (4 * HIDDEN,),
+    "rnn.bias_hh_l0": (4 * HIDDEN,),
+    "decoder.weight": (ROWS, HIDDEN),
+    "decoder.bias": (ROWS,),
+}
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+
+
+def rebuilt(name: str, *, size: int | None = None, shape: Any = None, stride: Any = None) -> Call:
+    """`_rebuild_tensor` without its second version, of a storage that was on a GPU."""
+    wanted = tensors()[name]
+    pid = ("storage", Global("torch.cuda", "FloatStorage"), name, "cuda:0", size or wanted.numel(), None)
+    args = (Outside(pid), 0, shape or tuple(wanted.shape), stride or tuple(wanted.stride()))
+    return Call(Global("torch._utils", "_rebuild_tensor"), args)
+
+
+def variable(name: str, tensor: Call | None = None) -> Call:
+    """Before 0.4 a parameter was called with its tensor, then given (requires_grad, volatile, hooks)."""
+    return Call(Global("torch.nn.parameter", "Parameter"), (tensor or rebuilt(name),), (True, False, None))
+
+
+def parameter(name: str, tensor: Call | None = None) -> Call:
+    hooks = Call(Global("collections", "OrderedDict"), ([],))
+    return Call(Global("torch._utils", "_rebuild_parameter"), (tensor or rebuilt(name), True, hooks))
+
+
+def module(kind: Global, parameters: dict[str, Any], **attributes: Any) -> Call:
+    backend = Call(Global("torch.nn.backends.thnn", "_get_thnn_function_backend"), ())
+    state = {"_backend": backend, "_parameters": parameters, "training": False, **attributes}
+    source = "raise SystemExit('the source of a class is never run')"
+    return Call(Outside(("module", kind, "rnn.py", source)), (), state, pickle.NEWOBJ)
+
+
+def rnn_model(make: Callable[..., Call] = variable, **changes: Any) -> Call:
+    """`changes` are parameters that are put in place of others, or attributes of the whole."""
+    made = {name: changes.pop(name, None) or make(name) for name in SHAPES}
+    leftover = Call(Global("torch.backends.cudnn.rnn", "Unserializable"), (), "<unserializable>")
+    parts: dict[str, Any] = {"drop": module(Global("torch.nn.modules.dropout", "Dropout"), {}, p=0.2)}
+    for part, kind, attributes in (
+        ("encoder", Global("torch.nn.modules.sparse", "Embedding"), {"padding_idx": None}),
+        ("rnn", RNN, {"mode": "LSTM", "_data_ptrs": [], "dropout_state": {"desc_0": leftover}}),
+        ("decoder", Global("torch.nn.modules.linear", "Linear"), {}),
+    ):
+        own = {n.removeprefix(f"{part}."): p for n, p in made.items() if n.startswith(f"{part}.")}
+        parts[part] = module(kind, own, **attributes)
+    return module(Global("model", "RNNModel"), {}, **{"_modules": parts, "nhid": HIDDEN, **changes})
+
+
+def numbers() -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in tensors().items()}
+
+
+@pytest.mark.parametrize("python_2", [False, True], ids=["python3", "python2"])
+@pytest.mark.parametrize("make", [variable, parameter])
+def test_the_quirks_of_old_checkpoints(tmp_path: Path, make: Callable[..., Call], python_2: bool) -> None:
+    cell, weights = read_model(legacy(tmp_path / "old.pt", pickled(rnn_model(make), python_2), numbers()))
+    assert cell == "lstm"
+    assert weights.keys() == SHAPES.keys()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in tensors().items())
+
+
+def test_dictionaries_of_python_2_and_parts_of_storages(tmp_path: Path) -> None:
+    """OrderedDict as a call with its items; all tensors as views of one storage."""
+    flat = torch.cat([tensor.flatten() for tensor in tensors().values()])
+    items, start = [], 0
+    for name, tensor in tensors().items():
+        view = (f"view-{name}", start, tensor.numel())
+        pid = ("storage", Global("torch", "FloatStorage"), "all", "cpu", flat.numel(), view)
+        size = Call(Global("torch", "Size"), (tuple(tensor.shape),))
+        args = (Outside(pid), 0, size, tuple(tensor.stride()), False, {})
+        items.append([name, Call(Global("torch._utils", "_rebuild_tensor_v2"), args)])
+        start += tensor.numel()
+    root = pickled(Call(Global("collections", "OrderedDict"), (items,)), python_2=True)
+    _, weights = read_model(legacy(tmp_path / "old.pt", root, {"all": flat.numpy().tobytes()}))
+    assert all(torch.equal(weights[name], tensor) for name, tensor in tensors().items())
+
+
+# -- files that want to do harm -------------------------------------------------------------------------------------
+
+
+class Touch:
+    """Unpickled, it would leave a mark."""
+
+    def __init__(self, mark: Path, how: Any = os.system) -> None:
+        self.mark, self.how = mark, how
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        code = f"touch {self.mark}" if self.how is os.system else f"open({str(self.mark)!r}, 'w').close()"
+        return self.how, (code,)
+
+
+def inst(mark: Path) -> bytes:
+    return b"(S'touch " + str(mark).encode() + b"'\nios\nsystem\n."
+
+
+def obj(mark: Path) -> bytes:
+    return b"(cos\nsystem\nS'touch " + str(mark).encode() + b"'\no."
+
+
+def stack_global(mark: Path) -> bytes:
+    text = f"touch {mark}".encode()
+    return b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c" + bytes([len(text)]) + text + b"\x85R."
+
+
+def dotted(mark: Path) -> bytes:
+    """An admitted module, and from there on by attributes."""
+    call = Call(Global("torch", "serialization.os.system"), (f"touch {mark}",))
+    return pickled(call)
+
+
+def through_a_container(mark: Path) -> bytes:
+    items = [["encoder.weight", Call(Global("posix", "system"), (f"touch {mark}",))]]
+    return pickled(Call(Global("collections", "OrderedDict"), (items,)))
+
+
+def through_getattr(mark: Path) -> bytes:
+    first = Call(Global("builtins", "getattr"), (Global("torch", "Size"), "__subclasses__"))
+    return pickled(Call(first, (f"touch {mark}",)))
+
+
+def through_torch_load(mark: Path) -> bytes:
+    return pickled(Call(Global("torch.storage", "_load_from_bytes"), (pickle.dumps(Touch(mark)),)))
+
+
+def through_copyreg(mark: Path) -> bytes:
+    return pickled(Call(Global("copyreg", "_reconstructor"), (Global("os", "system"), str(mark))))
+
+
+def through_the_state(mark: Path) -> bytes:
+    return pickled(rnn_model(hook=Call(Global("os", "system"), (f"touch {mark}",))))
+
+
+def through_a_persistent_id(mark: Path) -> bytes:
+    return pickled(Outside(("module", Call(Global("os", "system"), (f"touch {mark}",)), "", "")))
+
+
+ATTACKS: dict[str, Callable[[Path], bytes]] = {
+    "reduce": lambda mark: pickle.dumps(Touch(mark), 2),
+    "eval": lambda mark: pickle.dumps(Touch(mark, builtins.eval), 2),
+    "exec": lambda mark: pickle.dumps(Touch(mark, builtins.exec), 4),
+    "nested": lambda mark: pickle.dumps(OrderedDict(a=[{"b": (Touch(mark),)}]), 2),
+    "inst": inst,
+    "obj": obj,
+    "stack-global": stack_global,
+    "dotted": dotted,
+    "container": through_a_container,
+    "getattr": through_getattr,
+    "torch-load": through_torch_load,
+    "copyreg": through_copyreg,
+    "state": through_the_state,
+    "persistent-id": through_a_persistent_id,
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+@pytest.mark.parametrize("where", ["root", "bare", "zip", "magic", "keys"])
+def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str, where: str) -> None:
+    mark, path = tmp_path / "mark", tmp_path / "hostile.pt"
+    harm = ATTACKS[attack](mark)
+    if where == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", harm)
+    elif where == "keys":
+        parts = [pickle.dumps(part, 2) for part in (MAGIC, PROTOCOL, SYSTEM)]
+        path.write_bytes(b"".join([*parts, pickled(rnn_model()), harm]))
+    elif where == "magic":
+        path.write_bytes(pickle.dumps(MAGIC, 2) + harm)
+    elif where == "bare":
+        path.write_bytes(harm)
+    else:
+        legacy(path, harm, numbers())
+    with pytest.raises(PivotalError, match=r"asks for|must be a whole checkpoint"):
+        read_model(path)
+    assert not mark.exists()
+
+
+def test_the_attacks_are_real(tmp_path: Path) -> None:
+    """What pickle itself makes of some of them: otherwise the tests above would show nothing."""
+    for attack in ("reduce", "eval", "exec", "nested", "inst", "stack-global", "container"):
+        mark = tmp_path / attack
+        pickle.loads(ATTACKS[attack](mark))
+        assert mark.exists(), attack
+
+
+def test_the_refusal_names_what_was_asked_for(tmp_path: Path) -> None:
+    path = legacy(tmp_path / "hostile.pt", pickle.dumps(Touch(tmp_path / "mark"), 2), {})
+    with pytest.raises(
+        PivotalError, match=r"asks for posix\.system, .* tries to run code. Nothing in it was run"
+    ):
+        read_model(path)
+    with pytest.raises(PivotalError, match="it uses the instruction INST, for which no checkpoint has a use"):
+        read_model(legacy(path, inst(tmp_path / "mark"), {}))
+
+
+# -- files that lie -------------------------------------------------------------------------------------------------
+
+LIES: dict[str, tuple[Any, str]] = {
+    "more numbers than the file has": (
+        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", size=2**40))}),
+        "it ends before its numbers do, or counts them wrongly",
+    ),
+    "a shape beyond the storage": (
+        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", shape=(ROWS, 200)))}),
+        r"a tensor of the shape \(7, 200\) does not fit into its 14 numbers",
+    ),
+    "a shape that floods": (
+        lambda: rnn_model(
+            **{"encoder.weight": variable("", rebuilt("encoder.weight", shape=(2**39, 2**39), stride=(0, 0)))}
+        ),
+        "does not fit into its 14 numbers",
+    ),
+    "a negative stride": (
+        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", stride=(2, -1)))}),
+        "the shape of a tensor is no shape",
+    ),
+    "two sizes for one storage": (
+        lambda: rnn_model(**{"decoder.weight": variable("", rebuilt("encoder.weight", size=20))}),
+        "describes its storage encoder.weight in two ways",
+    ),
+    "a storage of a strange type": (
+        lambda: Outside(("storage", "FloatStorage", "0", "cpu", 4, None)),
+        "describes a storage wrongly",
+    ),
+    "a storage with a strange size": (
+        lambda: Outside(("storage", Global("torch", "FloatStorage"), "0", "cpu", "4", None)),
+        "describes a storage wrongly",
+    ),
+    "a part outside of its storage": (
+        lambda: Outside(("storage", Global("torch", "FloatStorage"), "0", "cpu", 4, ("v", 2, 4))),
+        "describes a part of a storage wrongly",
+    ),
+    "a persistent id of another kind": (lambda: Outside(("weights", 1)), "something that is no storage"),
+    "a persistent id that is empty": (lambda: Outside(()), "something that is no storage"),
+    "an object without its parts": (
+        lambda: rnn_model(former=rnn_model(), _modules=[]),
+        "must hold whole modules, but its model.RNNModel has no _modules",
+    ),
+    "something called that is no name": (lambda: Call("os.system", ("true",)), "it calls a str"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_file_that_lies_is_refused(tmp_path: Path, lie: str) -> None:
+    make, message = LIES[lie]
+    with pytest.raises(PivotalError, match=message):
+        read_model(legacy(tmp_path / "lie.pt", pickled(make()), numbers()))
+
+
+def test_a_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = legacy(tmp_path / "whole.pt", pickled(rnn_model()), numbers()).read_bytes()
+    read_model(tmp_path / "whole.pt")
+    for length in random.Random(0).sample(range(1, len(whole)), 60):
+        (tmp_path / "cut.pt").write_bytes(whole[:length])
+        with pytest.raises(PivotalError):
+            read_model(tmp_path / "cut.pt")
+
+
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")  # of texts that the damage made
+@pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])
+def test_a_damaged_file_is_refused_or_read_but_never_breaks_anything(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "whole.pt"
+    if zipped:
+        torch.save(tensors(), path)
+    else:
+        legacy(path, pickled(rnn_model()), numbers())
+    whole, rng = path.read_bytes(), random.Random(1)
+    outcomes = set()
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in rng.sample(range(len(whole)), rng.randint(1, 4)):
+            damaged[place] = rng.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read_model(path)
+            outcomes.add("read")
+        except PivotalError:
+            outcomes.add("refused")
+    assert outcomes == {"read", "refused"}
+
+
+@pytest.mark.parametrize("member", ["archive/data.pkl", "../data.pkl", "/etc/data.pkl"])
+def test_a_zip_file_is_never_unpacked(tmp_path: Path, member: str) -> None:
+    path = tmp_path / "state.pt"
+    torch.save(tensors(), path)
+    with zipfile.ZipFile(path) as archive:
+        content = {info.filename.partition("/")[2]: archive.read(info) for info in archive.infolist()}
+    folder = member.removesuffix("data.pkl")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(folder + name, data)
+    before = sorted(tmp_path.parent.rglob("*"))
+    assert torch.equal(read_model(path)[1]["encoder.weight"], tensors()["encoder.weight"])
+    assert sorted(tmp_path.parent.rglob("*")) == before
+
+
+def test_a_packed_zip_file_is_refused(tmp_path: Path) -> None:
+    """A kilobyte may unpack into gigabytes."""
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02" + b"N0" * 10**6 + b"N.")
+    with pytest.raises(PivotalError, match="its members are packed"):
+        read_model(tmp_path / "bomb.pt")
+
+
+# -- the reading of pickles by itself -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_plain_values_are_read_as_pickle_reads_them(protocol: int) -> None:
+    shared = [1.5, -3, 2**70, "ü", "", True, None]
+    value = {"a": shared, "b": (shared, (), (1,), (1, 2), (1, 2, 3, 4)), "c": {}, 5: "x" * 300}
+    found = read_pickle(io.BytesIO(pickle.dumps(value, protocol)))
+    assert found == value
+    assert found["b"][0] is found["a"]
+
+
+def test_a_call_is_told_and_not_made() -> None:
+    found = read_pickle(io.BytesIO(pickle.dumps(print, 2)), lambda name: True)
+    assert found == Name("__builtin__", "print")
+    made = read_pickle(io.BytesIO(pickle.dumps(Touch(Path("x")), 2)), lambda name: True)
+    assert isinstance(made, Made)
+    assert (made.name, made.args) == (Name("posix", "system"), ("touch x",))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "pickle exhausted"),
+        (b"N", "pickle exhausted"),
+        (b".", "takes more from its stack"),
+        (b"0.", "takes more from its stack"),
+        (b"t.", "a mark that it never set"),
+        (b"(N0.", "takes more from its stack"),
+        (b"h\x05.", "5"),
+        (b"Na.", "takes more from its stack"),
+        (b"NNa.", "it fills a list, but finds a NoneType"),
+        (b"]NNs.", "it fills a dict, but finds a list"),
+        (b"}])s.", "it uses a list as a key"),
+        (b"}(NNNu.", "it uses a NoneType as a key"),
+        (b"}(K\x01u.", "shorter"),
+        (b"NNR.", "it calls a NoneType"),
+        (b"NNb.", "it gives a state to a NoneType"),
+        (b"NQ.", "refers to something outside"),
+        (b"\x82\x01.", "instruction EXT1"),
+        (b"\x83\x01\x00.", "instruction EXT2"),
+        (b"N2.", "instruction DUP"),
+        (b"P0\n.", "instruction PERSID"),
+        (b"NN\x93.", "whose name is no text"),
+        (b"\x8e" + b"\xff" * 7 + b"\x7f", "expected .* bytes"),
+        (b"\x8b\xff\xff\xff\x7f1.", "not enough data"),
+        (b"(" + b"\x85" * 10, "takes more from its stack"),
+        (b")" + b"\x85" * 10**5 + b"}" + b"N.", ""),
+    ],
+)
+def test_broken_pickles(data: bytes, message: str) -> None:
+    if message:
+        with pytest.raises(BadPickle, match=message):
+            read_pickle(io.BytesIO(data))
+    else:
+        assert read_pickle(io.BytesIO(data)) is None
+
+
+def test_a_key_of_nested_tuples_is_refused_before_it_is_hashed() -> None:
+    """Its hash would need a C stack as deep as the nesting, which ends the interpreter."""
+    with pytest.raises(BadPickle, match="it uses a tuple as a key"):
+        read_pickle(io.BytesIO(b"})" + b"\x85" * 150_000 + b"Ns."))
+
+
+def test_endless_pickles_are_given_up() -> None:
+    with pytest.raises(BadPickle, match="more instructions than any checkpoint"):
+        read_pickle(io.BytesIO(b"N0" * 110_000 + b"N."))

@@ -1,0 +1,329 @@
+"""Training from text to model folder: stopped and gone on with, refused, cut short; nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pivotal.errors import PivotalError
+from pivotal.lm.recipes import Settings, settings_of
+from pivotal.lm.training import Trained, train
+from pivotal.lm.watching import Progress
+from pivotal.lm.workplace import CHECKPOINT, Workplace
+from pivotal.models import load_model
+from pivotal.models.recurrent import RecurrentLM
+
+SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
+
+OFTEN = 0.0005
+"""Minutes between checkpoints: several in an epoch, even where writing to disk is slow."""
+
+
+@pytest.fixture
+def learn(corpus: Path, valid: Path, tmp_path: Path) -> Callable[..., list[Trained]]:
+    def call(out: str = "model", *, given: dict[str, Any] | None = None, **options: Any) -> list[Trained]:
+        settings = settings_of("fast", {**SMALL, **(given or {})})
+        return train([corpus], tmp_path / out, settings, **{"valid": valid, **options})
+
+    return call
+
+
+def same(a: Path, b: Path) -> bool:
+    first, second = (load_file(path / "model.safetensors") for path in (a, b))
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+class Stopping:
+    """Looks on until the first epoch is over, and then does something."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def say(self, text: str) -> None:
+        if text.startswith("epoch 1:"):
+            self._then()
+
+    def progress(self, progress: Progress) -> None:
+        pass
+
+
+def crash() -> None:
+    raise RuntimeError("crashed")
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_trained_model_loads_and_has_learnt(
+    learn: Callable[..., list[Trained]], valid: Path, tmp_path: Path
+) -> None:
+    """The perplexity of the card is that of the model as everybody else loads it."""
+    (trained,) = learn(command="pivotal train-lm …", recipe="fast", given={"epochs": 3})
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    model = load_model(trained.path, device="cpu")
+    assert isinstance(model, RecurrentLM)
+    card = json.loads((trained.path / "card.json").read_text())
+    assert card["validation"]["perplexity"] == trained.perplexity < model.vocabulary_size / 4
+    assert "LSTM of 2 x 16 units, trained on corpus.txt" in card["summary"]
+    assert card["training"]["corpus"][0]["bytes"] > 0 and len(card["training"]["corpus"][0]["sha256"]) == 64
+    assert card["training"]["settings"]["rate"] == 0.02 and card["seed"] == 0
+    text = " <eos> ".join(valid.read_text().splitlines()) + " <eos>"
+    words = [word if word in model.words else "<unk>" for word in text.split()]
+    with torch.no_grad():
+        weights = load_file(trained.path / "model.safetensors")
+        rnn = torch.nn.LSTM(16, 16, 2)
+        rnn.load_state_dict({k.removeprefix("rnn."): v for k, v in weights.items() if k.startswith("rnn.")})
+        ids = torch.tensor(model.encode(" ".join(words)).ids)
+        outputs, _ = rnn(weights["encoder.weight"][ids[:-1]])
+        loss = torch.nn.functional.cross_entropy(model.readout(outputs), ids[1:])
+    # The stream was read in columns there and in one piece here: some first words have another past.
+    assert math.exp(float(loss)) == pytest.approx(trained.perplexity, rel=0.03)
+
+
+def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+    company = learn("several", seeds=2, seed=3)
+    assert [model.path.name for model in company] == ["seed-3", "seed-4"]
+    (alone,) = learn("alone", seed=4)
+    assert same(alone.path, company[1].path) and not same(alone.path, company[0].path)
+    assert company[1].card["validation"]["by_epoch"] == alone.card["validation"]["by_epoch"]
+
+
+@pytest.mark.parametrize(("stop", "error"), [(crash, RuntimeError), (interrupt, KeyboardInterrupt)])
+@pytest.mark.parametrize("recipe", ["fast", "gulordava"])
+def test_a_training_that_was_stopped_ends_in_the_same_weights(
+    corpus: Path, tmp_path: Path, stop: Callable[[], None], error: type[BaseException], recipe: str
+) -> None:
+    settings = settings_of(recipe, SMALL)
+    (whole,) = train([corpus], tmp_path / "whole", settings)
+    with pytest.raises(error):
+        train([corpus], tmp_path / "model", settings, watch=Stopping(stop), checkpoint_minutes=OFTEN)
+    assert not (tmp_path / "model").exists() and (tmp_path / "model.training" / CHECKPOINT).is_file()
+    (resumed,) = train([corpus], tmp_path / "model", settings)
+    assert same(whole.path, resumed.path)
+    assert resumed.card["updates"] == whole.card["updates"]
+    assert not (tmp_path / "model.training").exists()
+
+
+def command(out: Path, corpus: Path, *more: str) -> list[str]:
+    options = [f"--{name}={value}" for name, value in SMALL.items()]
+    return [sys.executable, "-m", "pivotal.lm", "--corpus", str(corpus), "--out", str(out), *options, *more]
+
+
+@pytest.mark.slow
+def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) -> None:
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    checkpoint = tmp_path / "killed.training" / CHECKPOINT
+    reached = []
+    for _ in range(2):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(
+            command(tmp_path / "killed", corpus, "--epochs=6", "--checkpoint-minutes=0"),
+            env=threads,
+            stderr=subprocess.DEVNULL,
+        )
+        writes = 0
+        while writes < 20 and process.poll() is None:
+            now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+            writes, before = writes + (now != before), now
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not (tmp_path / "killed").exists()
+        reached.append(torch.load(checkpoint, weights_only=True)["step"])
+    ends = [
+        subprocess.run(
+            command(tmp_path / name, corpus, "--epochs=6"),
+            check=False,
+            env=threads,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("killed", "whole")
+    ]
+    assert [end.returncode for end in ends] == [0, 0]
+    assert f"Going on after {reached[-1]} updates" in ends[0].stderr
+    updates = json.loads((tmp_path / "whole" / "card.json").read_text())["updates"]
+    assert 0 < reached[0] < reached[1] < updates
+    assert same(tmp_path / "killed", tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_a_full_disk_keeps_the_last_checkpoint(
+    learn: Callable[..., list[Trained]], corpus: Path, tmp_path: Path
+) -> None:
+    """A real limit: no file may grow beyond it."""
+    (whole,) = learn("whole", valid=None)
+    with pytest.raises(RuntimeError):
+        learn(valid=None, watch=Stopping(crash), checkpoint_minutes=OFTEN)
+    checkpoint = tmp_path / "model.training" / CHECKPOINT
+    before = checkpoint.read_bytes()
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
+
+    ended = subprocess.run(
+        command(tmp_path / "model", corpus, "--checkpoint-minutes=0"),
+        check=False,
+        preexec_fn=limit,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert "Cannot write" in ended.stderr and "what was saved stays" in ended.stderr
+    assert checkpoint.read_bytes() == before
+    assert not (tmp_path / "model").exists() and not list(tmp_path.rglob("*.partial"))
+    (resumed,) = learn(valid=None)
+    assert same(whole.path, resumed.path)
+
+
+def test_other_settings_in_the_same_place_are_refused(
+    learn: Callable[..., list[Trained]], tmp_path: Path
+) -> None:
+    with pytest.raises(RuntimeError):
+        learn(watch=Stopping(crash), checkpoint_minutes=OFTEN)
+    with pytest.raises(PivotalError, match=r"settings\.rate is 0\.02 there and 0\.01 here"):
+        learn(given={"rate": 0.01})
+    assert (tmp_path / "model.training" / CHECKPOINT).is_file()
+    learn(given={"rate": 0.01}, overwrite=True)
+    with pytest.raises(PivotalError, match="This very training is finished"):
+        learn(given={"rate": 0.01})
+    for seeds in (1, 2):
+        with pytest.raises(PivotalError, match="is something else"):
+            learn(given={"rate": 0.03}, seeds=seeds)
+    learn(given={"rate": 0.03, "epochs": 1}, overwrite=True, seeds=2)
+    assert sorted(path.name for path in (tmp_path / "model").iterdir()) == ["seed-0", "seed-1"]
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_foreign_files_are_never_touched(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "thesis.tex").write_text("years of work")
+    for overwrite in (False, True):
+        with pytest.raises(PivotalError, match="something else"):
+            learn(overwrite=overwrite)
+    (tmp_path / "other.training").mkdir()
+    (tmp_path / "other.training" / "thesis.tex").write_text("years of work")
+    with pytest.raises(PivotalError, match="holds other files"):
+        learn("other", overwrite=True)
+    assert len(list(tmp_path.rglob("thesis.tex"))) == 2
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_kill_between_the_model_and_the_cleaning_up(
+    learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Workplace, "remove", lambda self: None)
+        first = learn(seeds=seeds, given={"epochs": 1})
+    before = [(model.path / "model.safetensors").read_bytes() for model in first]
+    assert (tmp_path / "model.training" / CHECKPOINT).is_file()
+    again = learn(seeds=seeds, given={"epochs": 1})
+    assert [(model.path / "model.safetensors").read_bytes() for model in again] == before
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_appears_in_the_meantime_is_not_overwritten(
+    learn: Callable[..., list[Trained]], tmp_path: Path
+) -> None:
+    def intrude() -> None:
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "thesis.tex").write_text("years of work")
+
+    with pytest.raises(PivotalError, match="exists already"):
+        learn(watch=Stopping(intrude))
+    assert (tmp_path / "model" / "thesis.tex").is_file()
+    (tmp_path / "model").rename(tmp_path / "thesis")
+    learn()
+
+
+def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+    first = Workplace(tmp_path / "model")
+    first.open({}, overwrite=False)
+    with pytest.raises(PivotalError, match="Another process"):
+        learn()
+    first.close()
+
+
+def test_minutes_end_a_training_early_and_annealed(
+    learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pivotal.lm.learner import Learner
+
+    rates: list[float] = []
+    step = Learner.step
+
+    def noted(self: Learner, rate: float) -> int:
+        rates.append(rate)
+        return step(self, rate)
+
+    monkeypatch.setattr(Learner, "step", noted)
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05})
+    assert 2.5 < trained.card["seconds"] < 10
+    assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
+    assert rates[-1] < 0.1 * max(rates)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corpus": "missing.txt"}, "There is no file"),
+        ({"corpus": "empty.txt"}, "holds none"),
+        ({"corpus": "binary.txt"}, "NUL bytes"),
+        ({"valid": "missing.txt"}, "There is no file"),
+        ({"valid": "empty.txt"}, "holds none"),
+        ({"vocabulary": "words.txt"}, "<unk> and <eos> is missing"),
+        ({"settings": Settings(batch=100_000)}, "lower --batch"),
+        ({"device": "quantum"}, "quantum"),
+        ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
+        ({"seeds": 0}, "seeds must be at least 1"),
+    ],
+)
+def test_bad_input_leaves_nothing_behind(
+    corpus: Path, tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "empty.txt").write_text("\n")
+    (files / "binary.txt").write_bytes(b"a\0b\n" * 100)
+    (files / "words.txt").write_text("the\ncat\n")
+    given = {"corpus": str(corpus), "device": "cpu", **options}
+    for name in ("corpus", "valid", "vocabulary"):
+        if name in given:
+            given[name] = files / given[name]
+    text = given.pop("corpus")
+    with pytest.raises(PivotalError, match=message):
+        train([text], tmp_path / "model", **given)
+    assert [path.name for path in tmp_path.iterdir()] == ["files"]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"recipe": "fastest"}, "Did you mean 'fast'"),
+        ({"hidden": "many"}, "takes a whole number"),
+        ({"hidden": 0}, "at least 1"),
+        ({"dropout": 1.0}, "dropout must be"),
+        ({"rate": -1.0}, "above 0"),
+        ({"valid_share": 0.9}, "valid_share"),
+        ({"tied": True, "hidden": 5}, "Tied weights"),
+        ({"cell": "rnn"}, "one of 'lstm', 'gru'"),
+        ({"vocabulary_size": 2}, "at least 3"),
+    ],
+)
+def test_settings_that_cannot_be(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(PivotalError, match=message):
+        settings_of(given.pop("recipe", "fast"), given)

@@ -1,0 +1,194 @@
+"""One seed in training: the recipe of 2017 is that of 2017, padding changes nothing, and seeds do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from pivotal.lm.learner import Learner, stream_loss
+from pivotal.lm.network import GATES, Network
+from pivotal.lm.recipes import settings_of
+from pivotal.lm.stream import Stream
+
+WORDS, EOS = 50, 1
+CPU = torch.device("cpu")
+SMALL = {"hidden": 24, "embedding": 20, "batch": 8, "bptt": 7, "precision": "fp32"}
+
+
+@pytest.fixture(scope="module")
+def ids() -> np.ndarray:
+    found = np.random.default_rng(0).integers(2, WORDS, 1500).astype(np.int32)
+    found[::20] = found[-1] = EOS
+    return found
+
+
+def learner(ids: np.ndarray, seed: int = 0, recipe: str = "fast", **given: Any) -> Learner:
+    return Learner(settings_of(recipe, {**SMALL, **given}), WORDS, Stream.of(ids, EOS, CPU), seed, CPU)
+
+
+class Example:
+    """The word-level example of PyTorch as it was in 2017, written down once more."""
+
+    def __init__(self, weights: dict[str, torch.Tensor], cell: str) -> None:
+        self.encoder, self.decoder = nn.Embedding(WORDS, 20), nn.Linear(24, WORDS)
+        self.rnn = {"lstm": nn.LSTM, "gru": nn.GRU}[cell](20, 24, 2)
+        for module, prefix in ((self.encoder, "encoder"), (self.decoder, "decoder"), (self.rnn, "rnn")):
+            module.load_state_dict(
+                {k.removeprefix(f"{prefix}."): v for k, v in weights.items() if k.startswith(f"{prefix}.")}
+            )
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        for module in (self.encoder, self.decoder, self.rnn):
+            yield from module.parameters()
+
+    def epoch(self, ids: np.ndarray, *, rate: float, clip: float) -> None:
+        data = torch.from_numpy(ids).long()
+        data = data[: len(data) // 8 * 8].view(8, -1).t().contiguous()
+        state = None
+        for i in range(0, len(data) - 1, 7):
+            length = min(7, len(data) - 1 - i)
+            outputs, state = self.rnn(self.encoder(data[i : i + length]), state)
+            state = tuple(s.detach() for s in state) if isinstance(state, tuple) else state.detach()
+            logits = self.decoder(outputs).view(-1, WORDS)
+            for parameter in self.parameters():
+                parameter.grad = None
+            functional.cross_entropy(logits, data[i + 1 : i + 1 + length].view(-1)).backward()
+            nn.utils.clip_grad_norm_(self.parameters(), clip)
+            for parameter in self.parameters():
+                assert parameter.grad is not None
+                parameter.data.add_(parameter.grad, alpha=-rate)
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_the_recipe_gulordava_is_the_example_of_2017(ids: np.ndarray, cell: str) -> None:
+    ids = ids[:420]  # a rate of 20 soon turns differences of rounding into others
+    ours = learner(ids, recipe="gulordava", dropout=0.0, cell=cell)
+    example = Example(ours.network.weights(), cell)
+    example.epoch(ids, rate=20.0, clip=0.25)
+    while not ours.epoch_done:
+        ours.step(20.0)
+    theirs = {f"rnn.{name}": weight for name, weight in example.rnn.state_dict().items()}
+    theirs |= {"encoder.weight": example.encoder.weight.data, "decoder.weight": example.decoder.weight.data}
+    found = ours.network.weights()
+    for name, weight in theirs.items():
+        torch.testing.assert_close(found[name], weight, rtol=0, atol=2e-5)
+    before = learner(ids, recipe="gulordava", dropout=0.0, cell=cell).network.weights()
+    assert (found["decoder.weight"] - before["decoder.weight"]).abs().max() > 0.1
+
+
+def test_a_plateau_divides_the_rate_by_four_and_keeps_the_best(ids: np.ndarray) -> None:
+    found = learner(ids, recipe="gulordava")
+    held = torch.from_numpy(ids[:600])
+    first = found.validate(held)
+    best = found.network.weights()
+    assert found.plateau_rate == 20.0
+    with torch.no_grad():
+        found.network.bias.add_(torch.randn(WORDS))
+    assert found.validate(held) > first
+    assert found.plateau_rate == 5.0
+    found.take_best()
+    assert all(torch.equal(best[name], weight) for name, weight in found.network.weights().items())
+
+
+@pytest.mark.parametrize("cell", sorted(GATES))
+@pytest.mark.parametrize("tied", [False, True])
+def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied: bool) -> None:
+    def make(half: torch.dtype | None) -> Network:
+        made = Network(
+            cell=cell, words=WORDS, embedding=21, hidden=21, layers=2, dropout=0.0, tied=tied, half=half
+        )
+        made.initialise(3)
+        return made.place(CPU)
+
+    plain, padded = make(None), make(torch.float16)
+    assert padded.encoder.shape == (64, 32)
+    assert all(torch.equal(plain.weights()[name], weight) for name, weight in padded.weights().items())
+    held = torch.from_numpy(ids[:600])
+    assert stream_loss(padded, held, exact=True) == pytest.approx(stream_loss(plain, held), abs=1e-5)
+    padded.refresh()
+    assert stream_loss(padded, held) == pytest.approx(stream_loss(plain, held), abs=5e-3)
+    batch = torch.from_numpy(ids[:60]).view(10, 6)
+    loss, _ = padded.loss(batch[:-1], batch[1:], padded.start(6))
+    loss.backward()
+    padded.collect()
+    kept = {name: padded._without_padding(name, weight.grad) for name, weight in padded._named().items()}
+    for name, weight in padded._named().items():
+        assert weight.grad is not None and kept[name].any()
+        assert int(weight.grad.count_nonzero()) == int(kept[name].count_nonzero()), name
+
+
+def test_a_seed_is_the_same_alone_and_in_company(ids: np.ndarray) -> None:
+    alone = learner(ids, seed=1)
+    for _ in range(6):
+        alone.step(1e-2)
+    company = [learner(ids, seed=seed) for seed in (0, 1, 2)]
+    for _ in range(6):
+        for other in company:
+            other.step(1e-2)
+    found = company[1].network.weights()
+    assert all(torch.equal(found[name], weight) for name, weight in alone.network.weights().items())
+    assert not torch.equal(found["decoder.weight"], company[0].network.weights()["decoder.weight"])
+
+
+def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
+    steps = 1500 // 8 // 7 + 4  # into the second epoch, with another order of the sentences
+
+    def go_on(found: Learner, updates: int) -> None:
+        for _ in range(updates):
+            if found.epoch_done:
+                found.next_epoch()
+            found.step(1e-2)
+
+    whole, first, second = (learner(ids, dropout=0.3) for _ in range(3))
+    go_on(whole, steps)
+    go_on(first, 5)
+    second.load_state_dict(first.state_dict())
+    go_on(second, steps - 5)
+    found = second.network.weights()
+    assert all(torch.equal(found[name], weight) for name, weight in whole.network.weights().items())
+
+
+def test_an_update_that_overflows_is_left_out(ids: np.ndarray) -> None:
+    found = learner(ids)
+    found._scale._dynamic = True
+    scale = float(found._scale.value)
+    with torch.no_grad():
+        found.network.bias[3] = torch.nan
+    before = found.network.weights()["encoder.weight"]
+    found.step(1e-2)
+    assert torch.equal(found.network.weights()["encoder.weight"], before)
+    assert float(found._scale.value) == max(scale / 2, 1.0)
+
+
+def test_sentences_are_shuffled_whole_and_anew_in_every_epoch(ids: np.ndarray) -> None:
+    stream = Stream.of(ids, EOS, CPU)
+
+    def read(columns: torch.Tensor) -> list[tuple[int, ...]]:
+        text = columns.t().flatten().tolist()
+        parts = np.split(np.array(text), np.flatnonzero(np.array(text) == EOS) + 1)
+        return [tuple(part) for part in parts if len(part)]
+
+    first, again, second = (read(stream.shuffled_columns(1, 0, epoch)) for epoch in (0, 0, 1))
+    assert first == again != second
+    assert sorted(first) == sorted(second) == sorted(read(stream.columns(1)))
+
+
+def test_half_precision_learns_what_full_precision_learns(ids: np.ndarray) -> None:
+    full, half = (
+        learner(ids, precision=precision, optimizer="sgd", dropout=0.0) for precision in ("fp32", "fp16")
+    )
+    start = full.network.weights()
+    for _ in range(5):
+        full.step(1.0)
+        half.step(1.0)
+    found = half.network.weights()
+    for name, weight in full.network.weights().items():
+        moved = float((weight - start[name]).norm())
+        assert float((found[name] - weight).norm()) < 0.03 * moved, name
+    assert half.take_loss() == pytest.approx(full.take_loss(), rel=1e-3)

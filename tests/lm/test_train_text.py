@@ -1,0 +1,143 @@
+"""From files to word ids: every format gives the same text, every damage a sentence."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.lm import corpus as reading
+from pivotal.lm import encoding
+from pivotal.lm.corpus import blocks
+from pivotal.lm.encoding import count_words, encode, hold_out
+from pivotal.lm.vocabulary import EOS, UNK, Vocabulary
+
+WORDS = Vocabulary((UNK, EOS, "the", "cat", "sleeps"))
+
+
+def written(path: Path, text: str) -> Path:
+    packed: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+    path.write_bytes(packed.get(path.suffix, bytes)(text.encode()))
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.txt.xz"])
+def test_every_format_gives_the_same_blocks_of_whole_lines(
+    tmp_path: Path, sentences: list[str], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "BLOCK", 1000)
+    text = "\n".join(sentences[:200])
+    found = list(blocks(written(tmp_path / name, text)))
+    assert len(found) > 5 and all(block.endswith(b"\n") for block in found)
+    assert b"".join(found).decode() == text + "\n"
+
+
+def test_zstandard_is_read_or_its_cure_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    try:
+        zstd = reading._zstd(path)
+    except PivotalError as error:
+        assert "pip install zstandard" in str(error)
+        return
+    path.write_bytes(zstd.compress(b"the cat\n" * 1000))
+    assert b"".join(blocks(path)) == b"the cat\n" * 1000
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(PivotalError, match="damaged or cut off"):
+        list(blocks(path))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix: str) -> None:
+    path = written(tmp_path / f"a{suffix}", "\n".join(sentences[:500]))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(PivotalError, match="damaged or cut off"):
+        encode([path], WORDS)
+    path.write_bytes(b"this was never compressed\n")
+    with pytest.raises(PivotalError, match="damaged or cut off"):
+        encode([path], WORDS)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"the cat\0sleeps\n", "NUL bytes"),
+        (b"the \xff cat\n", "UTF-8"),
+        (b"", "holds none"),
+        (b"\n  \n\t\n", "holds none"),
+    ],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+    with pytest.raises(PivotalError, match=message):
+        encode([path], WORDS)
+
+
+def test_no_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match="no corpus file"):
+        encode([tmp_path / "none.txt"], WORDS)
+    with pytest.raises(PivotalError, match="cannot be read"):
+        encode([tmp_path], WORDS)
+
+
+def test_a_sentence_ends_in_eos_once(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.txt", "the cat\n\n  \nsleeps dog <eos>\r\nthe")
+    assert encode([path], WORDS).tolist() == [2, 3, 1, 4, 0, 1, 2, 1]
+
+
+def test_many_processes_give_what_one_gives(
+    tmp_path: Path, sentences: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Enough text for a pool, in blocks small enough that every worker gets some."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(reading, "BLOCK", 2**16)
+    monkeypatch.setattr(encoding, "BLOCK", 2**16)
+    paths = [written(tmp_path / f"{i}.txt", "\n".join(sentences[i::2])) for i in (0, 1)]
+    assert sum(path.stat().st_size for path in paths) > 3 * 2**16
+    told: list[int] = []
+    counts = count_words(paths, told.append)
+    expected = Counter(word for i in (0, 1) for text in sentences[i::2] for word in text.split())
+    assert counts == expected and told[-1] == sum(expected.values())
+    words = Vocabulary.most_frequent(counts, 50)
+    ids = [
+        words.ids.get(word, 0) for i in (0, 1) for text in sentences[i::2] for word in [*text.split(), EOS]
+    ]
+    assert encode(paths, words).tolist() == ids
+
+
+def test_every_nth_sentence_is_held_out() -> None:
+    ids = np.array([5, 1, 6, 7, 1, 8, 1, 9, 1, 5, 5, 1, 6, 1], dtype=np.int32)
+    train, held = hold_out(ids, 1, 1 / 3)
+    assert held.tolist() == [8, 1, 6, 1]
+    assert train.tolist() == [5, 1, 6, 7, 1, 9, 1, 5, 5, 1]
+    with pytest.raises(PivotalError, match="takes 50 sentences, but the corpus has 6"):
+        hold_out(ids, 1, 0.02)
+
+
+def test_the_most_frequent_words_are_kept_in_one_order() -> None:
+    counts = {"b": 3, "a": 3, "rare": 1, "the": 9, UNK: 100}
+    assert Vocabulary.most_frequent(counts, 5).words == (UNK, EOS, "the", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("<eos>\nthe\n", "<unk> is missing"),
+        ("<unk>\nthe\n", "<eos> is missing"),
+        ("<unk>\n<eos>\nthe\nthe\n", "'the' is there twice"),
+        ("<unk>\n<eos>\n\nthe\n", "line 3"),
+        ("<unk>\n<eos>\nthe 12\n", "line 3"),
+        ("", "missing"),
+    ],
+)
+def test_a_vocabulary_that_will_not_do(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path / "vocab.txt", text)
+    with pytest.raises(PivotalError, match=message):
+        Vocabulary.read(path)

@@ -1,0 +1,140 @@
+"""Models by name: bundled ones, local ones, and repositories of Hugging Face."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.models import LanguageModel, list_models, load_model
+from pivotal.models.folder import FILES, models_home, save_folder
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def save(folder: Path, seed: int = 0) -> LanguageModel:
+    """A small model in a folder; it is returned as it was before."""
+    torch.manual_seed(seed)
+    words = ("<eos>", "<unk>", "the", "cat")
+    rnn = torch.nn.GRU(2, 3)
+    weights = {f"rnn.{name}": weight.detach() for name, weight in rnn.named_parameters()}
+    weights |= {"encoder.weight": torch.randn(4, 2), "decoder.weight": torch.randn(4, 3)}
+    save_folder(folder, cell="gru", words=words, weights=weights, card={"summary": f"a GRU, seed {seed}"})
+    return load_model(folder, device="cpu")
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home" / "models"
+
+
+def test_models_at_home_are_listed_and_opened_by_name(home: Path) -> None:
+    there = save(home / "mine")
+    seeds = [save(home / "several" / f"seed-{i}", i) for i in range(2)]
+    listed = dict(list_models())
+    assert {"wiki-lstm", "planted", "mine", "several/seed-0", "several/seed-1"} <= set(listed)
+    assert listed["several/seed-1"] == "a GRU, seed 1"
+    assert load_model("mine", device="cpu").fingerprint() == there.fingerprint()
+    model = load_model("several/seed-1", device="cpu")
+    assert (model.name, model.fingerprint()) == ("several/seed-1", seeds[1].fingerprint())
+    with pytest.raises(PivotalError, match="Did you mean 'mine'"):
+        load_model("mines", device="cpu")
+
+
+def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home: Path, tmp_path: Path) -> None:
+    save(home / "mine", 0)
+    here = save(tmp_path / "mine", 1)
+    assert load_model("mine", device="cpu").fingerprint() == here.fingerprint()
+    save(tmp_path / "wiki-lstm")
+    assert load_model("wiki-lstm", device="cpu").vocabulary_size > 4
+
+
+def test_a_bad_card_hides_no_other_model(home: Path) -> None:
+    for name, card in (("a", "{"), ("b", "[]"), ("c", "{}"), ("d", None)):
+        save(home / name)
+        (home / name / "card.json").unlink()
+        if card is not None:
+            (home / name / "card.json").write_text(card)
+    assert [dict(list_models())[name] for name in "abcd"] == ["has no card"] * 4
+
+
+def test_where_home_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("PIVOTAL_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert models_home() == tmp_path / ".cache" / "pivotal" / "models"
+    assert {"wiki-lstm", "planted"} <= set(dict(list_models()))  # nothing there is no error
+
+
+# -- Hugging Face ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of huggingface_hub, without a network."""
+    pytest.importorskip("huggingface_hub")
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "hub"
+
+
+def put(cache: Path, repository: str, folder: Path) -> None:
+    """As `hf_hub_download` leaves it: a snapshot of a commit, and a reference to that."""
+    root = cache / f"models--{repository.replace('/', '--')}"
+    (root / "refs").mkdir(parents=True)
+    (root / "refs" / "main").write_text(COMMIT)
+    shutil.copytree(folder, root / "snapshots" / COMMIT)
+
+
+@pytest.mark.parametrize("spec", ["hf:somebody/small-gru", "somebody/small-gru"])
+def test_a_repository_with_our_files_is_a_model(cache: Path, tmp_path: Path, spec: str) -> None:
+    there = save(tmp_path / "local")
+    put(cache, "somebody/small-gru", tmp_path / "local")
+    model = load_model(spec, device="cpu", dtype="float64")
+    assert (model.name, model.fingerprint()) == ("somebody/small-gru", there.fingerprint())
+
+
+def test_a_repository_of_another_kind_is_left_to_others(cache: Path, tmp_path: Path) -> None:
+    from pivotal.models.hub import HubSource
+
+    (tmp_path / "gpt").mkdir()
+    (tmp_path / "gpt" / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
+    put(cache, "somebody/gpt", tmp_path / "gpt")
+    settings: dict[str, Any] = {"device": torch.device("cpu"), "dtype": None, "priming": None}
+    assert HubSource().open("hf:somebody/gpt", **settings) is None
+    for spec in ("planted", "hf:planted", "a/b/c", "./a", "wiki-lstm", "../x/y", "gpt/config.json"):
+        assert HubSource().open(spec, **settings) is None, spec
+
+
+@pytest.mark.parametrize("missing", ["config.json", *FILES[1:]])
+def test_without_a_network_the_cure_is_a_local_folder(cache: Path, tmp_path: Path, missing: str) -> None:
+    save(tmp_path / "local")
+    (tmp_path / "local" / missing).unlink()
+    put(cache, "somebody/partial", tmp_path / "local")
+    message = rf"^{missing} of the repository somebody/partial .* cannot be had .* path of a local folder"
+    with pytest.raises(PivotalError, match=message):
+        load_model("hf:somebody/partial", device="cpu")
+    with pytest.raises(PivotalError, match=r"^There is no folder nobody/nothing\. config\.json of the repo"):
+        load_model("nobody/nothing", device="cpu")
+
+
+def test_without_huggingface_hub_the_cure_is_to_install_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PivotalError, match=r"Install pivotal\[hf\], or give the path of a local folder"):
+        load_model("hf:somebody/small-gru", device="cpu")
+    with pytest.raises(PivotalError, match="is none of these"):
+        load_model("somebody/small-gru", device="cpu")

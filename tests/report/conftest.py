@@ -1,0 +1,45 @@
+"""A page that is opened as a browser would open it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+
+class Checker(HTMLParser):
+    """Every tag that is opened is closed, in order; gathers what the page would fetch."""
+
+    VOID = frozenset({"meta", "br", "hr", "img", "link", "input"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.fetched += [
+            v or "" for k, v in attrs if k in ("src", "href", "xlink:href") and not (v or "").startswith("#")
+        ]
+        assert tag not in ("script", "link", "iframe")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+
+@pytest.fixture
+def check_page() -> Callable[[str], None]:
+    """Fails unless a page is well-formed and fetches nothing."""
+
+    def check(text: str) -> None:
+        checker = Checker()
+        checker.feed(text)
+        assert checker.open == [] and checker.fetched == []
+
+    return check

@@ -1,0 +1,165 @@
+"""Single-unit ablation on the planted model, where one unit decides each class of verbs and decoys decide nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.models.planted import plant
+from pivotal.phenomena import load_phenomenon
+from pivotal.problem import Problem
+from pivotal.searches.ablation import (
+    Ablation,
+    Effects,
+    ablate,
+    ablation_ranks,
+    found_by_ablation,
+    values_of,
+)
+from pivotal.units import Steps, Unit
+
+PAIRS = load_phenomenon("planted")
+BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
+QUICK = Ablation(max_units=3, refit=20, batch=32)
+
+
+def planted_problem(steps: Steps = "every", seed: int = 0) -> Problem:
+    return Problem(plant(seed).model, PAIRS.sample(120), steps=steps)
+
+
+@BOTH_STEPS
+@pytest.mark.parametrize("value", ["zero", "mean", "other-mean"])
+def test_the_planted_units_rank_first(steps: Steps, value: Any) -> None:
+    for seed in range(3):
+        found = replace(QUICK, value=value).solve(planted_problem(steps, seed), runs=2, seed=seed)
+        assert [i.units for i in found.interventions] == [plant(seed).units] * 2
+
+
+def test_units_that_nothing_reads_have_no_effect() -> None:
+    problem, planted = planted_problem(), plant()
+    effects = ablation_ranks(problem, prefixes=0)
+    ranks = effects.ranks()
+    decoys = [problem.space.flat(unit) for unit in planted.decoys]
+    assert effects.log_ratio[decoys].abs().max() < 1e-4 and not effects.flips[decoys].any()
+    assert sorted(int(ranks[problem.space.flat(unit)]) for unit in planted.units) == [1, 2, 3]
+    assert sorted(ranks.tolist()) == list(range(1, 65))
+
+
+@BOTH_STEPS
+def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pivotal.searches.ablation._ROWS", 1000)  # several parts, the last one not full
+    problem = planted_problem(steps)
+    shares: list[float] = []
+    values = values_of(problem, "other-mean")
+    together = ablate(problem, values, tell=shares.append)
+    for unit in (0, 20, 63):
+        mask = torch.zeros(1, 64)
+        mask[0, unit] = 1
+        torch.testing.assert_close(together[unit], problem.run(mask, values[None]).log_ratio[0])
+    assert len(shares) > 2 and shares[-1] == 1.0 and shares == sorted(shares)
+
+
+def test_among_units_that_flip_as_many_the_log_ratio_decides() -> None:
+    effects = Effects(
+        log_ratio=torch.tensor([9.0, 1.0, 2.0, -1.0]),
+        flips=torch.tensor([0.0, 0.5, 0.5, 0.0]),
+        values=torch.zeros(2, 4),
+    )
+    assert effects.ranks("flips").tolist() == [3, 2, 1, 4]
+    assert effects.ranks("log-ratio").tolist() == [1, 3, 2, 4]
+
+
+def test_values_are_what_they_are_called() -> None:
+    problem = planted_problem("single")
+    assert not values_of(problem, "zero").any()
+    mean = values_of(problem, "mean")
+    torch.testing.assert_close(mean[0], mean[1])
+    torch.testing.assert_close(values_of(problem, "other-mean"), problem.activations.own.flip(0))
+
+
+def test_a_frontier_is_what_each_size_gives_alone_at_the_price_of_one_ranking() -> None:
+    problem = planted_problem()
+    points = list(QUICK.frontier(problem, [1, 3], runs=2, seed=0))
+    for point in points:
+        alone = replace(QUICK, max_units=point.size).solve(problem, runs=2, seed=0)
+        assert alone.interventions == point.found.interventions
+    fresh = planted_problem()
+    QUICK.solve(fresh, runs=2, seed=0)
+    assert points[1].cost.nodes == fresh.work.forward + fresh.work.backward
+    with pytest.raises(PivotalError, match="There are 64 units"):
+        list(QUICK.frontier(problem, [1, 65]))
+
+
+def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
+    problem = planted_problem()
+    best = replace(QUICK, refit=0).solve(problem).best
+    flat = [problem.space.flat(unit) for unit in best.units]
+    np.testing.assert_allclose(best.values, problem.activations.target[:, flat].numpy())
+
+
+# -- which discovered units would it have found? --
+
+
+def intervention_on(units: tuple[Unit, ...], problem: Problem) -> Intervention:
+    return Intervention(
+        units=units,
+        directions=problem.labels,
+        values=np.zeros((2, len(units)), dtype=np.float32),
+        active=np.ones((2, len(units)), dtype=bool),
+        steps=problem.steps,
+        model=problem.model.name,
+        model_fingerprint=problem.model.fingerprint(),
+        phenomenon=problem.pairs.name,
+        data_fingerprint=problem.pairs.fingerprint(),
+    )
+
+
+@BOTH_STEPS
+def test_it_finds_the_planted_units_and_no_decoys(steps: Steps) -> None:
+    planted = plant()
+    problem = Problem(planted.model, PAIRS, steps=steps)
+    rows = found_by_ablation(intervention_on(planted.units + planted.decoys, problem), problem)
+    assert [row.unit for row in rows] == [*planted.units, *planted.decoys]
+    assert [row.found for row in rows] == [True] * 3 + [False] * 3
+    for row in rows[:3]:
+        # With its number gone, a class of verbs is a toss-up; the other two classes do not notice.
+        assert row.rank <= 3 and row.effect > 0.5
+        assert row.drop == pytest.approx(0.5) and row.condition.startswith("class ")
+    assert all(row.rank > 3 and row.drop == 0 for row in rows[3:])
+
+
+def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> None:
+    planted = plant()
+    bare = replace(PAIRS, pairs=tuple(replace(pair, label="", group="") for pair in PAIRS))
+    problem = Problem(planted.model, bare)
+    (row,) = found_by_ablation(intervention_on(planted.units[:1], problem), problem)
+    assert row.condition == "all pairs" and row.found and row.drop == pytest.approx(1 / 6, abs=0.01)
+
+
+# -- settings --
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"prefixes": -1}, "prefixes must be 0 or more"),
+        ({"max_units": 65}, "There are 64 units"),
+    ],
+)
+def test_impossible_requests_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(PivotalError, match=message):
+        replace(QUICK, **settings).solve(planted_problem())
+
+
+def test_a_search_within_a_budget_takes_about_that() -> None:
+    problem = Problem(plant().model, PAIRS)
+    sized = replace(QUICK, refit=5).within(problem, 2, 60_000)
+    assert 8 < sized.prefixes < 400
+    sized.solve(problem, runs=2)
+    assert problem.work.forward + problem.work.backward == pytest.approx(60_000, rel=0.25)

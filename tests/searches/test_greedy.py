@@ -1,0 +1,140 @@
+"""Forward selection and exchange on the planted model, where the answer is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from pivotal.edits import dense
+from pivotal.errors import PivotalError
+from pivotal.exchanging import Exchanger
+from pivotal.models.planted import plant
+from pivotal.objective import Terms
+from pivotal.phenomena import load_phenomenon
+from pivotal.problem import Problem
+from pivotal.searches.base import interventions_of
+from pivotal.searches.exchange import Exchange
+from pivotal.searches.greedy import Greedy
+from pivotal.testing import check_search
+
+PAIRS = load_phenomenon("planted")
+QUICK = Greedy(max_units=3, candidates=12, sample=24, polish=20, refit=20, beam=2)
+SWAPS = Exchange(max_units=3, candidates=12, sample=24, polish=20, refit=20, finalists=3, start="random")
+BOTH = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+def problem_of(steps: str, seed: int = 0) -> Problem:
+    return Problem(plant(seed).model, PAIRS.sample(200), steps=steps)  # type: ignore[arg-type]
+
+
+@BOTH
+@pytest.mark.parametrize("search", [QUICK, SWAPS], ids=["greedy", "exchange"])
+def test_it_is_a_search(search: Greedy | Exchange, steps: str) -> None:
+    check_search(search, steps=steps)  # type: ignore[arg-type]
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(5))
+def test_both_find_the_planted_units(steps: str, seed: int) -> None:
+    problem, planted = problem_of(steps, seed), plant(seed)
+    for search in (QUICK, SWAPS):
+        found = search.solve(problem, runs=2, seed=seed)
+        assert [i.units for i in found.interventions] == [planted.units] * 2
+
+
+def test_exact_and_screened_selection_agree_here() -> None:
+    problem = problem_of("every")
+    screened = QUICK.solve(problem)
+    exact = Greedy(max_units=3, candidates=0, sample=24, polish=20, refit=20, beam=2).solve(problem)
+    assert screened.best.units == exact.best.units
+
+
+def test_every_size_is_met_on_the_way_and_costs_what_led_there() -> None:
+    problem = problem_of("every")
+    points = list(QUICK.frontier(problem, [1, 3], runs=2))
+    assert [point.size for point in points] == [1, 3]
+    assert [len(i) for point in points for i in point.found.interventions] == [1, 1, 3, 3]
+    assert points[0].cost.nodes < points[1].cost.nodes
+    assert points[1].found.interventions == QUICK.solve(problem_of("every"), runs=2).interventions
+
+
+def test_a_bound_on_kl_is_kept() -> None:
+    problem = problem_of("every")
+    bound = 0.1
+    found = (
+        Greedy(max_units=2, max_kl=bound, candidates=8, sample=24, polish=30, refit=60).solve(problem).best
+    )
+    outcome = problem.run_intervention(found)
+    assert float(problem.mean_kl(outcome.states)) <= 1.1 * bound
+
+
+@BOTH
+def test_an_exchange_ends_at_a_set_that_is_no_worse(steps: str) -> None:
+    problem = problem_of(steps)
+    decoys = [problem.space.flat(unit) for unit in plant().decoys]
+    mask = torch.zeros(2, 64, dtype=torch.bool)
+    mask[:, decoys] = True
+    improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
+        problem, mask, torch.zeros(2, 64), seed=0
+    )
+    planted = [problem.space.flat(unit) for unit in plant().units]
+    assert improved.mask.any(0).nonzero()[:, 0].tolist() == planted
+    assert sorted(out for out, _ in improved.swapped) == sorted(decoys)
+
+
+def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
+    problem = problem_of("every")
+    mask = torch.zeros(1, 2, 64, dtype=torch.bool)
+    mask[:, :, [problem.space.flat(unit) for unit in plant().decoys]] = True
+    (start,) = interventions_of(problem, mask, torch.zeros(1, 2, 64))
+    start.save(tmp_path / "start")
+    search = Exchange(
+        max_units=3, start=str(tmp_path / "start"), candidates=16, sample=24, polish=20, refit=20
+    )
+    assert search.solve(problem).best.units == plant().units
+    with pytest.raises(PivotalError, match=r"keeps the number of units.* has 3, but max_units is 2"):
+        Exchange(max_units=2, start=str(tmp_path / "start")).solve(problem)
+    with pytest.raises(PivotalError, match="same question"):
+        Exchange(max_units=3, start=str(tmp_path / "start")).solve(problem_of("single"))
+    with pytest.raises(PivotalError, match="Name a search"):
+        list(search.frontier(problem, [1, 2]))
+
+
+def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
+    problem = problem_of("every")
+    mask = torch.zeros(2, 64, dtype=torch.bool)
+    mask[0, problem.space.flat(plant().decoys[0])] = True
+    improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
+        problem, mask, torch.zeros(2, 64), seed=0
+    )
+    assert improved.mask[0].sum() == 1 and not improved.mask[1].any()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Greedy(beam=0), "beam must be 1 or more, but it is 0"),
+        (lambda: Greedy(points=2), "points must be 3 or more"),
+        (lambda: Greedy(max_kl=0.0), "max_kl must be above 0"),
+        (lambda: Exchange(rounds=0), "at least one round"),
+        (lambda: Exchange(finalists=0), "finalists must be 1 or more"),
+        (lambda: Exchange(start="exchange").solve(problem_of("every")), "starts from another search"),
+        (lambda: Exchange(start="gredy").solve(problem_of("every")), "Did you mean 'greedy'"),
+        (lambda: Greedy(max_units=65).solve(problem_of("every")), "There are 64 units"),
+    ],
+)
+def test_bad_settings(make: object, says: str) -> None:
+    with pytest.raises(PivotalError, match=says):
+        make()  # type: ignore[operator]
+
+
+def test_dense_start_is_kept_when_no_swap_helps() -> None:
+    problem = problem_of("every")
+    best = QUICK.solve(problem).best
+    mask, values = dense(best, problem.space)
+    improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
+        problem, mask[0].bool(), values[0], seed=0
+    )
+    assert improved.swapped == [] and torch.equal(improved.mask, mask[0].bool())
