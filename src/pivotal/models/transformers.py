@@ -102,7 +102,7 @@ def _load(
         with _quietly():
             config = AutoConfig.from_pretrained(folder)
             _check_kind(name, config)
-            model = AutoModelForCausalLM.from_pretrained(folder, config=config, **settings)
+            model: Any = AutoModelForCausalLM.from_pretrained(folder, config=config, **settings)
             tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
@@ -137,7 +137,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     try:
         header = read_header(gguf)
         with _quietly():
-            tokenizer = AutoTokenizer.from_pretrained(**where)
+            tokenizer: Any = AutoTokenizer.from_pretrained(**where)
             model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, NotImplementedError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -73,8 +73,11 @@ def digest(path: Path) -> str:
         return str(json.loads(note.read_text(encoding="utf-8"))["sha256"])
     except (OSError, ValueError, KeyError):
         pass
+    whole = hashlib.sha256()
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+        while block := file.read(1 << 20):
+            whole.update(block)
+    found = whole.hexdigest()
     text = json.dumps({"path": str(path), "sha256": found}) + "\n"
     _kept(note, lambda partial: partial.write_text(text, encoding="utf-8"))
     return found
