@@ -97,33 +97,72 @@ class Exchanger:
     def improve(
         self,
         problem: Problem,
-        mask: Bool[Tensor, "directions units"],
-        values: Float[Tensor, "directions units"],
+        mask: Bool[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions units"],
         seed: int,
-        tell: Callable[[int, float], None] = lambda swaps, score: None,
-    ) -> Improved:
-        sample, grid = problem.sample(self.sample, seed), grid_of(problem, self.points)
+        tell: Callable[[int, list[float]], None] = lambda round_, scores: None,
+    ) -> list[Improved]:
+        """All runs go in step, so that one fit serves the finalists of all; run r scores swaps on its own sample."""
+        grid = grid_of(problem, self.points)
         refit = Refit(self.terms, self.polish, batch=self.batch)
-        here = refit.fit(problem, mask[None].float(), values[None], seed=seed)
-        swapped: list[tuple[int, int]] = []
-        for _ in range(self.rounds):
-            tell(len(swapped), float(here.score[0]))
-            swaps = swaps_of(
-                sample,
-                self.terms,
-                here.price[0],
-                mask,
-                here.values[0],
-                grid,
-                lambda g: screened(g, self.candidates),
-            )
-            tried = [swaps.applied(i, mask, here.values[0]) for i in range(min(self.finalists, len(swaps)))]
-            masks = torch.stack([m for m, _ in tried])
-            fitted = refit.fit(problem, masks.float(), torch.stack([v for _, v in tried]), seed=seed)
-            best = int(fitted.score.argmin())
-            if not fitted.score[best] < here.score[0] - self.gain * here.score[0].abs():
+        fitted = refit.fit(problem, mask.float(), values, seed=seed)
+        walks = [
+            _Walk(self, problem.sample(self.sample, seed + r), grid, mask[r], fitted.part([r]))
+            for r in range(len(mask))
+        ]
+        for round_ in range(self.rounds):
+            tell(round_, [float(walk.here.score) for walk in walks])
+            going = [walk for walk in walks if not walk.over]
+            if not going:
                 break
-            swapped.append((int(swaps.out[best]), int(swaps.in_[best])))
-            mask = masks[best]
-            here = Fitted(fitted.values[[best]], fitted.price[[best]], fitted.score[[best]])
-        return Improved(mask, here.values[0], swapped)
+            proposed = [walk.propose() for walk in going]
+            masks, at = (torch.cat(part) for part in zip(*proposed, strict=True))
+            fitted = refit.fit(problem, masks.float(), at, seed=seed)
+            start = 0
+            for walk, (own, _) in zip(going, proposed, strict=True):
+                walk.step(own, fitted.part(slice(start, start + len(own))))
+                start += len(own)
+        return [Improved(walk.mask, walk.here.values[0], walk.swapped) for walk in walks]
+
+
+class _Walk:
+    """One run on its way downhill."""
+
+    def __init__(
+        self,
+        exchanger: Exchanger,
+        sample: Problem,
+        grid: Float[Tensor, "points directions units"],
+        mask: Bool[Tensor, "directions units"],
+        here: Fitted,
+    ) -> None:
+        self._exchanger, self._sample, self._grid = exchanger, sample, grid
+        self.mask, self.here = mask, here
+        self.swapped: list[tuple[int, int]] = []
+        self.over = False
+
+    def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+        """The most promising neighbours."""
+        exchanger, values = self._exchanger, self.here.values[0]
+        self._swaps = swaps_of(
+            self._sample,
+            exchanger.terms,
+            self.here.price[0],
+            self.mask,
+            values,
+            self._grid,
+            lambda gain: screened(gain, exchanger.candidates),
+        )
+        some = range(min(exchanger.finalists, len(self._swaps)))
+        tried = [self._swaps.applied(i, self.mask, values) for i in some]
+        return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
+
+    def step(self, masks: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
+        """To the best of them if it is better."""
+        best = int(fitted.score.argmin())
+        least = self._exchanger.gain * self.here.score[0].abs()
+        if not fitted.score[best] < self.here.score[0] - least:
+            self.over = True
+            return
+        self.swapped.append((int(self._swaps.out[best]), int(self._swaps.in_[best])))
+        self.mask, self.here = masks[best], fitted.part([best])

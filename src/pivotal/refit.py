@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -24,6 +25,10 @@ class Fitted:
     """What a unit of KL cost at the end, in units of the loss: the exchange rate for whoever picks units."""
     score: Float[Tensor, " runs"]
     """Of the values, on a sample of the training pairs; less is better, and what breaks the KL bound comes last."""
+
+    def part(self, runs: Any) -> Fitted:
+        """Those of some runs."""
+        return Fitted(self.values[runs], self.price[runs], self.score[runs])
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,8 @@ class RunFolder:
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
-        if self.finished:
+        # A comparison repeats nothing that is there, so that it can be gone on with for its report alone.
+        if self.finished and (self.kind == "run" or self.report.is_file()):
             raise PivotalError(
                 f"This very {self.kind} is finished: see {self.result} and {self.report.name} beside it. "
                 "To run it again use --overwrite, or another folder with --out."

@@ -77,8 +77,8 @@ def test_an_exchange_ends_at_a_set_that_is_no_worse(steps: str) -> None:
     mask = torch.zeros(2, 64, dtype=torch.bool)
     mask[:, decoys] = True
     improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
-        problem, mask, torch.zeros(2, 64), seed=0
-    )
+        problem, mask[None], torch.zeros(1, 2, 64), seed=0
+    )[0]
     planted = [problem.space.flat(unit) for unit in plant().units]
     assert improved.mask.any(0).nonzero()[:, 0].tolist() == planted
     assert sorted(out for out, _ in improved.swapped) == sorted(decoys)
@@ -107,8 +107,8 @@ def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
     mask = torch.zeros(2, 64, dtype=torch.bool)
     mask[0, problem.space.flat(plant().decoys[0])] = True
     improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
-        problem, mask, torch.zeros(2, 64), seed=0
-    )
+        problem, mask[None], torch.zeros(1, 2, 64), seed=0
+    )[0]
     assert improved.mask[0].sum() == 1 and not improved.mask[1].any()
 
 
@@ -135,6 +135,6 @@ def test_dense_start_is_kept_when_no_swap_helps() -> None:
     best = QUICK.solve(problem).best
     mask, values = dense(best, problem.space)
     improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
-        problem, mask[0].bool(), values[0], seed=0
-    )
+        problem, mask.bool(), values, seed=0
+    )[0]
     assert improved.swapped == [] and torch.equal(improved.mask, mask[0].bool())

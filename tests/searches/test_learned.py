@@ -292,3 +292,11 @@ def test_a_search_within_a_budget_takes_about_that(search: LearnedMask) -> None:
 
 def test_no_budget_takes_all_updates_away() -> None:
     assert QUICK.within(planted_problem(), 2, 1).updates == 20
+
+
+@BOTH_STEPS
+def test_an_exchange_at_the_end_does_no_harm(steps: Steps) -> None:
+    problem = planted_problem(steps)
+    plain, exchanged = (replace(QUICK, exchange=n).solve(problem) for n in (0, 2))
+    assert exchanged.train_score[0] <= plain.train_score[0] * 1.01
+    assert "exchanged" in exchanged.stages[0] and "exchanged" not in plain.stages[0]

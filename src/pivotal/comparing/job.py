@@ -258,10 +258,10 @@ class _Job:
             yield point
 
     def _tell(self, step: Progress) -> None:
-        if (
-            step.updates > 1
-        ):  # the others say that a stage is over; in a row of searches that is too much to read
-            self._watch.progress(dataclasses.replace(step, phase=f"{self._title}: {step.phase}"))
+        """Not of stages that are over, too much to read in a row of searches; nor losses, which differ in kind."""
+        if step.updates > 1:
+            phase = f"{self._title}: {step.phase}"
+            self._watch.progress(dataclasses.replace(step, phase=phase, loss=[]))
 
     def _keep(
         self,

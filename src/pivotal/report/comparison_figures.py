@@ -192,7 +192,7 @@ def _colour(searches: Sequence[str]) -> Any:
     return alt.Color(
         "search:N",
         title=None,
-        legend=alt.Legend(symbolOpacity=1),
+        legend=alt.Legend(symbolOpacity=1, columns=4),
         scale=alt.Scale(domain=list(searches), range=_cycle(COLOURS, searches)),
     )
 

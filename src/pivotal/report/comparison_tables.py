@@ -115,7 +115,7 @@ def over_sentence(result: Result) -> str:
     """Empty when every search kept its budget."""
     if not any(map(_over, result["rows"])):
         return ""
-    return "† More than a tenth above the budget: the search has no setting that would make it spend less."
+    return "† More than a tenth above the budget: the search could not be made to spend less."
 
 
 # -- tables ------------------------------------------------------------------------------------------------

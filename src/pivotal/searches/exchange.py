@@ -112,19 +112,15 @@ class Exchange(Selection):
             self.batch,
             self.rounds,
         )
-        done = []
-        for run, intervention in enumerate(begun):
-            mask, values = dense(intervention, problem.space, problem.model.device)
+        pairs = [dense(intervention, problem.space, problem.model.device) for intervention in begun]
+        mask, values = (torch.cat(part) for part in zip(*pairs, strict=True))
+        units = mask.amax(1).sum(-1).tolist()
 
-            def tell(swaps: int, score: float, units: int = len(intervention)) -> None:
-                if progress is not None:
-                    progress(
-                        Progress(
-                            "exchange", swaps, self.rounds, [score], [float(units)], [], {"swaps": [swaps]}
-                        )
-                    )
+        def tell(round_: int, scores: list[float]) -> None:
+            if progress is not None:
+                progress(Progress("exchange", round_, self.rounds, scores, units, []))
 
-            done.append(exchanger.improve(problem, mask[0].bool(), values[0], seed + run, tell))
+        done = exchanger.improve(problem, mask.bool(), values, seed, tell)
         mask, values = torch.stack([i.mask for i in done]), torch.stack([i.values for i in done])
         return self.conclude(problem, mask, values, seed, progress)
 

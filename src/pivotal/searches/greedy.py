@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.problem import Problem
-from pivotal.refit import Refit
+from pivotal.refit import Fitted, Refit
 from pivotal.searches.base import Checkpoint, Clock, Cost, Discovery, Point, Progress, budget_of
 from pivotal.searches.selection import Selection
 from pivotal.trials import first_order, grid_of, score_additions, screened
@@ -72,10 +72,16 @@ class Greedy(Selection):
         """Every size is met on the way to the largest."""
         grown = Cost()
         beams = [_Beam(self, problem, seed + run) for run in range(runs)]
+        refit = Refit(self.terms, self.polish, batch=self.batch)
         for size in range(1, max(sizes) + 1):
             clock = Clock(problem)
-            for beam in beams:
-                beam.grow()
+            proposed = [beam.propose() for beam in beams]
+            mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
+            fitted = refit.fit(problem, mask.float(), values, seed=seed)
+            start = 0
+            for beam, (own, _) in zip(beams, proposed, strict=True):
+                beam.keep(own, fitted.part(slice(start, start + len(own))))
+                start += len(own)
             grown += clock.read()
             if progress is not None:
                 losses, flips = [b.score[0].item() for b in beams], [b.accuracy[0].item() for b in beams]
@@ -103,18 +109,19 @@ class _Beam:
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self._price = torch.full((1,), search.terms.first_price, device=device)
 
-    def grow(self) -> None:
-        search, problem = self._search, self._problem
-        terms = search.terms
+    def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+        """Sets with one unit more, and the values at which they did best."""
+        search, terms = self._search, self._search.terms
         gain = first_order(self._sample, terms, self._price, self.mask, self.values, self._grid)
         tried = screened(gain, search.candidates)
         found = score_additions(self._sample, terms, self._price, self.mask, self.values, tried, self._grid)
-        mask, values = self._distinct(found.score, tried, found.values)
-        refit = Refit(terms, search.polish, batch=search.batch)
-        fitted = refit.fit(problem, mask.float(), values, seed=self._seed)
-        order = fitted.score.argsort()[: search.beam]
-        self.mask, self.values, self._price = mask[order], fitted.values[order], fitted.price[order]
-        self.score = fitted.score[order]
+        return self._distinct(found.score, tried, found.values)
+
+    def keep(self, mask: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
+        """The best of what was proposed, once its values are fitted."""
+        order = fitted.score.argsort()[: self._search.beam]
+        self.mask, fitted = mask[order], fitted.part(order)
+        self.values, self._price, self.score = fitted.values, fitted.price, fitted.score
         with torch.no_grad():
             self.accuracy = self._sample.run(self.mask.float(), self.values).flipped().float().mean(1)
 

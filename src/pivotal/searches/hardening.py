@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from pivotal.exchanging import Exchanger
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.pruning import largest, prune, thin
@@ -25,7 +26,7 @@ _SAMPLE = 512
 @dataclass(frozen=True)
 class Hardening:
     """Refit the values, let go of half of the surplus units at a time with a refit after each round, prune what adds
-    nothing, refit once more."""
+    nothing, swap units where that helps, refit once more."""
 
     terms: Terms
     refit: int
@@ -35,6 +36,8 @@ class Hardening:
     batch: int
     shared: bool
     """One mask for both directions, or one each."""
+    exchange: int = 0
+    """Swaps of one unit at most, each made while it helps, before the last refit."""
 
     def run(
         self,
@@ -66,6 +69,11 @@ class Hardening:
             stages.add("thinned", mask.float(), values)
         if self.prune >= 0:
             mask = prune(sample, mask, values, self.prune, shared=self.shared)
+        if self.exchange:
+            exchanger = Exchanger(self.terms, batch=self.batch, rounds=self.exchange)
+            ends = exchanger.improve(problem, mask, values, seed)
+            mask, values = torch.stack([end.mask for end in ends]), torch.stack([end.values for end in ends])
+            stages.add("exchanged", mask.float(), values)
         if self.refit:
             values = refit.fit(problem, mask.float(), values, seed=seed).values
         stages.add("final", mask.float(), values)

@@ -60,7 +60,8 @@ class LearnedMask(Search):
             "updates": 800,
             "refit": 0,
             "prune": -1.0,
-        }
+        },
+        "exchange": {"exchange": 6},
     }
 
     max_units: int | float = 5
@@ -99,6 +100,8 @@ class LearnedMask(Search):
     """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
     prune: float = 0.002
     """A unit is let go if that costs no more than this share of the flips on training pairs; negative keeps all."""
+    exchange: int = 0
+    """At the end, swap one unit for another while that helps, at most so many times."""
 
     def __post_init__(self) -> None:
         for name, allowed in (("objective", Objective), ("masks", Masks), ("support", Support)):
@@ -112,7 +115,7 @@ class LearnedMask(Search):
         self._require(
             "0 or more and finite", lambda x: 0 <= x < math.inf, "kl_weight", "damping", "margin", "batch"
         )
-        self._require("0 or more", lambda x: x >= 0, "refit")
+        self._require("0 or more", lambda x: x >= 0, "refit", "exchange")
         self._require("at least one", lambda x: x >= 1, "updates")
         self._require("between 0 and 1", lambda x: 0 <= x <= 1, "anneal")
         self._require("1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf, "spare")
@@ -186,7 +189,8 @@ class LearnedMask(Search):
 
     @property
     def _hardening(self) -> Hardening:
-        return Hardening(self.terms, self.refit, self.prune, self.batch, shared=self.masks == "shared")
+        shared = self.masks == "shared"
+        return Hardening(self.terms, self.refit, self.prune, self.batch, shared, self.exchange)
 
 
 class _Relaxation:

@@ -26,6 +26,7 @@ _LARGEST = 1000.0
 relaxed mask would not be felt."""
 
 _FEWEST_KL_NODES = 6
+"""Positions at which KL is looked at for each drawn mask, however many are drawn."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Reinforce(Selection):
     memory: float = 0.9
     """Share of the control variate, a moving average of the loss, that an update keeps."""
     anneal: float = 0.65
-    """Share of the updates over which the allowed number of units shrinks from all to its target; 0: from the start."""
+    """Share of the updates over which the allowed number of units shrinks from half of all to its target; 0: none."""
     spare: float = 3.0
     """How many times max_units may be likely; thinning takes the surplus away again, with refits."""
     mask_rate: float = 0.1

@@ -1,0 +1,48 @@
+"""`pivotal compare` for a machine with nothing but torch: searches side by side, a line per row.
+
+python benchmarks/frontier.py --searches learned,greedy,exchange --sizes 1..10 --runs 5 --out DIR [--max-kl 0.05]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from pivotal.comparing import Plan, compare, contenders, sizes_of
+from pivotal.finding import Question
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="wiki-lstm")
+    parser.add_argument("--phenomenon", default="number-agreement")
+    parser.add_argument("--steps", default="single")
+    parser.add_argument("--split", default="random")
+    parser.add_argument("--searches", default="")
+    parser.add_argument("--sizes", default="1..10")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--mode", default="converged")
+    parser.add_argument("--max-kl", type=float)
+    parser.add_argument("--kl-weight", type=float)
+    parser.add_argument("--option", "-o", action="append", default=[])
+    parser.add_argument("--device")
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+    common = {
+        name: value
+        for name, value in (("max_kl", args.max_kl), ("kl_weight", args.kl_weight))
+        if value is not None
+    }
+    plan = Plan(
+        tuple(contenders([s for s in args.searches.split(",") if s], common=common, options=args.option)),
+        sizes_of(args.sizes),
+        runs=args.runs,
+        mode=args.mode,
+    )
+    question = Question(model=args.model, phenomenon=args.phenomenon, steps=args.steps, split=args.split)
+    done = compare(question, plan, out=args.out, device=args.device)
+    for row in done.result["rows"]:
+        print({key: value for key, value in row.items() if not isinstance(value, list | dict)})
+
+
+if __name__ == "__main__":
+    main()
