@@ -12,7 +12,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.tree import Span
-from pivotal.units import UnitSpace
+from pivotal.units import Site, UnitSpace
 
 
 @runtime_checkable
@@ -79,6 +79,21 @@ class _Replace(torch.autograd.Function):
         return grad_h, None, *grads
 
 
+_MANY = 8
+"""Sites from which on it pays to look which of them a hard mask leaves alone: what comes before the others, or would
+be kept for their gradient, need not be computed. (With few sites, looking would only make a GPU wait.)"""
+
+
+def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
+    """The sites where the mask is not zero; all of them while it is learned, one at least."""
+    if mask.requires_grad:
+        return space.sites
+    used = (mask != 0).flatten(0, -2).any(0)
+    sizes = [site.width for site in space.sites]
+    touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
+    return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
+
+
 class MaskedEdit:
     """Replaces the masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
 
@@ -89,10 +104,11 @@ class MaskedEdit:
         values: Float[Tensor, "runs directions units"],
     ) -> None:
         self.runs = mask.shape[0]
-        self.sites = frozenset(site.name for site in space.sites)
+        sites = space.sites if len(space.sites) < _MANY else _touched(space, mask)
+        self.sites = frozenset(site.name for site in sites)
         self._parts = {}
         directions = values.shape[1]
-        for site in space.sites:
+        for site in sites:
             where = space.slice_of(site.name)
             m = mask[..., where] if mask.ndim == 3 else mask[:, None, where].expand(-1, directions, -1)
             self._parts[site.name] = (m.unbind(1), values[..., where].unbind(1))
