@@ -8,7 +8,6 @@ the state is computed: layer 2 of the same step and every later step see the edi
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +16,11 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.edits import Edit
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.cells import CELLS, Incoming
+from pivotal.models.weights import check_parts, fingerprint_of
 from pivotal.tree import Level, PrefixTree
 from pivotal.units import Site
 
@@ -71,7 +71,7 @@ class RecurrentLM(LanguageModel):
     ) -> None:
         """`weights` has the names of `nn.LSTM` and friends behind `rnn.`, and `encoder.weight`, `decoder.weight`,
         `decoder.bias`. Every sentence starts from the state after the `priming` text."""
-        _check_parts(cell, words, weights)
+        check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
         self.words = tuple(words)
@@ -287,45 +287,3 @@ def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:
         return LayerState(h, None)
     runs = c.shape[1]
     return LayerState(h, torch.cat([frozen.c.expand(-1, runs, -1), c]))
-
-
-def _check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> None:
-    """Parts of different models must not be put together: some would run, and give the answers of no model."""
-    if cell not in CELLS:
-        raise PivotalError(f"There is no recurrent cell {cell!r}." + did_you_mean(cell, CELLS))
-    needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
-    missing = [name for name in needed if name not in weights]
-    if missing:
-        raise PivotalError(
-            f"A recurrent model needs the tensors {', '.join(needed)}, but {', '.join(missing)} is missing."
-        )
-    for name in ("encoder.weight", "decoder.weight"):
-        if len(weights[name]) != len(words):
-            raise PivotalError(
-                f"A model of {len(words)} words needs as many rows of {name}, but there are {len(weights[name])}."
-            )
-    if len(set(words)) < len(words):
-        twice = next(word for word, count in Counter(words).items() if count > 1)
-        raise PivotalError(f"Every word stands for one row, but {twice!r} is in the vocabulary twice.")
-    broken = [name for name, tensor in weights.items() if not bool(tensor.isfinite().all())]
-    if broken:
-        raise PivotalError(f"Weights must be finite numbers, but {broken[0]} has some that are not.")
-    hidden, inputs, level = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1], 0
-    while f"rnn.weight_ih_l{level}" in weights:
-        rows = CELLS[cell].gates * hidden
-        for side, shape in (("ih", (rows, inputs)), ("hh", (rows, hidden))):
-            found = weights.get(f"rnn.weight_{side}_l{level}", torch.empty(0)).shape
-            if tuple(found) != shape:
-                raise PivotalError(
-                    f"rnn.weight_{side}_l{level} of a {cell} with {hidden} units must have the shape {shape}, "
-                    f"but it has {tuple(found)}."
-                )
-        inputs, level = hidden, level + 1
-
-
-def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
-    digest = hashlib.sha256("\n".join(words).encode())
-    for key in sorted(weights):
-        digest.update(key.encode())
-        digest.update(weights[key].detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
