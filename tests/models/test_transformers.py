@@ -119,10 +119,10 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
         return states.detach(), mask.grad
 
     whole = run()
-    monkeypatch.setattr("pivotal.models._hf.lm._FEWEST", 4)
+    monkeypatch.setattr("pivotal.models.chunks.FEWEST", 4)
     lm.batch_nodes = 8
     in_parts = run()
-    assert len(lm._chunks(lm.prepare(tree), 4)) > 1
+    assert len(lm._chunks.chunks(lm.prepare(tree), 2)) > 1
     for a, b in zip(whole, in_parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -130,18 +130,22 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
 def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = model_of("llama")
     tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
-    expected, whole = lm.states(lm.prepare(tree)), lm._states
+    expected, whole = lm.states(lm.prepare(tree)), lm._chunks._run
 
-    def short_of_memory(*args: object) -> Tensor:
+    def short_of_memory(chunk: object, edit: object) -> Tensor:
         if lm.batch_nodes > 1024:
             raise torch.OutOfMemoryError
-        return whole(*args)  # type: ignore[arg-type]
+        return whole(chunk, edit)
 
-    monkeypatch.setattr(lm, "_states", short_of_memory)
+    monkeypatch.setattr(lm._chunks, "_run", short_of_memory)
     with pytest.warns(UserWarning, match="1024"):
         assert torch.equal(lm.states(lm.prepare(tree)), expected)
-    monkeypatch.setattr(lm, "batch_nodes", 32)
-    monkeypatch.setattr(lm, "_states", lambda *args: (_ for _ in ()).throw(torch.OutOfMemoryError()))
+    lm.batch_nodes = 32
+
+    def never(chunk: object, edit: object) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(lm._chunks, "_run", never)
     with pytest.raises(PivotalError, match="does not fit"):
         lm.states(lm.prepare(tree))
 

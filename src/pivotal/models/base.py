@@ -40,6 +40,8 @@ class LanguageModel(ABC):
 
     name: str
     device: torch.device
+    batch_nodes: int | None = None
+    """How many nodes, times runs, are computed at once, where a model can bound that."""
     _active: _Active | None = None
 
     @property

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
@@ -56,6 +57,19 @@ def _attach(tap: Tap, run: Callable[[Tap, Tensor], Tensor]) -> Any:
         return with_first(out, run(tap, first_of(out)))
 
     return tap.module.register_forward_hook(output)
+
+
+@torch.no_grad()
+def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: Tensor) -> None:
+    """Refuses a model in which a later token changes what is predicted from earlier ones."""
+    other = tokens.clone()
+    other[:, -1] = tokens[:, 0]
+    worst = float((logits_of(other) - logits)[:, :-1].abs().max())
+    if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
+        raise PivotalError(
+            "pivotal edits models that read from left to right, but in this one later words change what is predicted "
+            "from earlier ones: it is an encoder, or looks ahead. Use a causal language model."
+        )
 
 
 def first_of(output: Any) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
-from pivotal.models.hooks import Tap, first_of
+from pivotal.models.hooks import Tap, check_causal, first_of
 from pivotal.units import Site
 
 _STEPS = 6
@@ -73,7 +73,7 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     finally:
         for handle in handles:
             handle.remove()
-    _check_causal(model, tokens, logits)
+    check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
     missing = [i for i, block in enumerate(blocks) if block not in log.calls]
     if missing:
         raise PivotalError(
@@ -94,19 +94,6 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     )
     ordered = tuple(tap for _, tap in sorted(taps, key=lambda entry: entry[0]))
     return Anatomy(blocks, ordered, head, outputs, log.calls[head].args[0], logits)
-
-
-def _check_causal(model: nn.Module, tokens: Tensor, logits: Tensor) -> None:
-    other = tokens.clone()
-    other[:, -1] = tokens[:, 0]
-    found = model(input_ids=other, use_cache=False).logits
-    worst = float((found - logits)[:, :-1].abs().max())
-    if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
-        raise PivotalError(
-            "pivotal edits models that read from left to right, but in this "
-            f"{type(model).__name__} later words change what is predicted from earlier ones: it is an encoder. "
-            "Use a causal language model."
-        )
 
 
 def _add(

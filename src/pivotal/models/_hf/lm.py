@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,24 +10,20 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
-from pivotal.edits import Edit, runs_of
-from pivotal.errors import PivotalError
-from pivotal.gather import distinct_rows
+from pivotal.edits import Edit
 from pivotal.models._hf.anatomy import examine
 from pivotal.models._hf.head import Head
 from pivotal.models._hf.tokens import Tokens
 from pivotal.models._hf.trunk import Past, Trunk
 from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.chunks import Chunks, Prepared
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.tree import PrefixTree
 from pivotal.units import Site
 
 _LONGEST_ROW = 512
 """Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides."""
-_FEWEST = 64
-"""A part of a tree has this many nodes, however many runs there are."""
 
 
 @dataclass
@@ -36,15 +31,6 @@ class _Chunk:
     layout: Layout
     past: Past | None
     entries: dict[int, Tensor] = field(default_factory=dict)
-
-
-@dataclass
-class Prepared:
-    """A tree, and its parts at the size that was last asked for."""
-
-    tree: PrefixTree
-    most: int = 0
-    chunks: list[_Chunk] = field(default_factory=list)
 
 
 class TransformersLM(LanguageModel):
@@ -63,7 +49,7 @@ class TransformersLM(LanguageModel):
         """`priming` is the text read before every sentence: by default what the tokenizer puts there itself, BOS or
         nothing; give "" for nothing. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
         self.name = name
-        self.batch_nodes = batch_nodes
+        self._chunks = Chunks(batch_nodes, self._divide, self._run)
         self._model = model.eval().requires_grad_(False)
         self.device = model.get_input_embeddings().weight.device
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
@@ -74,6 +60,14 @@ class TransformersLM(LanguageModel):
         self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
         self._sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
+
+    @property
+    def batch_nodes(self) -> int:
+        return self._chunks.batch_nodes
+
+    @batch_nodes.setter
+    def batch_nodes(self, nodes: int) -> None:
+        self._chunks.batch_nodes = nodes
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -121,68 +115,24 @@ class TransformersLM(LanguageModel):
         return Prepared(tree)
 
     def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
-        runs = 1 if edit is None else runs_of(edit)
-        while True:
-            try:
-                return self._states(prepared, edit, runs)
-            except torch.OutOfMemoryError as error:
-                self._halve(error)
-                prepared.most = 0
+        return self._chunks.states(prepared, edit)
 
-    def _halve(self, error: torch.OutOfMemoryError) -> None:
-        if self.batch_nodes <= _FEWEST:
-            raise PivotalError(
-                f"{self.name} does not fit into memory even with {self.batch_nodes} nodes at once. "
-                "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
-            ) from error
-        self.batch_nodes //= 2
-        torch.cuda.empty_cache()
-        warnings.warn(
-            f"Out of memory: going on with half as many nodes at once, {self.batch_nodes} "
-            "(--batch-nodes sets it from the start).",
-            stacklevel=3,
-        )
-
-    def _states(self, prepared: Prepared, edit: Edit | None, runs: int) -> Tensor:
-        chunks = self._chunks(prepared, max(_FEWEST, self.batch_nodes // runs))
-        learning = edit is not None and torch.is_grad_enabled()
-        # What is too much to be held at once is computed again in the backward pass, part by part.
-        again = learning and prepared.tree.n_live * runs > self.batch_nodes and len(chunks) > 1
-        found = []
-        for chunk in chunks:
-            if again:
-                found.append(checkpoint(self._chunk, chunk, edit, use_reentrant=False))
+    def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+        """One packed row for each part or, where the model cannot do that, several rows."""
+        trunk, priming = self._trunk, self._tokens.priming
+        pack = trunk.packs and int(tree.depth.max(initial=0)) + len(priming) <= self._window
+        chunks = []
+        for part in parts(tree, min(most, _LONGEST_ROW) if pack else most, shared=pack):
+            if pack:
+                layout = packed(tree, part, priming, self.device, cached=trunk.caches)
             else:
-                found.append(self._chunk(chunk, edit))
-        if len(chunks) == 1:
-            order = chunks[0].layout.live_rows
-            states = found[0]
-        else:
-            order, states = torch.cat([chunk.layout.live_rows for chunk in chunks]), torch.cat(found)
-        return distinct_rows(states, order.argsort())
+                layout = rows(tree, part, priming, self.device)
+            chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
+        return chunks
 
-    def _chunk(self, chunk: _Chunk, edit: Edit | None) -> Tensor:
+    def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
         return states.float() if states.dtype.itemsize < 4 else states
-
-    def _chunks(self, prepared: Prepared, most: int) -> list[_Chunk]:
-        """The tree in parts: one packed row each, or, where the model cannot do that, several rows."""
-        tree, trunk = prepared.tree, self._trunk
-        priming = self._tokens.priming
-        depth = int(tree.depth.max(initial=0)) + len(priming)
-        pack = trunk.packs and depth <= self._window
-        most = min(most, _LONGEST_ROW) if pack else most
-        if prepared.most != most:
-            chunks = []
-            for part in parts(tree, most, shared=pack):
-                if pack:
-                    layout = packed(tree, part, priming, self.device, cached=trunk.caches)
-                else:
-                    layout = rows(tree, part, priming, self.device)
-                past = None if layout.before is None else trunk.past(layout.before)
-                chunks.append(_Chunk(layout, past))
-            prepared.most, prepared.chunks = most, chunks
-        return prepared.chunks
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
