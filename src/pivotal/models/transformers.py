@@ -17,7 +17,7 @@ from pivotal.errors import PivotalError
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
 from pivotal.models._hf.gguf_header import read_header
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.folder import is_of_transformers
+from pivotal.models.folder import is_of_transformers, local_folder
 from pivotal.models.hub import fetch_all
 
 _WEIGHTS = ("*.safetensors", "*.bin")
@@ -47,12 +47,13 @@ class TransformersSource(ModelSource):
             if not Path(spec).is_file():
                 raise PivotalError(f"A .gguf file holds a model, but there is no file {spec}.")
             return _load_gguf(Path(spec).stem, Path(spec), device, dtype, priming)
-        folder = Path(spec) if Path(spec).is_dir() else fetch_all(spec, _FILES)
+        folder, name = local_folder(spec)
+        if folder is None:
+            folder, name = fetch_all(spec, _FILES), spec.removeprefix("hf:")
         if folder is None or not is_of_transformers(folder):
             return None
         if not any(folder.glob("*.safetensors")):
             folder = fetch_all(spec, [*_FILES, "*.bin"]) or folder
-        name = folder.resolve().name if Path(spec).is_dir() else spec.removeprefix("hf:")
         files = "".join(digest(path) for path in _weights(folder))
         return _load(name, folder, hashlib.sha256(files.encode()).hexdigest(), device, dtype, priming)
 
