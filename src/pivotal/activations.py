@@ -15,6 +15,10 @@ from pivotal.tree import Span
 from pivotal.units import UnitSpace
 
 
+_OUTERMOST = 0.01
+"""The share of activations, on either side, that counts as outermost in a site without bounds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Activations:
     """Moments of each unit over the distinct states that are to be edited."""
@@ -61,40 +65,49 @@ class Standard:
 
 @torch.no_grad()
 def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
-    recorder = _Recorder(space, directions, model.device)
+    recorder = _Recorder(space, directions)
     model.states(prepared, recorder)
-    count = recorder.count.sum()
-    mean = recorder.total.sum(0) / count
-    variance = (recorder.squares.sum(0) / count - mean**2).clamp(min=0)
-    # A direction without examples has no mean of its own.
-    own = torch.where(
-        recorder.count[:, None] > 0, recorder.total / recorder.count[:, None].clamp(min=1), mean
-    )
-    return Activations(target=own.flip(0), own=own, scale=variance.sqrt())
+    own = torch.zeros(directions, len(space), device=model.device)
+    scale = torch.zeros(len(space), device=model.device)
+    for site in space.sites:
+        seen = [torch.cat(rows) if rows else None for rows in recorder.rows[site.name]]
+        everything = torch.cat([rows for rows in seen if rows is not None])
+        low, high = _usual(everything) if site.bounds is None else (None, None)
+        if low is not None:
+            everything = everything.clamp(low, high)
+        mean = everything.mean(0)
+        where = space.slice_of(site.name)
+        scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
+        for direction, rows in enumerate(seen):
+            # A direction without examples has no mean of its own.
+            here = mean if rows is None else (rows if low is None else rows.clamp(low, high)).mean(0)
+            own[direction, where] = here
+    return Activations(target=own.flip(0), own=own, scale=scale)
+
+
+def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
+    """Where all but the outermost of each unit's activations lie. Transformers have units that are thousands at the
+    first token of a sentence and ones elsewhere: such a state must not decide what is usual."""
+    ordered = rows.sort(0).values
+    cut = int(_OUTERMOST * len(rows))
+    return ordered[cut], ordered[len(rows) - 1 - cut]
 
 
 class _Recorder:
-    """An edit that changes nothing and adds up what it sees."""
+    """An edit that changes nothing and keeps what it sees."""
 
     runs = 1
 
-    def __init__(self, space: UnitSpace, directions: int, device: torch.device) -> None:
-        self._space = space
+    def __init__(self, space: UnitSpace, directions: int) -> None:
         self.sites = frozenset(site.name for site in space.sites)
-        shape = (directions, len(space))
-        self.total, self.squares = torch.zeros(shape, device=device), torch.zeros(shape, device=device)
-        self.count = torch.zeros(directions, device=device)
-        self._first = space.sites[0].name
+        self.rows: dict[str, list[list[Tensor]]] = {
+            site.name: [[] for _ in range(directions)] for site in space.sites
+        }
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
     ) -> Float[Tensor, "nodes _ width"]:
-        where = self._space.slice_of(site)
-        if where is not None:
+        if site in self.rows:
             for span in spans:
-                rows = h[span.start : span.stop, 0].float()
-                self.total[span.direction, where] += rows.sum(0)
-                self.squares[span.direction, where] += rows.square().sum(0)
-                if site == self._first:
-                    self.count[span.direction] += len(rows)
+                self.rows[site][span.direction].append(h[span.start : span.stop, 0].float().clone())
         return h

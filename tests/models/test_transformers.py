@@ -13,7 +13,8 @@ from torch import Tensor
 from pivotal.edits import MaskedEdit
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
-from pivotal.models._hf.lm import TransformersLM, checksum
+from pivotal.models._hf.lm import TransformersLM
+from pivotal.models.checksum import checksum
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.problem import Problem
 from pivotal.testing import check_model

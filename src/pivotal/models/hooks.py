@@ -24,6 +24,8 @@ class Tap:
     """`input` or `output`."""
     block: int = 0
     """The block that it lies in, counted from the first."""
+    axis: int = -1
+    """Where the units are in it: last, or second as convolutions have it."""
 
 
 @contextmanager
@@ -34,7 +36,7 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
 
     def run(tap: Tap, h: Tensor) -> Tensor:
         reached.add(tap.site.name)
-        return apply(tap.site.name, h)
+        return apply(tap.site.name, h.movedim(tap.axis, -1)).movedim(-1, tap.axis)
 
     with ExitStack() as stack:
         for tap in taps:
@@ -63,7 +65,7 @@ def _attach(tap: Tap, run: Callable[[Tap, Tensor], Tensor]) -> Any:
 def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: Tensor) -> None:
     """Refuses a model in which a later token changes what is predicted from earlier ones."""
     other = tokens.clone()
-    other[:, -1] = tokens[:, 0]
+    other[:, -1] = tokens[:, 1]
     worst = float((logits_of(other) - logits)[:, :-1].abs().max())
     if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
         raise PivotalError(

@@ -103,11 +103,19 @@ def _load(
         with _quietly():
             config = AutoConfig.from_pretrained(folder)
             _check_kind(name, config)
-            model: Any = AutoModelForCausalLM.from_pretrained(folder, config=config, **settings)
+            model, loading = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, output_loading_info=True, **settings
+            )
             tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise PivotalError(f"{name} cannot be loaded as a causal language model: {reason}.") from error
+    if lacking := sorted(loading["missing_keys"]):
+        # transformers would go on with random numbers in their place
+        raise PivotalError(
+            f"The weights of {name} must be whole, but {len(lacking)} tensors are missing, {lacking[0]} for example. "
+            "They belong to another kind of model, or to no causal language model."
+        )
     if "device_map" not in settings:
         model = model.to(device)
     return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from pivotal.models._hf.head import Head
 from pivotal.models._hf.tokens import Tokens
 from pivotal.models._hf.trunk import Past, Trunk
 from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.checksum import checksum
 from pivotal.models.chunks import Chunks, Prepared
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.tree import PrefixTree
@@ -155,16 +155,3 @@ def _fingerprint(weights: str, tokens: Tokens, priming: str | None) -> str:
     words = hashlib.sha256("\n".join(tokens.words()).encode()).hexdigest()
     digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
     return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"
-
-
-@torch.no_grad()
-def checksum(model: torch.nn.Module) -> str:
-    """Of all weights, in whole numbers: the same on every device, whatever the order of summation."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        plain = tensor.detach().contiguous().reshape(-1)
-        number = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[plain.dtype.itemsize]
-        bits = plain.view(number).to(torch.int64)
-        place = torch.arange(len(bits), device=bits.device) % 65_521 + 1
-        digest.update(f"{name} {tuple(tensor.shape)} {int(bits.sum())} {int((bits * place).sum())}".encode())
-    return digest.hexdigest()
