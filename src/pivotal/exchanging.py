@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -70,24 +71,14 @@ def swaps_of(
 
 
 @dataclass(frozen=True)
-class Improved:
-    """The end of an exchange."""
-
-    mask: Bool[Tensor, "directions units"]
-    values: Float[Tensor, "directions units"]
-    swapped: list[tuple[int, int]] = field(default_factory=list)
-    """(out, in) of every swap that was made."""
-
-
-@dataclass(frozen=True)
 class Exchanger:
     """Swap one unit at a time while that lowers the loss, values fitted to each of the promising neighbours."""
 
     terms: Terms
-    candidates: int = 32
+    candidates: int = 24
     points: int = 6
-    sample: int = 96
-    finalists: int = 6
+    sample: int = 64
+    finalists: int = 5
     polish: int = 40
     batch: int = 128
     rounds: int = 10
@@ -100,18 +91,28 @@ class Exchanger:
         mask: Bool[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
         seed: int,
-        tell: Callable[[int, list[float]], None] = lambda round_, scores: None,
-    ) -> list[Improved]:
-        """All runs go in step, so that one fit serves the finalists of all; run r scores swaps on its own sample."""
+        *,
+        between: Callable[[int, list[Walk]], None] = lambda round_, walks: None,
+        resumed: dict[str, Any] | None = None,
+    ) -> list[Walk]:
+        """All runs go in step, so that one fit serves the finalists of all; run r scores swaps on its own sample.
+
+        `between` is called before every round, a place to tell, to save (`state_of`) and to stop; `resumed` is such a
+        state to go on from.
+        """
         grid = grid_of(problem, self.points)
         refit = Refit(self.terms, self.polish, batch=self.batch)
-        fitted = refit.fit(problem, mask.float(), values, seed=seed)
-        walks = [
-            _Walk(self, problem.sample(self.sample, seed + r), grid, mask[r], fitted.part([r]))
-            for r in range(len(mask))
-        ]
-        for round_ in range(self.rounds):
-            tell(round_, [float(walk.here.score) for walk in walks])
+        samples = [problem.sample(self.sample, seed + r) for r in range(len(mask))]
+        if resumed is None:
+            fitted = refit.fit(problem, mask.float(), values, seed=seed)
+            walks = [Walk(self, s, grid, mask[r], fitted.part([r])) for r, s in enumerate(samples)]
+        else:
+            walks = [
+                Walk.restored(self, s, grid, saved)
+                for s, saved in zip(samples, resumed["walks"], strict=True)
+            ]
+        for round_ in range(0 if resumed is None else resumed["round"], self.rounds):
+            between(round_, walks)
             going = [walk for walk in walks if not walk.over]
             if not going:
                 break
@@ -122,10 +123,21 @@ class Exchanger:
             for walk, (own, _) in zip(going, proposed, strict=True):
                 walk.step(own, fitted.part(slice(start, start + len(own))))
                 start += len(own)
-        return [Improved(walk.mask, walk.here.values[0], walk.swapped) for walk in walks]
+        return walks
+
+    def nodes(self, problem: Problem, runs: int, size: int) -> tuple[int, int]:
+        """Node evaluations of the beginning and of a round, about."""
+        refit = Refit(self.terms, self.polish, batch=self.batch)
+        tried = (self.candidates or len(problem.space)) * self.points + 4
+        each = runs * size * tried * problem.sample(self.sample).tree.n_live
+        return refit.nodes(problem, runs), each + refit.nodes(problem, runs * self.finalists)
 
 
-class _Walk:
+def state_of(round_: int, walks: list[Walk]) -> dict[str, Any]:
+    return {"round": round_, "walks": [walk.state() for walk in walks]}
+
+
+class Walk:
     """One run on its way downhill."""
 
     def __init__(
@@ -139,7 +151,31 @@ class _Walk:
         self._exchanger, self._sample, self._grid = exchanger, sample, grid
         self.mask, self.here = mask, here
         self.swapped: list[tuple[int, int]] = []
+        """(out, in) of every swap that was made."""
         self.over = False
+
+    @property
+    def values(self) -> Float[Tensor, "directions units"]:
+        return self.here.values[0]
+
+    def state(self) -> dict[str, Any]:
+        here = self.here
+        return {
+            "mask": self.mask,
+            "values": here.values,
+            "price": here.price,
+            "score": here.score,
+            "swapped": [list(swap) for swap in self.swapped],
+            "over": self.over,
+        }
+
+    @staticmethod
+    def restored(exchanger: Exchanger, sample: Problem, grid: Tensor, state: dict[str, Any]) -> Walk:
+        values, price, score = (state[name].to(grid.device) for name in ("values", "price", "score"))
+        walk = Walk(exchanger, sample, grid, state["mask"].to(grid.device), Fitted(values, price, score))
+        walk.swapped = [(out, in_) for out, in_ in state["swapped"]]
+        walk.over = state["over"]
+        return walk
 
     def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
         """The most promising neighbours."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -128,6 +130,56 @@ def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
 def test_bad_settings(make: object, says: str) -> None:
     with pytest.raises(PivotalError, match=says):
         make()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("search", [QUICK, SWAPS], ids=["greedy", "exchange"])
+@pytest.mark.parametrize("stop", [1, 2, 3])
+def test_a_stopped_search_goes_on_to_the_same_end(search: Greedy | Exchange, stop: int) -> None:
+    whole = search.solve(problem_of("every"), runs=2)
+    memory = Memory(stop_at=stop)
+    try:
+        search.solve(problem_of("every"), runs=2, checkpoint=memory)
+    except KeyboardInterrupt:
+        memory.stop_at = None
+    again = search.solve(problem_of("every"), runs=2, checkpoint=memory)
+    assert again.interventions == whole.interventions
+    assert again.train_score == whole.train_score
+
+
+@pytest.mark.parametrize("search", [QUICK, SWAPS], ids=["greedy", "exchange"])
+def test_a_budget_is_kept_about(search: Greedy | Exchange) -> None:
+    problem = problem_of("every")
+    for nodes in (400_000, 900_000):
+        work = problem.work.forward + problem.work.backward
+        search.within(problem, 2, nodes).solve(problem, runs=2)
+        assert problem.work.forward + problem.work.backward - work <= 1.3 * nodes
+
+
+class Memory:
+    """A checkpoint that goes through torch's files, as a run folder's does, and stops the search once."""
+
+    def __init__(self, stop_at: int) -> None:
+        self.stop_at: int | None = stop_at
+        self._asked, self._reached = 0, ()
+        self._content: bytes | None = None
+
+    def load(self) -> dict[str, Any] | None:
+        if self._content is None:
+            return None
+        state: dict[str, Any] = torch.load(io.BytesIO(self._content), weights_only=True)
+        return state | {"interventions": self._reached}
+
+    def save(self, state: dict[str, Any]) -> None:
+        self._reached = state["interventions"]  # which the run folder's own checkpoint packs
+        file = io.BytesIO()
+        torch.save({key: value for key, value in state.items() if key != "interventions"}, file)
+        self._content = file.getvalue()
+
+    def due(self) -> bool:
+        self._asked += 1
+        if self._asked == self.stop_at:
+            raise KeyboardInterrupt
+        return True
 
 
 def test_dense_start_is_kept_when_no_swap_helps() -> None:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from pivotal.edits import dense
 from pivotal.errors import PivotalError
-from pivotal.exchanging import Exchanger
+from pivotal.exchanging import Exchanger, Walk, state_of
 from pivotal.intervention import Intervention
 from pivotal.problem import Problem
-from pivotal.searches.base import Checkpoint, Clock, Discovery, Point, Progress, Search, budget_of
+from pivotal.searches.base import (
+    Checkpoint,
+    Clock,
+    Discovery,
+    Point,
+    Progress,
+    Search,
+    budget_of,
+    interventions_of,
+)
 from pivotal.searches.selection import Selection
 
 
@@ -28,18 +38,20 @@ class Exchange(Selection):
 
     start: str = "greedy"
     """Where to begin: the name of a search, or the folder of an intervention."""
-    candidates: int = 32
+    candidates: int = 24
     """Units scored by masked runs in the place of each unit, those of the highest first-order gain; 0 scores all."""
     points: int = 6
     """Values at which a candidate is scored in each direction."""
-    sample: int = 96
+    sample: int = 64
     """Distinct prefixes on which swaps are scored; each run draws its own. 0 takes all."""
-    finalists: int = 6
+    finalists: int = 5
     """Swaps of a round whose values are fitted before the best is made."""
     polish: int = 40
     """Updates of the values of each finalist."""
     rounds: int = 10
     """Swaps at most."""
+    start_nodes: int | None = None
+    """Node evaluations that the search to start from may take, about; by default what its own settings take."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,12 +79,16 @@ class Exchange(Selection):
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
         self.check(problem, runs, seed)
+        state = None if checkpoint is None else checkpoint.load()
+        if state is not None:
+            return self._exchange(problem, state["interventions"], seed, progress, checkpoint, state)
         start = self._start()
         if isinstance(start, Search):
-            begun = start.solve(problem, runs=runs, seed=seed, progress=progress).interventions
+            funded = self._funded(start, problem, runs)
+            begun = funded.solve(problem, runs=runs, seed=seed, progress=progress).interventions
         else:
             begun = (start,) * runs
-        return self._exchange(problem, begun, seed, progress)
+        return self._exchange(problem, begun, seed, progress, checkpoint)
 
     def frontier(
         self,
@@ -90,7 +106,9 @@ class Exchange(Selection):
                 f"A comparison over sizes needs a search to start from, but start is {self.start!r}, an "
                 "intervention of one size. Name a search."
             )
-        for point in start.frontier(problem, sizes, runs=runs, seed=seed, progress=progress):
+        for point in self._funded(start, problem, runs).frontier(
+            problem, sizes, runs=runs, seed=seed, progress=progress
+        ):
             clock = Clock(problem)
             found = self._exchange(problem, point.found.interventions, seed, progress)
             yield Point(point.size, found, point.cost + clock.read())
@@ -101,8 +119,36 @@ class Exchange(Selection):
         begun: Sequence[Intervention],
         seed: int,
         progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None = None,
+        state: dict[str, Any] | None = None,
     ) -> Discovery:
-        exchanger = Exchanger(
+        pairs = [dense(intervention, problem.space, problem.model.device) for intervention in begun]
+        mask, values = (torch.cat(part) for part in zip(*pairs, strict=True))
+
+        def between(round_: int, walks: list[Walk]) -> None:
+            if progress is not None:
+                scores = [float(walk.here.score[0]) for walk in walks]
+                units = [float(walk.mask.any(0).sum()) for walk in walks]
+                progress(Progress("exchange", round_, self.rounds, scores, units, []))
+            if checkpoint is None:
+                return
+            saved = {
+                "interventions": interventions_of(problem, *_ends(walks)),
+                **state_of(round_, walks),
+            }
+            try:
+                if checkpoint.due():
+                    checkpoint.save(saved)
+            except KeyboardInterrupt:
+                checkpoint.save(saved)
+                raise
+
+        walks = self._exchanger.improve(problem, mask.bool(), values, seed, between=between, resumed=state)
+        return self.conclude(problem, *_ends(walks), seed, progress)
+
+    @property
+    def _exchanger(self) -> Exchanger:
+        return Exchanger(
             self.terms,
             self.candidates,
             self.points,
@@ -112,17 +158,16 @@ class Exchange(Selection):
             self.batch,
             self.rounds,
         )
-        pairs = [dense(intervention, problem.space, problem.model.device) for intervention in begun]
-        mask, values = (torch.cat(part) for part in zip(*pairs, strict=True))
-        units = mask.amax(1).sum(-1).tolist()
 
-        def tell(round_: int, scores: list[float]) -> None:
-            if progress is not None:
-                progress(Progress("exchange", round_, self.rounds, scores, units, []))
+    def within(self, problem: Problem, runs: int, nodes: int) -> Exchange:
+        """Half for the start, and as many rounds as the rest allows."""
+        size = budget_of(self.max_units, len(problem.space))
+        beginning, round_ = self._exchanger.nodes(problem, runs, size)
+        left = nodes / 2 - beginning - self.concluding(problem, runs)
+        return replace(self, rounds=max(1, min(self.rounds, int(left / round_))), start_nodes=nodes // 2)
 
-        done = exchanger.improve(problem, mask.bool(), values, seed, tell)
-        mask, values = torch.stack([i.mask for i in done]), torch.stack([i.values for i in done])
-        return self.conclude(problem, mask, values, seed, progress)
+    def _funded(self, start: Search, problem: Problem, runs: int) -> Search:
+        return start if self.start_nodes is None else start.within(problem, runs, self.start_nodes)
 
     def _start(self) -> Search | Intervention:
         """The search, with the settings that this one shares with it, or the intervention."""
@@ -154,3 +199,7 @@ class Exchange(Selection):
                 f"An exchange keeps the number of units: that in {self.start} has {len(start)}, but max_units is "
                 f"{self.max_units:g}. Allow as many."
             )
+
+
+def _ends(walks: list[Walk]) -> tuple[Tensor, Tensor]:
+    return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])

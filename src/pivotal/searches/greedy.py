@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,9 +13,22 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.problem import Problem
 from pivotal.refit import Fitted, Refit
-from pivotal.searches.base import Checkpoint, Clock, Cost, Discovery, Point, Progress, budget_of
+from pivotal.searches.base import (
+    Checkpoint,
+    Clock,
+    Cost,
+    Discovery,
+    Point,
+    Progress,
+    budget_of,
+    interventions_of,
+)
 from pivotal.searches.selection import Selection
 from pivotal.trials import first_order, grid_of, score_additions, screened
+
+_EFFORTS = ((3, 96), (3, 48), (3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
+"""Beam and candidates, from the dearest to the cheapest."""
+_KEPT = ("mask", "values", "score", "accuracy", "price")
 
 
 @dataclass(frozen=True)
@@ -57,8 +70,22 @@ class Greedy(Selection):
     ) -> Discovery:
         self.check(problem, runs, seed)
         size = budget_of(self.max_units, len(problem.space))
-        *_, last = self.frontier(problem, [size], runs=runs, seed=seed, progress=progress)
-        return last.found
+        beams, grown = self._begin(problem, runs, seed), 0
+        if checkpoint is not None and (state := checkpoint.load()) is not None:
+            grown = state["grown"]
+            for beam, saved in zip(beams, state["beams"], strict=True):
+                beam.restore(saved)
+        try:
+            while grown < size:
+                self._grow(problem, beams, size, seed, progress, checkpoint)
+                grown += 1
+                if checkpoint is not None and checkpoint.due():
+                    checkpoint.save(_state(problem, beams, grown))
+        except KeyboardInterrupt:
+            if checkpoint is not None and grown:
+                checkpoint.save(_state(problem, beams, grown))
+            raise
+        return self.conclude(problem, *_best(beams), seed, progress)
 
     def frontier(
         self,
@@ -70,28 +97,66 @@ class Greedy(Selection):
         progress: Callable[[Progress], None] | None = None,
     ) -> Iterator[Point]:
         """Every size is met on the way to the largest."""
-        grown = Cost()
-        beams = [_Beam(self, problem, seed + run) for run in range(runs)]
-        refit = Refit(self.terms, self.polish, batch=self.batch)
+        cost = Cost()
+        beams = self._begin(problem, runs, seed)
         for size in range(1, max(sizes) + 1):
             clock = Clock(problem)
-            proposed = [beam.propose() for beam in beams]
-            mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
-            fitted = refit.fit(problem, mask.float(), values, seed=seed)
-            start = 0
-            for beam, (own, _) in zip(beams, proposed, strict=True):
-                beam.keep(own, fitted.part(slice(start, start + len(own))))
-                start += len(own)
-            grown += clock.read()
-            if progress is not None:
-                losses, flips = [b.score[0].item() for b in beams], [b.accuracy[0].item() for b in beams]
-                progress(Progress("grow", size, max(sizes), losses, [float(size)] * runs, flips))
+            self._grow(problem, beams, max(sizes), seed, progress)
+            cost += clock.read()
             if size in sizes:
                 clock = Clock(problem)
-                mask = torch.stack([beam.mask[0] for beam in beams])
-                values = torch.stack([beam.values[0] for beam in beams])
-                found = self.conclude(problem, mask, values, seed, progress)
-                yield Point(size, found, grown + clock.read())
+                found = self.conclude(problem, *_best(beams), seed, progress)
+                yield Point(size, found, cost + clock.read())
+
+    def within(self, problem: Problem, runs: int, nodes: int) -> Greedy:
+        """Beam and candidates are what gives."""
+        for beam, candidates in _EFFORTS:
+            search = replace(self, beam=min(beam, self.beam), candidates=candidates)
+            if search.nodes(problem, runs) <= nodes:
+                return search
+        return search
+
+    def nodes(self, problem: Problem, runs: int) -> int:
+        """Node evaluations that it takes, about."""
+        size = budget_of(self.max_units, len(problem.space))
+        sample = problem.sample(self.sample).tree.n_live
+        tried = (self.candidates or len(problem.space)) * self.points
+        total = self.concluding(problem, runs)
+        for step in range(size):
+            sets = self.beam if step else 1
+            total += runs * sample * (sets * (tried + 4) + self.beam)
+            total += Refit(self.terms, self.polish, batch=self.batch).nodes(problem, 2 * self.beam * runs)
+        return total
+
+    def _begin(self, problem: Problem, runs: int, seed: int) -> list[_Beam]:
+        return [_Beam(self, problem, seed + run) for run in range(runs)]
+
+    def _grow(
+        self,
+        problem: Problem,
+        beams: list[_Beam],
+        last: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """One unit more in every set; all runs go in step, so that one fit serves them all."""
+        proposed = []
+        for beam in beams:
+            proposed.append(beam.propose())
+            if checkpoint is not None:
+                checkpoint.due()  # a place to stop
+        mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
+        refit = Refit(self.terms, self.polish, batch=self.batch)
+        fitted = refit.fit(problem, mask.float(), values, seed=seed)
+        start = 0
+        for beam, (own, _) in zip(beams, proposed, strict=True):
+            beam.keep(own, fitted.part(slice(start, start + len(own))))
+            start += len(own)
+        if progress is not None:
+            size = int(beams[0].mask[0, 0].sum())
+            losses, flips = [float(beam.score[0]) for beam in beams], [float(b.accuracy[0]) for b in beams]
+            progress(Progress("grow", size, last, losses, [float(size)] * len(beams), flips))
 
 
 class _Beam:
@@ -107,23 +172,30 @@ class _Beam:
         self.values: Float[Tensor, "sets directions units"] = torch.zeros(shape, device=device)
         self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
-        self._price = torch.full((1,), search.terms.first_price, device=device)
+        self.price = torch.full((1,), search.terms.first_price, device=device)
 
     def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
         """Sets with one unit more, and the values at which they did best."""
         search, terms = self._search, self._search.terms
-        gain = first_order(self._sample, terms, self._price, self.mask, self.values, self._grid)
+        gain = first_order(self._sample, terms, self.price, self.mask, self.values, self._grid)
         tried = screened(gain, search.candidates)
-        found = score_additions(self._sample, terms, self._price, self.mask, self.values, tried, self._grid)
+        found = score_additions(self._sample, terms, self.price, self.mask, self.values, tried, self._grid)
         return self._distinct(found.score, tried, found.values)
 
     def keep(self, mask: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
         """The best of what was proposed, once its values are fitted."""
         order = fitted.score.argsort()[: self._search.beam]
         self.mask, fitted = mask[order], fitted.part(order)
-        self.values, self._price, self.score = fitted.values, fitted.price, fitted.score
+        self.values, self.price, self.score = fitted.values, fitted.price, fitted.score
         with torch.no_grad():
             self.accuracy = self._sample.run(self.mask.float(), self.values).flipped().float().mean(1)
+
+    def state(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name) for name in _KEPT}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for name in _KEPT:
+            setattr(self, name, state[name].to(self._problem.model.device))
 
     def _distinct(
         self, score: Tensor, tried: Tensor, at: Tensor
@@ -145,3 +217,16 @@ class _Beam:
             if len(seen) == 2 * self._search.beam:
                 break
         return torch.stack(masks), torch.stack(values)
+
+
+def _best(beams: list[_Beam]) -> tuple[Tensor, Tensor]:
+    """Mask and values of each run's best set."""
+    return torch.stack([beam.mask[0] for beam in beams]), torch.stack([beam.values[0] for beam in beams])
+
+
+def _state(problem: Problem, beams: list[_Beam], grown: int) -> dict[str, Any]:
+    return {
+        "grown": grown,
+        "beams": [beam.state() for beam in beams],
+        "interventions": interventions_of(problem, *_best(beams)),
+    }
