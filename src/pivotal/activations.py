@@ -14,7 +14,6 @@ from pivotal.models.base import LanguageModel
 from pivotal.tree import Span
 from pivotal.units import UnitSpace
 
-
 _OUTERMOST = 0.01
 """The share of activations, on either side, that counts as outermost in a site without bounds."""
 

@@ -167,6 +167,22 @@ def test_hooks_are_gone_after_an_error() -> None:
     assert torch.equal(lm.next_logits([ids]), before)
 
 
+@pytest.mark.parametrize("head", ["cpu", "disk"])
+def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
+    """As accelerate spreads a model that is too large for a device; here over memory and disk."""
+    from accelerate import dispatch_model
+
+    places = {"model.embed_tokens": head, "lm_head": head, "model.norm": "cpu", "model.rotary_emb": "cpu"}
+    places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "cpu"}
+    model = dispatch_model(
+        random_model("llama"), places, main_device="cpu", offload_dir=tmp_path, force_hooks=True
+    )
+    lm = TransformersLM("spread", model, tokenizer(), fingerprint="spread")
+    check_model(lm, PREFIXES)
+    ids = [lm.encode(text).ids for text in PREFIXES]
+    torch.testing.assert_close(lm.next_logits(ids), model_of("llama").next_logits(ids))
+
+
 # -- words ----------------------------------------------------------------------------------------------------------
 
 

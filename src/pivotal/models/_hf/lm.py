@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -51,7 +52,7 @@ class TransformersLM(LanguageModel):
         self.name = name
         self._chunks = Chunks(batch_nodes, self._divide, self._run)
         self._model = model.eval().requires_grad_(False)
-        self.device = model.get_input_embeddings().weight.device
+        self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
         self._fingerprint = _fingerprint(fingerprint or checksum(model), self._tokens, priming)
@@ -138,6 +139,15 @@ class TransformersLM(LanguageModel):
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
         return self._head(states, ids)
+
+
+def _first_device(model: Any) -> torch.device:
+    """Where the tokens go in; of a model that is spread over several devices, the first that computes."""
+    device: torch.device = model.get_input_embeddings().weight.device
+    if device.type != "meta":
+        return device
+    places = [torch.device(d) for d in model.hf_device_map.values() if d not in ("disk", "meta")]
+    return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
 
 
 def _window(config: Any) -> int:
