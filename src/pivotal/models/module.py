@@ -148,9 +148,9 @@ class ModuleLM(LanguageModel):
         if self._head is None:
             return states if ids is None else states[..., ids]
         weight, bias = self._head.weight, self._head.bias
-        if ids is not None:
-            weight, bias = weight[ids], None if bias is None else bias[ids]
-        return linear(states, weight, bias)
+        if ids is None:
+            return linear(states, weight, bias)
+        return linear(states, weight[ids], None if bias is None else bias[ids])
 
 
 def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:

@@ -103,13 +103,14 @@ def _load(
         with _quietly():
             config = AutoConfig.from_pretrained(folder)
             _check_kind(name, config)
-            model, loading = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, output_loading_info=True, **settings
             )
             tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise PivotalError(f"{name} cannot be loaded as a causal language model: {reason}.") from error
+    model, loading = loaded
     if lacking := sorted(loading["missing_keys"]):
         # transformers would go on with random numbers in their place
         raise PivotalError(
