@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -29,6 +29,10 @@ from pivotal.searches.base import (
     uniform,
 )
 from pivotal.searches.hardening import FEWEST, Hardening
+from pivotal.trials import first_order, grid_of
+
+_PROBED = 128
+"""Distinct prefixes that are enough to say which units to begin with."""
 
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
@@ -60,6 +64,7 @@ class LearnedMask(Search):
             "updates": 800,
             "refit": 0,
             "prune": -1.0,
+            "pool": 0,
         },
         "exchange": {"exchange": 6},
     }
@@ -86,6 +91,8 @@ class LearnedMask(Search):
     """Share of the updates over which the allowed number of units shrinks from all to its target; 0: from the start."""
     spare: float = 3.0
     """How many times max_units the relaxed mask may have; thinning takes the surplus away again, with refits."""
+    pool: int = 1500
+    """In larger spaces the search begins with so many units, those of the highest first-order gain; 0: with all."""
     mask_rate: float = 0.1
     """Learning rate of the mask logits."""
     value_rate: float = 0.05
@@ -115,7 +122,7 @@ class LearnedMask(Search):
         self._require(
             "0 or more and finite", lambda x: 0 <= x < math.inf, "kl_weight", "damping", "margin", "batch"
         )
-        self._require("0 or more", lambda x: x >= 0, "refit", "exchange")
+        self._require("0 or more", lambda x: x >= 0, "refit", "exchange", "pool")
         self._require("at least one", lambda x: x >= 1, "updates")
         self._require("between 0 and 1", lambda x: 0 <= x <= 1, "anneal")
         self._require("1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf, "spare")
@@ -193,6 +200,23 @@ class LearnedMask(Search):
         return Hardening(self.terms, self.refit, self.prune, self.batch, shared, self.exchange)
 
 
+_OFF = -20.0
+"""A logit that no update can bring back: the mask is zero whatever the noise, and so is its gradient."""
+
+
+def likeliest(
+    problem: Problem, terms: Terms, pool: int, seed: int
+) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions units"]]:
+    """The units that promise most if the loss were linear in the mask, and their values in sentences of each label."""
+    sample = problem.sample(_PROBED, seed)
+    nothing = torch.zeros(
+        1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
+    )
+    price = torch.full((1,), terms.kl_weight, device=nothing.device)
+    gain = first_order(sample, terms, price, nothing, nothing.float(), grid_of(problem, points=3))
+    return gain[0].topk(pool).indices, problem.activations.target
+
+
 class _Relaxation:
     """The state of the relaxed search, all runs at once."""
 
@@ -206,7 +230,12 @@ class _Relaxation:
         self.logits = (1.0 + 0.2 * (spread - 0.5)).requires_grad_()
         spread = uniform(self.generators, (directions, units), device)
         self.standard = problem.standard
-        self.standardised = (0.1 * (spread - 0.5)).requires_grad_()
+        self.standardised = 0.1 * (spread - 0.5)
+        self.pool = units
+        if 0 < search.pool < units:
+            self.pool = max(search.pool, budget)
+            self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
+        self.standardised.requires_grad_()
         self.optimiser = torch.optim.Adam(
             [
                 {"params": [self.logits], "lr": search.mask_rate},
@@ -226,6 +255,15 @@ class _Relaxation:
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
         """The first update at which a run's loss was no number."""
+
+    def _begin_with(self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions units"]) -> None:
+        """The other units are as good as off, and a unit starts where it is in sentences of the other label: among
+        thousands of units, what all of them do at their means says little about what a few will do."""
+        with torch.no_grad():
+            out = torch.ones_like(self.logits, dtype=torch.bool)
+            out[..., units] = False
+            self.logits[out] = _OFF
+            self.standardised += self.standard.standardised(values)
 
     @property
     def values(self) -> Float[Tensor, "runs directions units"]:
@@ -248,7 +286,7 @@ class _Relaxation:
         """The number of units allowed now: shrinks by a constant factor per update, from all units to the budget."""
         search = self.search
         share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
-        return shrinking(len(self.problem.space), self.budget, share)
+        return shrinking(self.pool, self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
         search, family = self.search, self.search.family
