@@ -18,6 +18,11 @@ _OUTERMOST = 0.01
 """The share of activations, on either side, that counts as outermost in a site without bounds."""
 
 
+_STRIDE = 4.0
+"""Standard deviations that the measure of an unbounded unit is: about what the measure of an LSTM's unit, the distance
+from zero to its bound, is to that. One neuron that decides a phenomenon is set six or seven of them from its mean."""
+
+
 @dataclass(frozen=True, slots=True)
 class Activations:
     """Moments of each unit over the distinct states that are to be edited."""
@@ -48,7 +53,7 @@ class Standard:
                 mean[where], scale[where] = 0.0, 1.0
             else:
                 typical = float(scale[where].median())
-                scale[where] = scale[where].clamp(min=0.1 * typical if typical > 0 else 1.0)
+                scale[where] = _STRIDE * scale[where].clamp(min=0.1 * typical if typical > 0 else 1.0)
         return Standard(mean, scale)
 
     @staticmethod

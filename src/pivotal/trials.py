@@ -15,7 +15,7 @@ from pivotal.refit import bounds_of
 _ROWS = (40_000, 400_000)
 """States that exist at one time while trials are scored: on a CPU, on a GPU."""
 _KL_NODES = 32
-_REACH = 4.0
+_REACH = 8.0
 """How many standard deviations from its mean a unit without bounds is tried at."""
 
 
