@@ -57,6 +57,13 @@ def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) ->
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float16, 5e-2)])
+def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
+    lm = TransformersLM("llama", random_model("llama").to(dtype), tokenizer())
+    assert lm._trunk.packs and lm._trunk.caches
+    check_model(lm, PREFIXES, tolerance=tolerance)
+
+
 def test_sites() -> None:
     widths = {site.name: site.width for site in model_of("llama").sites}
     assert list(widths)[:3] == ["attn.0", "mlp.0", "resid.0"]
