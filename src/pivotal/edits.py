@@ -85,9 +85,7 @@ be kept for their gradient, need not be computed. (With few sites, looking would
 
 
 def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
-    """The sites where the mask is not zero; all of them while it is learned, one at least."""
-    if mask.requires_grad:
-        return space.sites
+    """The sites where the mask is not zero, one at least."""
     used = (mask != 0).flatten(0, -2).any(0)
     sizes = [site.width for site in space.sites]
     touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
@@ -102,9 +100,14 @@ class MaskedEdit:
         space: UnitSpace,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
+        *,
+        zeros_stay: bool = False,
     ) -> None:
+        """`zeros_stay` says that zeros of a mask that is being learned have no gradient, as those of Hard Concrete have
+        none: a site that is left alone altogether then needs no edit."""
         self.runs = mask.shape[0]
-        sites = space.sites if len(space.sites) < _MANY else _touched(space, mask)
+        few = len(space.sites) < _MANY or (mask.requires_grad and not zeros_stay)
+        sites = space.sites if few else _touched(space, mask)
         self.sites = frozenset(site.name for site in sites)
         self._parts = {}
         directions = values.shape[1]

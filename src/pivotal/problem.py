@@ -207,9 +207,14 @@ class Problem:
         self,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
+        *,
+        zeros_stay: bool = False,
     ) -> Outcome:
-        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is."""
-        edit = MaskedEdit(self.space, mask, values)
+        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is.
+
+        `zeros_stay`: where the mask is zero, it has no gradient either.
+        """
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]

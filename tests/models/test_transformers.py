@@ -12,11 +12,14 @@ from torch import Tensor
 
 from pivotal.edits import MaskedEdit
 from pivotal.errors import PivotalError
+from pivotal.masks.hard_concrete import LOUIZOS
 from pivotal.models import load_model
 from pivotal.models._hf.lm import TransformersLM
 from pivotal.models.checksum import checksum
+from pivotal.objective import Terms
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.problem import Problem
+from pivotal.searches.learned import LearnedMask, likeliest
 from pivotal.testing import check_model
 from pivotal.tree import PrefixTree
 
@@ -285,3 +288,35 @@ def test_what_cannot_be_loaded_is_refused_in_a_sentence(
     (folder / "model.safetensors").unlink()
     with pytest.raises(PivotalError, match="weights"):
         load_model(folder)
+
+
+# -- searches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -> None:
+    lm = shared("llama")
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+    problem = Problem(lm, pairs, sites="mlp,attn,resid")
+    assert len(problem.space.sites) >= 8
+    noise = torch.rand(2, 1, len(problem.space), generator=torch.Generator().manual_seed(0))
+    found = []
+    for zeros_stay in (False, True):
+        logits = torch.full((2, 1, len(problem.space)), -1.0)
+        logits[..., : len(problem.space) // 2] = -30.0
+        logits.requires_grad_()
+        values = torch.ones(2, 2, len(problem.space), requires_grad=True)
+        mask = LOUIZOS.sample(logits, noise).expand(-1, 2, -1)
+        problem.run(mask, values, zeros_stay=zeros_stay).log_ratio.sum().backward()
+        found.append((logits.grad, values.grad))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_large_space_is_searched_from_the_likeliest_units() -> None:
+    lm = shared("llama")
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+    problem = Problem(lm, pairs, sites="mlp")
+    units, _ = likeliest(problem, Terms(), pool=12, seed=0)
+    found = LearnedMask(max_units=4, updates=40, refit=20, pool=12).solve(problem)
+    assert {problem.space.flat(unit) for unit in found.best.units} <= set(units.tolist())
+    assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8

@@ -293,7 +293,8 @@ class _Relaxation:
         batch = self.batches[self.update % len(self.batches)]
         noise = uniform(self.generators, tuple(self.logits.shape[1:]), self.logits.device)
         mask = family.sample(self.logits, noise)
-        outcome = batch.run(mask.expand(-1, len(self.problem.labels), -1), self.values)
+        both = mask.expand(-1, len(self.problem.labels), -1)
+        outcome = batch.run(both, self.values, zeros_stay=True)
         loss = search.terms.loss(outcome)
         kl = search.terms.kl(batch, outcome, self.kl_noise) if search.terms.wants_kl else None
         units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
