@@ -118,6 +118,7 @@ def find(
     path = out or default_path(pairs.name, question.steps, model.name, settings)
     info = {
         "command": command,
+        "model": model.describe(),
         "device": str(model.device),
         "seeds": [question.seed + r for r in range(runs)],
     }

@@ -20,6 +20,10 @@ Past = list[tuple[Tensor, Tensor]]
 """Keys and values of every layer, for one run."""
 
 
+_ENTRIES = 4
+"""Blocks whose inputs are kept for a part of a tree: a search narrows down to few sites, but not at once."""
+
+
 class _Reached(Exception):
     """The block whose input was wanted has been reached; nothing after it needs to run."""
 
@@ -49,7 +53,7 @@ class Trunk:
         taps = [tap for tap in self._anatomy.taps if wanted is None or tap.site.name in wanted]
         first = min((tap.block for tap in taps), default=0) if self.skips else 0
         if first and first not in entries:
-            entries[first] = self._entry(layout, past, first)
+            self._enter(layout, past, first, entries)
 
         def apply(site: str, h: Tensor) -> Tensor:
             return layout.apply(edit, site, runs, h.to(self._device)).to(h.device)
@@ -65,9 +69,10 @@ class Trunk:
         return [(layer.keys, layer.values) for layer in cache.layers]
 
     @torch.no_grad()
-    def _entry(self, layout: Layout, past: Past | None, block: int) -> Tensor:
-        """What flows into a block, the same for all runs as long as nothing before it is edited."""
+    def _enter(self, layout: Layout, past: Past | None, block: int, entries: dict[int, Tensor]) -> None:
+        """Keeps what flows into a block: the same for all runs as long as nothing before it is edited."""
         caught: list[Tensor] = []
+        start = max((kept for kept in entries if kept < block), default=0)
 
         def catch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             caught.append(args[0] if args else kwargs["hidden_states"])
@@ -75,12 +80,14 @@ class Trunk:
 
         handle = self._anatomy.blocks[block].register_forward_pre_hook(catch, with_kwargs=True)
         try:
-            self._forward(layout, past, 1)
+            self._forward(layout, past, 1, start, entries.get(start))
         except _Reached:
             pass
         finally:
             handle.remove()
-        return caught[0]
+        if len(entries) >= _ENTRIES:
+            del entries[next(iter(entries))]  # the oldest
+        entries[block] = caught[0]
 
     def _forward(
         self,
