@@ -1,7 +1,7 @@
 """Cut a large LSTM language model down to the one that comes with the package, and measure what that costs.
 
 Kept: the most frequent words of a corpus and every word that the phenomena need. The rows of the embedding
-and of the decoder are carried over as they are, in int8; the recurrent matrices are rounded to int8 here. It
+and of the decoder are carried over, in int8; the recurrent matrices are rounded to int8 here. It
 stops with an error, and writes nothing, if agreement in any construction moves by more than half a point.
 
     python scripts/cut_wiki_lstm.py SOURCE OUT --words 12288 --corpus train.txt.xz --text test.txt.xz \\
@@ -129,6 +129,20 @@ def rounded(weight: Tensor, inputs: Tensor) -> tuple[Tensor, Tensor]:
     return result, scale
 
 
+def with_int8_rows(stored: Stored) -> Stored:
+    """Embedding and decoder in int8, as some sources have them already; a tied decoder written out."""
+    result = dict(stored)
+    for name in ("encoder.weight", "decoder.weight"):
+        if name in result:
+            weight = result.pop(name).float()
+            scale = best_scale(weight)
+            result[f"{name}.int8"] = (weight / scale[:, None]).round().clamp(-127, 127).to(torch.int8)
+            result[f"{name}.scale"] = scale
+    for end in ("int8", "scale"):
+        result.setdefault(f"decoder.weight.{end}", result[f"encoder.weight.{end}"])
+    return result
+
+
 def cut(stored: Stored, source: Model, words: list[str], texts: list[Sentence]) -> Stored:
     rows = source.ids(words)
     result = {
@@ -242,7 +256,7 @@ def card(args: argparse.Namespace, words: int, measured: dict[str, Any]) -> dict
         "name": args.out.name,
         "summary": f"LSTM of 2 x 650 units that has read English Wikipedia; {words:,} words",
         "licence": "training text: English Wikipedia, CC BY-SA; weights: MIT, as the package",
-        "source": {key: source[key] for key in ("name", "architecture", "corpus", "training", "note")},
+        "source": source,
         "vocabulary": f"the most frequent words of {args.corpus.name} and every word that the phenomena need",
         "storage": "X = X.int8 * X.scale[:, None]; rows of embedding and decoder as in the source, recurrent "
         f"matrices rounded column by column (GPTQ) on {CALIBRATION} sentences of {args.corpus.name}",
@@ -264,7 +278,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_grad_enabled(False)
 
-    stored = load_file(args.source / "model.safetensors")
+    stored = with_int8_rows(load_file(args.source / "model.safetensors"))
     known = (args.source / "vocab.txt").read_text(encoding="utf-8").split("\n")[: len(stored["decoder.bias"])]
     source = Model.of(known, stored)
     phenomena = {short(spec): load_phenomenon(spec) for spec in (*OURS, *args.also)}
@@ -285,11 +299,16 @@ def main() -> None:
     print(json.dumps(measured["perplexity"], indent=1))
 
     args.out.mkdir(parents=True, exist_ok=True)
-    save_file(small, args.out / "model.safetensors")
     (args.out / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
     shape = {"layers": len(source.layers), "embedding": source.layers[0].input_size}
     shape |= {"hidden": source.layers[0].hidden_size, "words": len(words)}
-    special = {"tied": False, "eos": EOS, "unk": UNK, "priming": EOS}
+    tied = all(
+        torch.equal(small[f"encoder.weight.{x}"], small[f"decoder.weight.{x}"]) for x in ("int8", "scale")
+    )
+    if tied:  # one matrix: the loader takes the embedding for the decoder
+        small = {name: tensor for name, tensor in small.items() if not name.startswith("decoder.weight")}
+    save_file(small, args.out / "model.safetensors")
+    special = {"tied": tied, "eos": EOS, "unk": UNK, "priming": EOS}
     config = {"format": "pivotal-recurrent-1", "cell": "lstm", **shape, **special}
     for file, content in (("config.json", config), ("card.json", card(args, len(words), measured))):
         (args.out / file).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

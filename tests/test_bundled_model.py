@@ -50,7 +50,9 @@ def test_tensors_have_the_shapes_that_the_config_says() -> None:
     config, tensors = read_json(FOLDER / "config.json"), load_file(FOLDER / "model.safetensors")
     assert config["format"] == "pivotal-recurrent-1"
     words, embedding, hidden = config["words"], config["embedding"], config["hidden"]
-    matrices = {"encoder.weight": (words, embedding), "decoder.weight": (words, hidden)}
+    matrices = {"encoder.weight": (words, embedding)}
+    if not config["tied"]:
+        matrices["decoder.weight"] = (words, hidden)
     vectors = {"decoder.bias": (words,)}
     for layer in range(config["layers"]):
         matrices[f"rnn.weight_ih_l{layer}"] = (4 * hidden, embedding if layer == 0 else hidden)
@@ -109,7 +111,8 @@ def test_card_accuracy_is_that_of_these_weights() -> None:
         distinct, place = ids[:, :-2].unique(dim=0, return_inverse=True)
         with torch.no_grad():
             states = rnn(tensors["encoder.weight"][distinct])[0][place, -1]
-        rows, bias = tensors["decoder.weight"][ids[:, -2:]], tensors["decoder.bias"][ids[:, -2:]]
+        decoder = tensors.get("decoder.weight", tensors["encoder.weight"])
+        rows, bias = decoder[ids[:, -2:]], tensors["decoder.bias"][ids[:, -2:]]
         singular, plural = ((rows @ states[:, :, None])[..., 0] + bias).unbind(1)
         expected = torch.tensor([pair.label == "singular" for pair in some])
         right += int(((singular > plural) == expected).sum())

@@ -216,9 +216,14 @@ def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Pat
     save(original("GRU"), checkpoint, True)
     assert import_checkpoint(checkpoint, vocabulary, out, replace=True).model.fingerprint()
     assert json.loads((out / "config.json").read_text())["cell"] == "gru"
-    (tmp_path / "precious").mkdir()
-    with pytest.raises(PivotalError, match="Only a model may be overwritten"):
-        import_checkpoint(checkpoint, vocabulary, tmp_path / "precious", replace=True)
+    for folder, name in ((out, "thesis.tex"), (tmp_path / "precious", "config.json")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text('{"years": "of work"}')
+        with pytest.raises(PivotalError, match="Only a model may be overwritten"):
+            import_checkpoint(checkpoint, vocabulary, folder, replace=True)
+        assert (folder / name).read_text() == '{"years": "of work"}'
+    (tmp_path / "empty").mkdir()
+    import_checkpoint(checkpoint, vocabulary, tmp_path / "empty")
 
 
 def test_files_that_are_no_checkpoints(tmp_path: Path, vocabulary: Path) -> None:

@@ -219,7 +219,64 @@ def test_foreign_files_are_never_touched(learn: Callable[..., list[Trained]], tm
     (tmp_path / "other.training" / "thesis.tex").write_text("years of work")
     with pytest.raises(PivotalError, match="holds other files"):
         learn("other", overwrite=True)
-    assert len(list(tmp_path.rglob("thesis.tex"))) == 2
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["thesis.tex"] * 2
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_thesis_beside_a_model_is_seen_before_the_training(
+    learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int
+) -> None:
+    learn(given={"epochs": 1}, seeds=seeds)
+    (tmp_path / "model" / "thesis.tex").write_text("years of work")
+
+    class Never:
+        def say(self, text: str) -> None:
+            raise AssertionError("it began")
+
+        progress = say
+
+    for wanted in (1, 2):
+        with pytest.raises(PivotalError, match=r"something else than trained models: thesis\.tex"):
+            learn(given={"epochs": 1}, seeds=wanted, overwrite=True, watch=Never())
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+def test_a_model_stays_until_the_one_that_replaces_it_is_there(
+    learn: Callable[..., list[Trained]], tmp_path: Path, before: int, after: int
+) -> None:
+    old = learn(given={"epochs": 1}, seeds=before)
+    contents = [(model.path / "model.safetensors").read_bytes() for model in old]
+    again: dict[str, Any] = {"given": {"rate": 0.01}, "seeds": after, "overwrite": True}
+    with pytest.raises(RuntimeError):
+        learn(watch=Stopping(crash), checkpoint_minutes=OFTEN, **again)
+    assert [(model.path / "model.safetensors").read_bytes() for model in old] == contents
+    told: list[str] = []
+
+    class Told(Stopping):
+        def say(self, text: str) -> None:
+            told.append(text)
+
+    new = learn(watch=Told(crash), **again)  # the same command goes on
+    assert any(text.startswith("Going on after") for text in told)
+    assert [model.card["training"]["settings"]["rate"] for model in new] == [0.01] * after
+    files = {"config.json", "model.safetensors", "vocab.txt", "card.json"}
+    left = {path.name for path in (tmp_path / "model").iterdir()}
+    assert left == (files if after == 1 else {f"seed-{i}" for i in range(after)})
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_bad_input_leaves_no_folder_around_the_one_to_come(
+    learn: Callable[..., list[Trained]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(PivotalError, match="lower --batch"):
+        learn("there/a/b/model", given={"batch": 100_000})
+    assert [path.name for path in tmp_path.rglob("*")] == ["there"]
+    monkeypatch.chdir(tmp_path)
+    for nameless in (".", ".."):
+        with pytest.raises(PivotalError, match="has no name"):
+            train([tmp_path / "there"], nameless)
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

@@ -144,12 +144,15 @@ def test_a_saved_folder_loads_with_the_weights_that_went_in(tmp_path: Path) -> N
     assert [path.name for path in saved.parent.iterdir()] == ["toy"]
 
 
-def test_tied_weights_are_written_out_in_full(tmp_path: Path) -> None:
+def test_tied_weights_are_written_once(tmp_path: Path) -> None:
     tied = weights() | {"encoder.weight": torch.randn(len(WORDS), 4), "rnn.weight_ih_l0": torch.randn(16, 4)}
     tied["decoder.weight"] = tied["encoder.weight"]
     saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=tied, card=CARD)
     assert json.loads((saved / "config.json").read_text())["tied"] is True
-    assert load_folder(saved).vocabulary_size == len(WORDS)
+    assert "decoder.weight" not in load_file(saved / "model.safetensors")
+    states = torch.randn(3, 4)
+    expected = states @ tied["encoder.weight"].T + tied["decoder.bias"]
+    torch.testing.assert_close(load_folder(saved).readout(states), expected)
 
 
 def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
@@ -161,3 +164,42 @@ def test_a_folder_is_replaced_only_when_asked(folder: Path) -> None:
     save_folder(folder, cell="lstm", words=WORDS, weights=changed, card=CARD, replace=True)
     assert torch.equal(load_file(folder / "model.safetensors")["decoder.bias"], changed["decoder.bias"])
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def into_no_model(folder: Path) -> None:
+    (folder / "config.json").write_text('{"model_type": "gpt2"}')
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        into_no_model,
+        lambda f: (f / "thesis.tex").write_text("years of work"),
+        lambda f: (f / "notes").mkdir(),
+        lambda f: (f / "config.json").unlink(),
+    ],
+)
+def test_what_is_not_a_model_alone_is_never_replaced(folder: Path, change: Any) -> None:
+    change(folder)
+    before = sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir())
+    with pytest.raises(FileExistsError, match="not a model alone"):
+        save_folder(folder, cell="lstm", words=WORDS, weights=weights(), card=CARD, replace=True)
+    assert sorted((path.name, path.is_dir() or path.read_bytes()) for path in folder.iterdir()) == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_an_empty_folder_is_taken_and_one_without_a_name_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    save_folder(tmp_path / "empty", cell="lstm", words=WORDS, weights=weights(), card=CARD)
+    assert load_folder(tmp_path / "empty").vocabulary_size == len(WORDS)
+    monkeypatch.chdir(tmp_path)
+    for nameless in (".", "..", "/"):
+        with pytest.raises(PivotalError, match="has no name"):
+            save_folder(Path(nameless), cell="lstm", words=WORDS, weights=weights(), card=CARD, replace=True)
+
+
+def test_all_files_may_be_read_by_those_who_may_read_one(tmp_path: Path) -> None:
+    saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=weights(), card=CARD)
+    assert len({path.stat().st_mode for path in saved.iterdir()}) == 1

@@ -82,7 +82,9 @@ def train_lm(
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace the model that DIR holds; begin anew.", rich_help_panel=_OUTPUT
+            "--overwrite",
+            help="Replace what DIR holds, models or a training with other settings.",
+            rich_help_panel=_OUTPUT,
         ),
     ] = False,
     json: Annotated[

@@ -17,7 +17,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.lm.checkpoint import Checkpoint, open_checkpoint
 from pivotal.lm.unpickle import Made, Name
-from pivotal.models.folder import save_folder
+from pivotal.models.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent import RecurrentLM
 from pivotal.pairs_file import read_text
 
@@ -71,12 +71,15 @@ def import_checkpoint(
 
 def check_free(folder: Path, replace: bool) -> None:
     """Refuses a place where something is, unless it is a model and may be replaced."""
-    if not folder.exists():
+    check_name(folder)
+    if is_empty(folder):
         return
     if not replace:
         raise PivotalError(f"{folder} is there already. Give another --out, or --overwrite.")
-    if not (folder / "config.json").is_file():
-        raise PivotalError(f"Only a model may be overwritten, but {folder} is none. Give another --out.")
+    if not is_only_a_model(folder):
+        raise PivotalError(
+            f"Only a model may be overwritten, but {folder} is none, or holds other files too. Give another --out."
+        )
 
 
 def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:

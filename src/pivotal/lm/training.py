@@ -19,12 +19,13 @@ from pivotal.lm.course import Course
 from pivotal.lm.encoding import count_words, encode, hold_out
 from pivotal.lm.learner import Learner
 from pivotal.lm.recipes import Settings
+from pivotal.lm.replacing import check_replaceable, is_remnant, make_room, remove_surplus
 from pivotal.lm.stream import Stream
 from pivotal.lm.vocabulary import EOS, Vocabulary
 from pivotal.lm.watching import Progress, Silent, Watch
-from pivotal.lm.workplace import Workplace, remove_models
+from pivotal.lm.workplace import Workplace
 from pivotal.models import device_named
-from pivotal.models.folder import save_folder
+from pivotal.models.folder import check_name, is_empty, save_folder
 from pivotal.runs import differences, disk, plain, read_json
 
 
@@ -57,7 +58,8 @@ def train(
     """Trains a recurrent language model on text with a sentence per line and writes it to `out`.
 
     Several seeds are trained side by side, into `out`/seed-0, seed-1 and so on. The same call again goes on with a
-    training that was stopped; on a CPU it ends in the very weights of one that never was.
+    training that was stopped; on a CPU it ends in the very weights of one that never was. `overwrite` replaces the
+    models that `out` holds, when the new ones are there.
     """
     paths = [Path(path) for path in corpus]
     if not paths:
@@ -67,6 +69,7 @@ def train(
     chosen = device_named(device)
     settings = resolved(settings or Settings(), chosen)
     out, watch = Path(out), watch or Silent()
+    check_name(out)
     valid, vocabulary = (None if path is None else Path(path) for path in (valid, vocabulary))
     plan = {
         "settings": dataclasses.asdict(settings),
@@ -82,17 +85,20 @@ def train(
     try:
         workplace.open(plan, overwrite=overwrite)
         words, train_ids, valid_ids = _encoded(paths, valid, vocabulary, settings, workplace, watch)
-        if overwrite:
-            with disk(out):
-                remove_models(out)
         with torch.random.fork_rng([chosen] if chosen.type == "cuda" else []):
             course = _learn(settings, words, train_ids, valid_ids, list(targets), chosen, workplace, watch,
                             60 * checkpoint_minutes)  # fmt: skip
         about = {"recipe": recipe or "custom", "command": command, **plan}
+        if overwrite:
+            with disk(out):
+                make_room(out, targets.values())
         trained = [
-            _write(learner, target, words, course, about)
+            _write(learner, target, words, course, about, overwrite)
             for learner, target in zip(course.learners, targets.values(), strict=True)
         ]
+        if overwrite:
+            with disk(out):
+                remove_surplus(out, targets.values())
         workplace.remove()
         return trained
     except BaseException:
@@ -119,11 +125,15 @@ def _check_out(
 ) -> None:
     """Refuses before anything is read or cleared."""
     if overwrite:
-        remove_models(out, dry=True)
+        check_replaceable(out)
         return
     others = [path for path in targets if not _may_be_written(path, plan)]
     if out not in targets and out.exists():
-        others += [out] if not out.is_dir() else [path for path in out.iterdir() if path not in targets]
+        others += (
+            [out]
+            if not out.is_dir()
+            else [path for path in out.iterdir() if path not in targets and not is_remnant(path)]
+        )
     if others:
         raise PivotalError(
             f"Training writes a new folder, but {others[0]} is there already and is something else. "
@@ -138,7 +148,7 @@ def _check_out(
 
 def _may_be_written(path: Path, plan: dict[str, Any]) -> bool:
     """Nothing is there, or a model that this very training has written."""
-    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+    if is_empty(path):
         return True
     if not (path / "card.json").is_file():
         return False
@@ -205,7 +215,9 @@ def _learn(
     return course
 
 
-def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any]) -> Trained:
+def _write(
+    learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any], overwrite: bool
+) -> Trained:
     loss = learner.exact_loss(course.valid)
     perplexity = round(math.exp(min(loss, 700)), 4)
     settings, place = course.settings, learner.seed - course.learners[0].seed
@@ -237,7 +249,7 @@ def _write(learner: Learner, path: Path, words: Vocabulary, course: Course, abou
             words=words.words,
             weights=learner.weights(),
             card=plain(card),
-            replace=path.exists() and _may_be_written(path, card["training"]),
+            replace=overwrite or _may_be_written(path, card["training"]),
         )
     return Trained(path, learner.seed, perplexity, card)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TextIO
@@ -30,35 +29,50 @@ class Workplace:
         self._out = out
         self._lock: TextIO | None = None
         self._made = False
+        self._parents: list[Path] = []
+        """Folders that had to be made around it."""
 
     def open(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Claims the place for this process, new or with what a training with the same plan left there."""
+        """Claims the place for this process, new or with what a training with the same plan left there.
+
+        `overwrite` may clear it of another training; one with the same plan goes on, or the command that replaces a
+        model could never be stopped and gone on with.
+        """
         wanted = json.loads(json.dumps(plain(plan)))
+        self._check_ours()
         with disk(self.path):
+            self._parents = [parent for parent in self.path.parents if not parent.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / LOCK).open("a")
         lock(file, self._out)
         self._lock = file
-        if overwrite:
-            self._clear()
-        self._made = not (self.path / PLAN).is_file()
         if (self.path / PLAN).is_file():
-            found = read_json(self.path / PLAN, missing="")
-            if differing := differences(found, wanted):
+            differing = differences(read_json(self.path / PLAN, missing=""), wanted)
+            if not differing and ((self.path / CHECKPOINT).is_file() or not overwrite):
+                return
+            if not overwrite:
                 raise PivotalError(
                     f"{self.path} holds another training, not finished: {'; '.join(differing)}. "
                     "Name another folder with --out, or begin anew with --overwrite."
                 )
-            return
-        if foreign := sorted(p.name for p in self.path.iterdir() if p.name != LOCK):
-            raise PivotalError(
-                f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
-                "Name another folder with --out."
-            )
+            self._clear()
+        self._made = True
         text = json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"
         with disk(self.path / PLAN):
             write_atomically(
                 self.path / PLAN, lambda partial: Path(partial).write_text(text, encoding="utf-8")
+            )
+
+    def _check_ours(self) -> None:
+        """Before so much as a lock is put there."""
+        if not self.path.is_dir() or (self.path / PLAN).is_file():
+            return
+        if foreign := sorted(
+            path.name for path in self.path.iterdir() if path.name not in (LOCK, f"{PLAN}.partial")
+        ):
+            raise PivotalError(
+                f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
+                "Name another folder with --out."
             )
 
     def close(self) -> None:
@@ -76,6 +90,9 @@ class Workplace:
         """After bad input: what this process began leaves no trace; what another left stays."""
         if self._lock is not None and self._made and not (self.path / CHECKPOINT).is_file():
             self.remove()
+            for parent in self._parents:
+                if not any(parent.iterdir()):
+                    parent.rmdir()
 
     def _clear(self) -> None:
         """Removes what a training makes; the plan last: until then the place is known as ours."""
@@ -124,7 +141,7 @@ class Workplace:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise PivotalError(
                 f"{path} must be a whole checkpoint, but it cannot be read ({reason}). "
-                "Begin anew with --overwrite."
+                f"Remove {self.path} to begin anew."
             ) from None
 
 
@@ -138,25 +155,3 @@ def _save_synced(path: Path, content: dict[str, Any]) -> None:
         torch.save(content, file)
         file.flush()
         os.fsync(file.fileno())
-
-
-def remove_models(out: Path, *, dry: bool = False) -> None:
-    """For --overwrite: takes away the model, or the models of several seeds, that `out` holds; never anything else.
-
-    A `dry` run only looks whether that is all it holds.
-    """
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    seeds = [path for path in out.iterdir() if path.name.startswith("seed-")] if out.is_dir() else []
-    models = [out] if (out / "config.json").is_file() else seeds
-    if not models or not all((model / "card.json").is_file() for model in models):
-        raise PivotalError(f"{out} holds something else than trained models. Name another folder with --out.")
-    if dry:
-        return
-    for model in models:
-        for name in ("config.json", "model.safetensors", "vocab.txt", "card.json"):
-            (model / name).unlink(missing_ok=True)
-        if not any(model.iterdir()):
-            model.rmdir()
-    if out.is_dir() and not any(out.iterdir()):
-        shutil.rmtree(out)

@@ -22,6 +22,7 @@ from pivotal.models.recurrent import RecurrentLM
 
 FORMAT = "pivotal-recurrent-1"
 FILES = ("config.json", "model.safetensors", "vocab.txt")
+WRITTEN = (*FILES, "card.json")
 
 
 class FolderSource(ModelSource):
@@ -118,6 +119,8 @@ def load_folder(
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
+    if config.get("tied") and "decoder.weight" not in weights and "encoder.weight" in weights:
+        weights["decoder.weight"] = weights["encoder.weight"]
     if "encoder.weight" in weights and len(words) != len(weights["encoder.weight"]):
         raise PivotalError(
             f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
@@ -153,11 +156,16 @@ def save_folder(
 ) -> Path:
     """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
 
-    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is written out in full.
-    OSError if the disk is full or `folder` exists already; `replace` puts the new one in its place.
+    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
+    OSError if the disk is full or something is in `folder` already; `replace` puts the new model in the place of
+    another, and of nothing else.
     """
-    if folder.exists() and not replace:
-        raise FileExistsError(17, "the folder exists already", str(folder))
+    check_name(folder)
+    if not is_empty(folder):
+        if not replace:
+            raise FileExistsError(17, "the folder exists already", str(folder))
+        if not is_only_a_model(folder):
+            raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
     encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
     layers = sum(name.startswith("rnn.weight_hh_l") for name in weights)
     config = {
@@ -172,8 +180,9 @@ def save_folder(
         "unk": unk,
         "priming": priming,
     }
-    # Cloned, because safetensors refuses tensors that share memory, as tied ones do.
-    tensors = {name: tensor.detach().to("cpu").contiguous().clone() for name, tensor in weights.items()}
+    tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
+    if config["tied"]:
+        del tensors["decoder.weight"]
     partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -186,6 +195,8 @@ def save_folder(
         for name, content in (("config.json", config), ("card.json", dict(card))):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             (partial / name).write_text(text, encoding="utf-8")
+        # safetensors lets nobody else read what it writes.
+        shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
         for file in partial.iterdir():
             with file.open("rb") as written:
                 os.fsync(written.fileno())
@@ -197,6 +208,35 @@ def save_folder(
         shutil.rmtree(partial, ignore_errors=True)
     shutil.rmtree(former, ignore_errors=True)
     return folder
+
+
+def check_name(folder: Path) -> None:
+    """A folder is written beside its place first, so it must have a name to be beside."""
+    if folder.name in ("", ".."):
+        raise PivotalError(
+            f"A model needs a folder of its own, but {folder} has no name. Name another with --out."
+        )
+
+
+def is_empty(folder: Path) -> bool:
+    """Nothing is there, or a folder with nothing in it."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def is_only_a_model(folder: Path) -> bool:
+    """A model in our format and not a file besides: all that may ever be replaced or removed."""
+    if not holds_a_model(folder):
+        return False
+    return all(path.name in WRITTEN and not path.is_dir() for path in folder.iterdir())
+
+
+def holds_a_model(folder: Path) -> bool:
+    """Whether its config.json is that of a model in our format."""
+    try:
+        _read_config(folder / "config.json")
+    except (PivotalError, OSError):
+        return False
+    return True
 
 
 def _read_config(path: Path) -> dict[str, Any]:
