@@ -9,6 +9,7 @@ from pivotal.certificate import Certificate, Effort, certify
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.models.planted import plant
+from pivotal.objective import Terms
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
 from pivotal.refit import Refit
@@ -44,9 +45,10 @@ def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> 
     assert made.neighbours.there_are == 3 * 61
     assert made.neighbours.tried == (3 * 61 if effort is EXACT else 3 * 12)
     one, two = made.smaller
-    assert (one.size, one.there_are, one.exhaustive) == (1, 64, True) and one.best.flipped < 0.45
+    assert (one.size, one.there_are, one.tried) == (1, 64, 64) and one.best.flipped < 0.45
     assert (two.size, two.there_are) == (2, 2016) and 0.6 < two.best.flipped < 0.75
-    assert two.exhaustive is (effort is EXACT)
+    assert (two.tried == 2016) is (effort is EXACT)
+    assert not (one.enough or two.enough)
     assert set(two.best.units) < set(map(str, plant(seed).units))
 
 
@@ -73,7 +75,48 @@ def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
     problem = problem_of("every")
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
     assert made.without == () and [part.size for part in made.smaller] == [1]
-    assert "1 unit" in verdict(made.as_dict())
+    assert "this unit" in verdict(made.as_dict())
+
+
+def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
+    """What flips more is better, whatever the loss says; and a smaller set that is as good counts."""
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().decoys[:1]), problem, effort=QUICK)
+    assert not made.neighbours.optimal and not made.holds
+    two = certify(fitted(problem, (plant().units[0], plant().decoys[0])), problem, effort=QUICK)
+    assert two.smaller[0].enough and not two.holds
+    assert f"{plant().units[0]} flips" in verdict(two.as_dict()) or "in the place of" in verdict(
+        two.as_dict()
+    )
+
+
+def test_what_was_judged_elsewhere_counts_for_the_smaller_sizes() -> None:
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().units), problem, effort=QUICK)
+    left = max(row.left.flipped for row in made.without)
+    assert made.smaller[1].best.flipped >= max(left, made.smaller[0].best.flipped)
+
+
+def test_more_candidates_than_units_leave_nothing_to_audit() -> None:
+    problem = problem_of("every")
+    made = certify(
+        fitted(problem, plant().units),
+        problem,
+        effort=Effort(candidates=100, sample=24, finalists=3, polish=20, first=4),
+    )
+    assert made.neighbours.audited == 0 and made.neighbours.tried == made.neighbours.there_are
+
+
+def test_rivals_must_keep_the_bound_on_kl() -> None:
+    problem = problem_of("every")
+    terms = Terms(max_kl=0.05)
+    mask = torch.zeros(1, 2, 64, dtype=torch.bool)
+    mask[:, :, [problem.space.flat(unit) for unit in plant().units]] = True
+    values = Refit(terms, updates=60).fit(problem, mask.float()).values
+    made = certify(interventions_of(problem, mask, values)[0], problem, terms=terms, effort=QUICK)
+    assert made.max_kl == 0.05 and "keep KL within 0.05" in " ".join(sentences(made.as_dict()))
+    for part in (*made.smaller, made.neighbours):
+        assert part.best.bound_kept is (part.best.kl <= 1.1 * 0.05)
 
 
 def test_held_out_pairs_report_and_do_not_decide() -> None:
@@ -83,7 +126,7 @@ def test_held_out_pairs_report_and_do_not_decide() -> None:
     with_test = certify(intervention, problem, test=problem_of("every"), effort=QUICK)
     assert with_test.found.flipped_test is not None and alone.found.flipped_test is None
     assert with_test.neighbours.swap == alone.neighbours.swap
-    assert with_test.neighbours.best.score == alone.neighbours.best.score
+    assert with_test.neighbours.best.loss == alone.neighbours.best.loss
 
 
 def test_the_words() -> None:
@@ -99,8 +142,8 @@ def test_the_words() -> None:
     for part in (
         "The certificate holds for these 3 units",
         "of the 183 sets that differ in one unit, 36 (the highest first-order gains)",
-        "with 95% confidence fewer than 16.7% of those not run",
-        "no single unit flips more than",
+        "with 95% confidence fewer than 16.7% of them would",
+        "no single unit was found to flip more than",
         "Nothing was chosen by held-out pairs",
         f"would have found 1 of the 3 units ({plant().units[0]})",
     ):

@@ -153,13 +153,23 @@ def test_save_load_same_scores(problem: Problem, found: Intervention, tmp_path: 
     assert asdict(evaluate(again, problem)) == asdict(evaluate(found, problem))
 
 
-def test_memory_bounds_change_no_score(problem: Problem, found: Intervention) -> None:
+def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     mask = (torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(0)) < 0.2).float()
     values = torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
-    for whole, cut in zip(
-        score_masks(mask, values, problem), score_masks(mask, values, problem, rows=1), strict=True
-    ):
-        assert np.allclose(whole, cut, atol=1e-5)
+    whole = score_masks(mask, values, problem)
+    monkeypatch.setattr("pivotal.problem._ROWS", 1)
+    assert problem.runs_at_once() == 1
+    for at_once, one_by_one in zip(whole, score_masks(mask, values, problem), strict=True):
+        assert np.allclose(at_once, one_by_one, atol=1e-5)
+
+
+def test_wide_masks_and_passes_backwards_are_fewer_at_once(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = problem.runs_at_once()
+    assert problem.runs_at_once(learning=True) == many // 2
+    monkeypatch.setattr("pivotal.problem._ENTRIES", 3 * 2 * len(problem.space))
+    assert problem.runs_at_once() == 3
 
 
 def test_another_model_is_refused_unless_insisted_on(found: Intervention) -> None:

@@ -1,8 +1,8 @@
 """What can be proved about a found set: that every unit matters, that no swap helps, that fewer are not enough.
 
 Everything is decided on training pairs; held-out pairs only report. Two sets are compared on an equal footing: values
-fitted to each by the same number of updates, flips counted on the same prefixes. A rival is better if its loss (KL
-included as in the search) is lower *and* it flips more than epsilon more.
+fitted to each by the same number of updates, flips counted on the same prefixes. A rival is better if it flips more
+than epsilon more, by more than two standard errors of the difference, and keeps the bound on KL where there is one.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -24,11 +25,23 @@ from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.refit import Refit
 from pivotal.searches.base import Clock, Progress
-from pivotal.trials import Scores, at_once, first_order, grid_of, score_additions, score_sets, screened
+from pivotal.summary import KL_TOLERANCE
+from pivotal.trials import (
+    Scores,
+    finalists,
+    first_order,
+    grid_of,
+    score_additions,
+    score_sets,
+    screened,
+)
 
-_JUDGES = 512
+_JUDGES = 1024
 """Prefixes on which sets with fitted values are compared."""
 _MOST_PAIRS = 2_000_000
+_SCAN = {"prefixes": 32, "points": 3}
+"""On what, and at how many values of each unit, every pair there is would be tried."""
+_RESCANNED = 2000
 
 
 @dataclass(frozen=True)
@@ -71,9 +84,11 @@ class Judged:
 
     units: tuple[str, ...]
     flipped: float
-    score: float
-    """The training loss, KL included as in the search; less is better. Above 1e5: the KL bound is broken."""
+    loss: float
+    """What the search minimises, KL at its weight included."""
     kl: float
+    bound_kept: bool
+    """Whether KL is within its bound, if there is one."""
     flipped_test: float | None = None
 
 
@@ -93,22 +108,32 @@ class Neighbours:
     there_are: int
     tried: int
     audited: int
+    """Of those that the screening left out, so many were drawn at random and tried."""
     audit_hits: int
-    """Of the audited swaps, those that scored well enough to be a finalist."""
+    """Of these, those that scored well enough to be a finalist."""
+    refitted: int
     best: Judged
+    """The one that flips most, of those that keep the KL bound."""
     swap: tuple[str, str]
     optimal: bool
 
 
 @dataclass(frozen=True)
 class Smaller:
-    """All sets of a smaller (or the same) size that were looked at."""
+    """Sets of no more than so many units."""
 
     size: int
     there_are: int
     tried: int
+    prefixes: int
+    """On which they were tried,"""
+    points: int
+    """at so many values of each unit."""
+    refitted: int
     best: Judged
-    exhaustive: bool
+    """The one that flips most, of all that were judged, those met elsewhere in the examination included."""
+    enough: bool
+    """Whether it flips no less than the set found, up to epsilon, though it has fewer units."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +148,13 @@ class Certificate:
     nodes: int
     seconds: float
 
+    max_kl: float | None = None
+
     @property
     def holds(self) -> bool:
-        """Every unit matters and no swap is better."""
-        return self.neighbours.optimal and all(w.matters for w in self.without)
+        """Every unit matters, no swap that was tried is better, and no smaller set that was tried is as good."""
+        needed = all(w.matters for w in self.without)
+        return self.neighbours.optimal and needed and not any(part.enough for part in self.smaller)
 
     def as_dict(self) -> dict[str, Any]:
         return {"holds": self.holds, **asdict(self)}
@@ -165,18 +193,28 @@ class _Examination:
         self.grid = grid_of(train, effort.points)
         self.refit = Refit(terms, effort.polish)
         self.progress = progress
+        self.judged: list[Judged] = []
+        """All sets that were judged so far."""
+        self.flips: dict[int, np.ndarray] = {}
+        """By the identity of a judged set: the share of each prefix's pairs that it flips."""
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
+        units = len(self.train.space)
+        if self.effort.pairs == "all" and units * (units - 1) // 2 > _MOST_PAIRS:
+            raise PivotalError(
+                f"Every pair can be tried where there are at most {_MOST_PAIRS:,} of them, but {units:,} units make "
+                f"{units * (units - 1) // 2:,}. Use pairs screened, or fewer sites."
+            )
         mask, values = dense(intervention, self.train.space, self.train.model.device)
-        self._tell("refitting the set")
+        self._tell("refitting the set", 0)
         fitted = self.refit.fit(self.train, mask, values, seed=self.seed)
         (found,) = self._judge(mask.bool(), fitted.values)
         without = self._without(mask[0].bool(), fitted.values[0], found)
         neighbours = self._neighbours(mask[0].bool(), fitted.values[0], fitted.price[0], found)
-        smaller = [self._singles()]
+        smaller = [self._singles(found)]
         if len(intervention) > 1 and self.effort.pairs != "none":
-            smaller.append(self._pairs())
+            smaller.append(self._pairs(found))
         cost = clock.read()
         return Certificate(
             found=found,
@@ -184,9 +222,10 @@ class _Examination:
             neighbours=neighbours,
             smaller=tuple(smaller),
             effort=self.effort,
-            prefixes={"tried": self._prefixes(self.sample), "judged": self._prefixes(self.judges)},
+            prefixes={"tried": _prefixes(self.sample), "judged": _prefixes(self.judges)},
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
+            max_kl=self.terms.max_kl,
         )
 
     # -- the parts ----------------------------------------------------------------------------------------------
@@ -194,74 +233,71 @@ class _Examination:
     def _without(
         self, mask: Bool[Tensor, "directions units"], values: Tensor, found: Judged
     ) -> tuple[Without, ...]:
-        units = self._units(mask)
+        units = _units(mask)
         if len(units) == 1:
             return ()
-        self._tell("leaving units out")
+        self._tell("leaving units out", 1)
         less = mask.repeat(len(units), 1, 1)
         less[torch.arange(len(units)), :, units] = False
-        fitted = self.refit.fit(self.train, less.float(), values.expand(len(units), -1, -1), seed=self.seed)
-        left = self._judge(less, fitted.values)
+        left = self._fit_and_judge(less, values.expand(len(units), -1, -1))
         return tuple(
-            Without(str(self.train.space.unit(u)), j, found.flipped - j.flipped > self.effort.epsilon)
+            Without(self._name(u), j, found.flipped - j.flipped > self.effort.epsilon or not j.bound_kept)
             for u, j in zip(units, left, strict=True)
         )
 
     def _neighbours(
         self, mask: Bool[Tensor, "directions units"], values: Tensor, price: Tensor, found: Judged
     ) -> Neighbours:
-        effort = self.effort
-        self._tell("swapping units")
+        effort, k = self.effort, len(_units(mask))
+        self._tell("swapping units", 2)
         noise = torch.Generator().manual_seed(self.seed)
 
         def swaps(choose: Callable[[Tensor], Tensor]) -> Swaps:
             return swaps_of(self.sample, self.terms, price, mask, values, self.grid, choose)
 
-        best = swaps(lambda gain: screened(gain, effort.candidates))
-        rest = len(self.train.space) - len(self._units(mask)) - effort.candidates
-        audited = min(effort.audit, rest) if effort.candidates else 0
-        hits = 0
-        trials = [(best, i) for i in range(min(effort.finalists, len(best)))]
-        if audited > 0:
+        tried = swaps(lambda gain: screened(gain, effort.candidates))
+        left_out = max(0, len(self.train.space) - k - effort.candidates) if effort.candidates else 0
+        audited, hits = min(effort.audit, left_out), 0
+        trials = [(tried, i) for i in tried.finalists(effort.finalists)]
+        if audited:
             drawn = swaps(lambda gain: _drawn(gain, effort.candidates, audited, noise))
-            worst = best.score[len(trials) - 1]
-            hits = int((drawn.score < worst).sum())
+            hits = int((drawn.score < tried.score[min(effort.finalists, len(tried)) - 1]).sum())
             trials += [(drawn, i) for i in range(min(hits, effort.finalists))]
         made = [some.applied(i, mask, values) for some, i in trials]
         judged = self._fit_and_judge(torch.stack([m for m, _ in made]), torch.stack([v for _, v in made]))
-        winner = min(range(len(judged)), key=lambda i: judged[i].score)
-        some, i = trials[winner]
-        name = self.train.space.unit
-        k = len(self._units(mask))
+        best = self._most_flips(judged)
+        some, i = trials[judged.index(best)]
         return Neighbours(
             there_are=k * (len(self.train.space) - k),
-            tried=len(best),
+            tried=len(tried),
             audited=audited * k,
             audit_hits=hits,
-            best=judged[winner],
-            swap=(str(name(int(some.out[i]))), str(name(int(some.in_[i])))),
-            optimal=not self._better(judged[winner], found),
+            refitted=len(judged),
+            best=best,
+            swap=(self._name(int(some.out[i])), self._name(int(some.in_[i]))),
+            optimal=not any(self._better(rival, found) for rival in judged),
         )
 
-    def _singles(self) -> Smaller:
-        self._tell("single units")
+    def _singles(self, found: Judged) -> Smaller:
+        self._tell("single units", 3)
         units = len(self.train.space)
         mask = torch.zeros(1, len(self.train.labels), units, dtype=torch.bool, device=self._device)
         price = torch.full((1,), self.terms.first_price, device=self._device)
         everyone = torch.arange(units, device=self._device)[None]
         tried = score_additions(self.sample, self.terms, price, mask, mask.float(), everyone, self.grid)
         self._single = tried
-        order = tried.score[0].argsort()[: self.effort.finalists]
-        best = self._best_of(order[:, None], tried.values[0, order][..., None])
-        return Smaller(1, units, units, best, exhaustive=True)
+        order = finalists(tried.score[0], tried.accuracy[0], self.effort.finalists)
+        self._fit_sets(order[:, None], tried.values[0, order][..., None])
+        return self._smaller(1, units, units, len(order), found)
 
-    def _pairs(self) -> Smaller:
+    def _pairs(self, found: Judged) -> Smaller:
         units = len(self.train.space)
         there_are = units * (units - 1) // 2
-        if self.effort.pairs == "all" and there_are <= _MOST_PAIRS:
+        if self.effort.pairs == "all":
             pairs, values = self._all_pairs()
-            return Smaller(2, there_are, there_are, self._best_of(pairs, values), exhaustive=True)
-        self._tell("pairs")
+            self._fit_sets(pairs, values)
+            return self._smaller(2, there_are, there_are, len(pairs), found, **_SCAN)
+        self._tell("pairs", 4)
         first = self._single.score[0].argsort()[: self.effort.first]
         mask = torch.zeros(len(first), len(self.train.labels), units, dtype=torch.bool, device=self._device)
         values = torch.zeros(mask.shape, device=self._device)
@@ -272,31 +308,37 @@ class _Examination:
         gain = first_order(self.sample, self.terms, price, mask, values, self.grid)
         partners = screened(gain, self.effort.candidates)
         tried = score_additions(self.sample, self.terms, price, mask, values, partners, self.grid)
-        order = tried.score.flatten().argsort()
-        base, column = order // partners.shape[1], order % partners.shape[1]
+        # A pair may have been grown from either of its units: the better of the two counts.
+        rows: dict[frozenset[int], tuple[int, int]] = {}
+        for flat in tried.score.flatten().argsort().tolist():
+            row, column = divmod(flat, partners.shape[1])
+            rows.setdefault(frozenset((int(first[row]), int(partners[row, column]))), (row, column))
+        base, column = torch.tensor(list(rows.values()), device=self._device).T
         pairs = torch.stack([first[base], partners[base, column]], 1)
         at = torch.stack([self._single.values[0, first[base]], tried.values[base, column]], -1)
-        return Smaller(2, there_are, len(order), self._best_of(pairs, at), exhaustive=False)
+        chosen = finalists(tried.score[base, column], tried.accuracy[base, column], self.effort.finalists)
+        self._fit_sets(pairs[chosen], at[chosen])
+        return self._smaller(2, there_are, len(pairs), len(chosen), found)
 
     def _all_pairs(self) -> tuple[Int[Tensor, "sets 2"], Float[Tensor, "sets directions 2"]]:
         """Every pair at the ends and the natural value of both units on few prefixes, the best again on more prefixes
         and at more values."""
         units = len(self.train.space)
         everyone = torch.triu_indices(units, units, 1, device=self._device).T
-        few = self.train.sample(32, self.seed)
-        _, kept = self._scan(few, everyone, grid_of(self.train, 3), 2000)
-        return self._scan(self.sample, everyone[kept], self.grid, self.effort.finalists, values=True)
+        few = self.train.sample(_SCAN["prefixes"], self.seed)
+        kept, _ = self._scan(few, everyone, grid_of(self.train, _SCAN["points"]), _RESCANNED)
+        return self._scan(self.sample, kept, self.grid, self.effort.finalists)
 
     def _scan(
-        self, problem: Problem, pairs: Tensor, grid: Tensor, keep: int, *, values: bool = False
-    ) -> tuple[Any, Any]:
-        """The best pairs at any two values of a grid."""
+        self, problem: Problem, pairs: Int[Tensor, "sets 2"], grid: Tensor, keep: int
+    ) -> tuple[Int[Tensor, "kept 2"], Float[Tensor, "kept directions 2"]]:
+        """The best pairs at any two values of a grid, and these values."""
         # KL that is only weighed, not bounded, is left for the finalists: it would double the price of a pair.
         terms = self.terms if self.terms.max_kl is not None else replace(self.terms, kl_weight=0.0)
         price = torch.full((), self.terms.first_price, device=self._device)
         points, directions, _ = grid.shape
         combinations = torch.cartesian_prod(torch.arange(points), torch.arange(points)).to(self._device)
-        size = max(1, at_once(problem) // len(combinations))
+        size = max(1, problem.runs_at_once() // len(combinations))
         best: list[Tensor] = []
         where: list[Tensor] = []
         for number, some in enumerate(pairs.split(size)):
@@ -311,8 +353,6 @@ class _Examination:
             best.append(picked.score.sum(-1))
             where.append(at_which)
         order = torch.cat(best).argsort()[:keep]
-        if not values:
-            return None, order
         chosen, at_best = pairs[order], combinations[torch.cat(where)[order]]
         direction = torch.arange(directions, device=self._device)
         at = torch.stack([grid[at_best[..., i], direction, chosen[:, i, None]] for i in (0, 1)], -1)
@@ -320,16 +360,35 @@ class _Examination:
 
     # -- fitting and judging ------------------------------------------------------------------------------------
 
-    def _best_of(self, units: Int[Tensor, "sets k"], values: Float[Tensor, "sets directions k"]) -> Judged:
-        """The best of the first sets once their values are fitted."""
-        units, values = units[: self.effort.finalists], values[: self.effort.finalists]
+    def _smaller(
+        self,
+        size: int,
+        there_are: int,
+        tried: int,
+        refitted: int,
+        found: Judged,
+        *,
+        prefixes: int | None = None,
+        points: int | None = None,
+    ) -> Smaller:
+        best = self._most_flips([j for j in self.judged if len(j.units) <= size])
+        fewer = len(best.units) < len(found.units) and best.bound_kept
+        return Smaller(
+            size=size,
+            there_are=there_are,
+            tried=tried,
+            prefixes=prefixes or _prefixes(self.sample),
+            points=points or self.effort.points,
+            refitted=refitted,
+            best=best,
+            enough=fewer and best.flipped >= found.flipped - self.effort.epsilon,
+        )
+
+    def _fit_sets(self, units: Int[Tensor, "sets k"], values: Float[Tensor, "sets directions k"]) -> None:
         index = units[:, None].expand_as(values)
         shape = (len(units), len(self.train.labels), len(self.train.space))
         mask = torch.zeros(shape, device=self._device).scatter_(2, index, 1.0)
-        dense_values = torch.zeros_like(mask).scatter_(2, index, values)
-        judged = self._fit_and_judge(mask.bool(), dense_values)
-        kept = [j for j in judged if j.score < 1e5] or judged
-        return max(kept, key=lambda j: j.flipped)
+        self._fit_and_judge(mask.bool(), torch.zeros_like(mask).scatter_(2, index, values))
 
     def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
         fitted = self.refit.fit(self.train, mask.float(), values, seed=self.seed)
@@ -339,41 +398,60 @@ class _Examination:
     def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
         judged = []
         flipped, kl, _ = score_masks(mask.float(), values, self.judges)
-        tested = (
-            None if self.test is None else score_masks(mask.float(), values, self.test, kl=False)[0].mean(1)
-        )
-        size = at_once(self.judges)
+        tested = None if self.test is None else score_masks(mask.float(), values, self.test, kl=False)[0]
+        size = self.judges.runs_at_once()
         loss = torch.cat(
             [
                 self.terms.loss(self.judges.run(m.float(), v))
                 for m, v in zip(mask.split(size), values.split(size), strict=True)
             ]
-        )
-        score = self.terms.score(loss, torch.as_tensor(kl, device=loss.device)).tolist()
+        ).tolist()
+        most = torch.inf if self.terms.max_kl is None else KL_TOLERANCE * self.terms.max_kl
         for i, on in enumerate(mask):
-            units = tuple(str(self.train.space.unit(u)) for u in self._units(on))
-            held_out = None if tested is None else float(tested[i])
-            judged.append(Judged(units, float(flipped[i].mean()), score[i], float(kl[i]), held_out))
+            one = Judged(
+                units=tuple(self._name(u) for u in _units(on)),
+                flipped=float(flipped[i].mean()),
+                loss=loss[i] + self.terms.kl_weight * float(kl[i]),
+                kl=float(kl[i]),
+                bound_kept=bool(kl[i] <= most),
+                flipped_test=None if tested is None else float(tested[i].mean()),
+            )
+            self.flips[id(one)] = flipped[i]
+            judged.append(one)
+        self.judged += judged
         return judged
 
     def _better(self, rival: Judged, found: Judged) -> bool:
-        return rival.score < found.score and rival.flipped > found.flipped + self.effort.epsilon
+        """More than epsilon more flips, by two standard errors over prefixes, whose pairs flip together or not."""
+        if found.bound_kept and not rival.bound_kept:
+            return False
+        gain = self.flips[id(rival)].astype(float) - self.flips[id(found)]
+        prefixes, of = np.unique(self.judges.tree.leaf, return_inverse=True)
+        spread = np.bincount(of, gain - gain.mean()).std() * np.sqrt(len(prefixes)) / len(gain)
+        return bool(gain.mean() - self.effort.epsilon > 2 * spread)
+
+    @staticmethod
+    def _most_flips(judged: list[Judged]) -> Judged:
+        return max(judged, key=lambda j: (j.bound_kept, j.flipped))
 
     @property
     def _device(self) -> torch.device:
         return self.train.model.device
 
-    @staticmethod
-    def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:
-        return mask.any(0).nonzero()[:, 0].tolist()
+    def _name(self, unit: int) -> str:
+        return str(self.train.space.unit(unit))
 
-    @staticmethod
-    def _prefixes(problem: Problem) -> int:
-        return len(set(problem.tree.leaf.tolist()))
-
-    def _tell(self, phase: str, done: int = 0, of: int = 1) -> None:
+    def _tell(self, phase: str, done: int, of: int = 5) -> None:
         if self.progress is not None:
             self.progress(Progress(phase, done, of, [], [], []))
+
+
+def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:
+    return mask.any(0).nonzero()[:, 0].tolist()
+
+
+def _prefixes(problem: Problem) -> int:
+    return len(np.unique(problem.tree.leaf))
 
 
 def _drawn(

@@ -1,4 +1,4 @@
-"""From a run folder to its certificate.json."""
+"""From a run folder to its certificate."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from pivotal.finding import Question, Watch
 from pivotal.intervention import Intervention
 from pivotal.objective import Terms
 from pivotal.options import build
-from pivotal.runs import CERTIFICATE, RunFolder
+from pivotal.runs import RunFolder
 from pivotal.searches import SEARCHES
 from pivotal.searches.ablation import found_by_ablation
+from pivotal.searches.base import Progress
 
 
-def terms_of(settings: dict[str, Any]) -> Terms:
-    """The loss that a run was searched with; the default one where the settings name no search."""
-    chosen = settings.get("search")
+def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
+    """The loss that a run was searched with; `label` names the search where the settings are of a comparison."""
+    chosen = settings.get("search") if label is None else settings.get("searches", {}).get(label)
     if not isinstance(chosen, dict):
         return Terms(kl_weight=0.1)
-    options = {name: value for name, value in chosen.items() if name != "name"}
+    options = {name: value for name, value in chosen.items() if name not in ("name", "preset")}
     return build(SEARCHES.get(chosen["name"]), options).terms
 
 
@@ -30,11 +31,13 @@ def certify_run(
     question: Question,
     folder: RunFolder | None,
     *,
+    run: int | None = None,
+    terms: Terms | None = None,
     effort: Effort | None = None,
     device: str | None = None,
     watch: Watch | None = None,
 ) -> dict[str, Any]:
-    """The certificate of an intervention as JSON has it, written into the run's folder where there is one.
+    """The certificate of an intervention as JSON has it.
 
     With a run, its training pairs decide and its held-out pairs report; without one, all pairs decide.
     """
@@ -53,22 +56,23 @@ def certify_run(
     made = certify(
         intervention,
         train,
-        terms=terms_of(folder.settings if folder is not None else {}),
+        terms=terms or terms_of(folder.settings if folder is not None else {}),
         test=test,
         effort=effort,
         seed=question.seed,
         progress=progress,
     )
-    content = {
+    if progress is not None:
+        progress(Progress("ablating single units", 4, 5, [], [], []))
+    return {
         "model": model.name,
         "phenomenon": train.pairs.name,
         "steps": train.steps,
         "all_units": len(train.space),
+        "run": run,
+        "pairs": "train" if folder is not None else "all",
         **made.as_dict(),
         "ablation": [
             {**asdict(row), "unit": str(row.unit)} for row in found_by_ablation(intervention, train)
         ],
     }
-    if folder is not None:
-        folder.write_json(CERTIFICATE, content)
-    return content

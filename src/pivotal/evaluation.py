@@ -138,12 +138,12 @@ def check_question(intervention: Intervention, problem: Problem) -> None:
 
 @torch.no_grad()
 def score_many(
-    interventions: Sequence[Intervention], problem: Problem, *, rows: int = 40_000
+    interventions: Sequence[Intervention], problem: Problem
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Flips (interventions x examples), KL over all positions and KL after the edit, several interventions at once."""
     pairs = [dense(i, problem.space, problem.model.device) for i in interventions]
     mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    return score_masks(mask, values, problem, rows=rows)
+    return score_masks(mask, values, problem)
 
 
 @torch.no_grad()
@@ -153,10 +153,9 @@ def score_masks(
     problem: Problem,
     *,
     kl: bool = True,
-    rows: int = 40_000,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for masks as tensors; memory is bounded by `rows` states at a time. Without `kl` the KLs are NaN."""
-    at_once = max(1, rows // problem.tree.n_live)
+    """The same for masks as tensors, as many at a time as memory is allowed. Without `kl` the KLs are NaN."""
+    at_once = problem.runs_at_once()
     flips, kls, afters = [], [], []
     for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
         outcome = problem.run(m, v)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.refit import Fitted, Refit
-from pivotal.trials import first_order, grid_of, score_additions, screened
+from pivotal.trials import finalists, first_order, grid_of, score_additions, screened
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Swaps:
 
     def __len__(self) -> int:
         return len(self.out)
+
+    def finalists(self, n: int) -> list[int]:
+        """Those worth a fit."""
+        return finalists(self.score, self.accuracy, min(n, len(self))).tolist()
 
     def applied(
         self, which: int, mask: Bool[Tensor, "directions units"], values: Float[Tensor, "directions units"]
@@ -56,10 +60,11 @@ def swaps_of(
     without[torch.arange(len(units)), :, units] = False
     kept = values.expand(len(units), -1, -1)
     prices = price.expand(len(units))
-    gain = first_order(problem, terms, prices, without, kept, grid)
+    acting = mask[:, units].T
+    gain = first_order(problem, terms, prices, without, kept, grid, acting)
     gain[torch.arange(len(units)), units] = -torch.inf
     tried = choose(gain)
-    found = score_additions(problem, terms, prices, without, kept, tried, grid, mask[:, units].T)
+    found = score_additions(problem, terms, prices, without, kept, tried, grid, acting)
     order = found.score.flatten().argsort()
     return Swaps(
         units[:, None].expand_as(tried).flatten()[order],
@@ -189,8 +194,8 @@ class Walk:
             self._grid,
             lambda gain: screened(gain, exchanger.candidates),
         )
-        some = range(min(exchanger.finalists, len(self._swaps)))
-        tried = [self._swaps.applied(i, self.mask, values) for i in some]
+        self._finalists = self._swaps.finalists(exchanger.finalists)
+        tried = [self._swaps.applied(i, self.mask, values) for i in self._finalists]
         return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
 
     def step(self, masks: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
@@ -200,5 +205,6 @@ class Walk:
         if not fitted.score[best] < self.here.score[0] - least:
             self.over = True
             return
-        self.swapped.append((int(self._swaps.out[best]), int(self._swaps.in_[best])))
+        swap = self._finalists[best]
+        self.swapped.append((int(self._swaps.out[swap]), int(self._swaps.in_[swap])))
         self.mask, self.here = masks[best], fitted.part([best])

@@ -124,6 +124,9 @@ def find(
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info)
     history = History(folder)
+    _ = (
+        train.activations
+    )  # looked at before the work of an earlier process is taken over, so that it counts once
     checkpoint = RunCheckpoint(folder, history, train.work)
     if checkpoint.resumed:
         watch.say(f"Going on with the run in {folder.path}, {checkpoint.seconds:.0f} s into it.")

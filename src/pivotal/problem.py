@@ -25,6 +25,8 @@ from pivotal.units import Steps
 
 _SAMPLE = 512
 """Prefixes that are enough to say what a unit is like."""
+_ROWS, _ENTRIES = 40_000, 20_000_000
+"""States, and entries of masks, that exist at one time while many masks are tried; ten times as many on a GPU."""
 _KL_ROWS = 512
 """Rows of the vocabulary-wide softmax that exist at one time."""
 
@@ -222,6 +224,13 @@ class Problem:
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
         return Outcome(self._log_ratio(states), states)
+
+    def runs_at_once(self, *, learning: bool = False) -> int:
+        """How many masks may go into one `run`, so that memory is bounded whoever tries many; half if the passes are to
+        be gone through backwards."""
+        many = 1 if self.model.device.type == "cpu" else 10
+        entries = len(self.labels) * len(self.space)
+        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
 
     def run_intervention(self, intervention: Intervention) -> Outcome:
         with torch.no_grad():

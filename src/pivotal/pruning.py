@@ -13,8 +13,6 @@ from torch import Tensor
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 
-_ROWS = 40_000
-"""States that exist at one time while trials are scored."""
 _KL_NODES = 96
 
 
@@ -112,7 +110,7 @@ def prune(
 @torch.no_grad()
 def _outcomes(problem: Problem, mask: Tensor, values: Tensor, trials: list[tuple[_Part, int]]) -> Iterator:
     """Masked runs of the trials, each a run's mask without one unit; as many at once as memory is allowed."""
-    at_once = max(1, _ROWS // problem.tree.n_live)
+    at_once = problem.runs_at_once()
     for start in range(0, len(trials), at_once):
         some = trials[start : start + at_once]
         tried = torch.stack([part.without(mask, unit) for part, unit in some])

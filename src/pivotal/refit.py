@@ -46,7 +46,7 @@ class Refit:
         """Node evaluations that a fit of so many masks takes, about."""
         look = problem.sample(2 * self.batch).tree.n_live
         looks = 1 + math.ceil(self.updates / self._every)
-        looks += 0 if self.terms.max_kl is None else 2 * len(_SHARES)
+        looks += 0 if self.terms.max_kl is None else 4 * len(_SHARES)
         return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
 
     @property
@@ -108,11 +108,13 @@ class Refit:
     def _gentler(
         problem: Problem, best: _Best, values: Float[Tensor, "runs directions units"]
     ) -> Float[Tensor, "runs directions units"]:
-        """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way, so
-        that a bound on KL can be kept wherever the values have got to."""
-        own = problem.activations.own
+        """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way from
+        there, and on the way to what they are where the model prefers the other label, so that a bound on KL can be
+        kept wherever the values have got to."""
+        own, target = problem.activations.own, problem.activations.target
         for share in _SHARES:
             best.look(own + share * (values - own))
+            best.look((own + share * (target - own)).expand_as(values))
         return best.values
 
 

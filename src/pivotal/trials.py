@@ -12,8 +12,6 @@ from pivotal.objective import Terms, loss_of
 from pivotal.problem import Problem
 from pivotal.refit import bounds_of
 
-_ROWS = (40_000, 400_000)
-"""States that exist at one time while trials are scored: on a CPU, on a GPU."""
 _KL_NODES = 32
 _REACH = 8.0
 """How many standard deviations from its mean a unit without bounds is tried at."""
@@ -63,23 +61,43 @@ def first_order(
     mask: Bool[Tensor, "sets directions units"],
     values: Float[Tensor, "sets directions units"],
     grid: Float[Tensor, "points directions units"],
+    active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Float[Tensor, "sets units"]:
     """What adding each unit would take off the loss if the loss were linear in the mask: one pass for all units.
+    `active` says in which directions the new unit would act, by default in all.
 
     The slope is itself linear in the value, so that only the two ends of the grid need be looked at; each direction
     has its own value and chooses for itself.
     """
-    ends = []
-    for end in (grid.amin(0), grid.amax(0)):
-        slope_at = mask.float().requires_grad_()
-        outcome = problem.run(slope_at, torch.where(mask, values, end))
-        loss = terms.loss(outcome)
-        if terms.wants_kl:
-            loss = loss + price * terms.kl(problem, outcome, torch.Generator().manual_seed(0), _KL_NODES)
-        (slope,) = torch.autograd.grad(loss.sum(), slope_at)
-        ends.append(-slope)
-    gain = torch.maximum(*ends).sum(1)
-    return gain.masked_fill(mask.any(1), -torch.inf)
+    parts = []
+    for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
+        ends = []
+        for end in (grid.amin(0), grid.amax(0)):
+            slope_at = mask[some].float().requires_grad_()
+            outcome = problem.run(slope_at, torch.where(mask[some], values[some], end))
+            loss = terms.loss(outcome)
+            if terms.wants_kl:
+                noise = torch.Generator().manual_seed(0)
+                loss = loss + price[some] * terms.kl(problem, outcome, noise, _KL_NODES)
+            (slope,) = torch.autograd.grad(loss.sum(), slope_at)
+            ends.append(-slope)
+        parts.append(torch.maximum(*ends))
+    gain = torch.cat(parts)
+    if active is not None:
+        gain = gain * active[..., None]
+    return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
+
+
+def finalists(
+    score: Float[Tensor, " sets"], accuracy: Float[Tensor, " sets"], n: int
+) -> Int[Tensor, " finalists"]:
+    """Those worth a fit: two thirds by their score, the others by their flips, which a loss does not always follow."""
+    by_score = score.argsort()[: n - n // 3]
+    rest = accuracy.clone()
+    rest[by_score] = -1.0
+    return torch.cat(
+        [by_score, rest.argsort(descending=True, stable=True)[: min(n // 3, len(rest) - len(by_score))]]
+    )
 
 
 def screened(gain: Float[Tensor, "sets units"], candidates: int) -> Int[Tensor, "sets candidates"]:
@@ -109,7 +127,7 @@ def score_additions(
     points, directions, _ = grid.shape
     rows = torch.cartesian_prod(torch.arange(sets), torch.arange(tried), torch.arange(points)).to(mask.device)
     parts = []
-    for part in rows.split(at_once(problem)):
+    for part in rows.split(problem.runs_at_once()):
         chosen, which, point = part.unbind(1)
         unit = candidates[chosen, which]
         run = torch.arange(len(part), device=mask.device)
@@ -138,17 +156,13 @@ def score_sets(
     """Sets that are given by their units and values."""
     shape = (len(problem.labels), len(problem.space))
     parts = []
-    for some, at in zip(units.split(at_once(problem)), values.split(at_once(problem)), strict=True):
+    size = problem.runs_at_once()
+    for some, at in zip(units.split(size), values.split(size), strict=True):
         index = some[:, None].expand_as(at)
         mask = torch.zeros(len(some), *shape, device=at.device).scatter_(2, index, 1.0)
         dense = torch.zeros_like(mask).scatter_(2, index, at)
         parts.append(score_runs(problem, terms, price.expand(len(some)), mask, dense))
     return Scores(torch.cat([part.score for part in parts]), torch.cat([part.accuracy for part in parts]))
-
-
-def at_once(problem: Problem) -> int:
-    """Runs whose states exist at one time."""
-    return max(1, _ROWS[problem.model.device.type != "cpu"] // problem.tree.n_live)
 
 
 def score_runs(

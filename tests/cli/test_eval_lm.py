@@ -87,6 +87,36 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
     assert "In 1 pair seed-0 reads some word of the prefix as <unk>." in done.out
 
 
+def test_a_model_without_the_words_is_told_and_the_others_are_asked(
+    pivotal: Any, seeds: list[Path], tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    weights = {f"rnn.{name}": weight.detach() for name, weight in torch.nn.GRU(4, 6).named_parameters()}
+    weights |= {"encoder.weight": torch.randn(3, 4), "decoder.weight": torch.randn(3, 6)}
+    words = ("<eos>", "<unk>", "dogs")
+    small = save_folder(tmp_path / "small", cell="gru", words=words, weights=weights, card={"summary": ""})
+    (tmp_path / "text.txt").write_text(TEXT)
+    alone = pivotal("eval-lm", small, "--text", tmp_path / "text.txt", "-q")
+    assert alone.code == 0 and "Perplexity on 12 tokens" in alone.out
+    assert [cell.strip() for cell in row(alone.out.partition("Agreement")[2], "all") if cell.strip()][:2] == [
+        "0",
+        "–",
+    ]
+    both = pivotal("eval-lm", small, seeds[0], "-q")
+    for done in (alone, both):
+        assert "small cannot be asked any of the 12,000 pairs" in " ".join(done.out.split())
+    assert "1,800" in both.out
+
+
+def test_every_model_is_found_before_any_is_asked(
+    pivotal: Any, seeds: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pivotal.lm import assess
+
+    monkeypatch.setattr(assess, "assess", lambda *_, **__: pytest.fail("it began"))
+    pivotal("eval-lm", seeds[0], "nothing-like-it", "-q").refused("is none of these")
+
+
 def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", "nothing-like-it").refused("is none of these")
     pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")

@@ -61,6 +61,23 @@ def test_every_setting_is_an_option(pivotal: Any, monkeypatch: pytest.MonkeyPatc
     assert "0.003 (fast), 20.0 (gulordava)" in shown
 
 
+def test_the_module_takes_the_same_command(
+    pivotal: Any, text: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flags, their opposites, numbers, several files."""
+    from pivotal.lm.__main__ import main
+
+    for i, flags in enumerate((("--tied", "--as-it-stands"), ("--untied", "--shuffle"))):
+        given = ["--corpus", *text, *SMALL, *flags, "--recipe", "gulordava", "--valid-share", 0.1, "--out"]
+        assert pivotal("train-lm", *given, tmp_path / f"verb-{i}").code == 0
+        monkeypatch.setattr("sys.argv", ["lm", *map(str, given), str(tmp_path / f"module-{i}")])
+        assert main() == 0
+        cards = [json.loads((tmp_path / f"{by}-{i}" / "card.json").read_text()) for by in ("verb", "module")]
+        assert cards[0]["training"] == cards[1]["training"]
+        settings = cards[0]["training"]["settings"]
+        assert (settings["tied"], settings["shuffle"]) == (i == 0, i == 1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

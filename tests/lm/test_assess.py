@@ -7,6 +7,7 @@ import gzip
 import json
 import math
 from collections import defaultdict
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from torch import nn
 
 from pivotal.edits import Edit
 from pivotal.errors import PivotalError
-from pivotal.lm.assess import PUBLISHED, agreement, assess, lines_of, perplexity_of, score
+from pivotal.lm.assess import PUBLISHED, agreement, assess, score
+from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.models import load_model
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.planted import plant
@@ -106,6 +108,13 @@ def test_a_limit_on_tokens_reads_the_beginning() -> None:
     assert perplexity_of(model_of(), endless(), tokens=50).tokens == 50
 
 
+def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
+    own = ["<eos> the cat sleeps <eos>", "<eos>", "the dogs <eos> sleep"]
+    assert perplexity_of(model_of(), own) == perplexity_of(
+        model_of(), ["the cat sleeps", "the dogs", "sleep"]
+    )
+
+
 def test_a_text_may_be_compressed(tmp_path: Path) -> None:
     (tmp_path / "plain.txt").write_text("\n".join(TEXT), encoding="utf-8")
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("\n".join(TEXT).encode()))
@@ -161,6 +170,14 @@ class Other(LanguageModel):
 
     def readout(self, states: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
         return self.inside.readout(states, ids)
+
+
+def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("\n".join(TEXT))
+    found = assess(model_of(), phenomena=["gender-bias"], text=tmp_path / "text")
+    assert found.perplexity == replace(perplexity_of(model_of(), TEXT), text="text")
+    (asked,) = found.agreement
+    assert asked.shares == {} and sum(asked.rejected.values()) == len(load_phenomenon("gender-bias"))
 
 
 def test_a_text_is_for_recurrent_models_and_agreement_for_all(tmp_path: Path) -> None:

@@ -334,6 +334,22 @@ LIES: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
+def test_a_few_numbers_do_not_become_many(tmp_path: Path) -> None:
+    """Every layer a view of one storage: copied, they would be so many times what the file has."""
+    hidden, layers = 16, 30
+    numbers = torch.zeros(4 * hidden, hidden)
+    shared = {"encoder.weight": torch.zeros(5, hidden), "decoder.weight": torch.zeros(5, hidden)}
+    shared |= {f"rnn.weight_{side}_l{i}": numbers for side in ("ih", "hh") for i in range(layers)}
+    for zipped in (False, True):
+        torch.save(shared, tmp_path / "flood.pt", _use_new_zipfile_serialization=zipped)
+        with pytest.raises(PivotalError, match="its tensors share their numbers"):
+            read_model(tmp_path / "flood.pt")
+    single = {**shared, **{name: numbers.clone() for name in shared if name.startswith("rnn.")}}
+    torch.save({**single, "decoder.weight": single["encoder.weight"]}, tmp_path / "tied.pt")
+    _, weights = read_model(tmp_path / "tied.pt")
+    assert weights["decoder.weight"] is weights["encoder.weight"]
+
+
 @pytest.mark.parametrize("lie", LIES)
 def test_a_file_that_lies_is_refused(tmp_path: Path, lie: str) -> None:
     make, message = LIES[lie]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import resource
 import signal
@@ -19,6 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from pivotal.errors import PivotalError
+from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
 from pivotal.lm.watching import Progress
@@ -81,17 +81,7 @@ def test_a_trained_model_loads_and_has_learnt(
     assert "LSTM of 2 x 16 units, trained on corpus.txt" in card["summary"]
     assert card["training"]["corpus"][0]["bytes"] > 0 and len(card["training"]["corpus"][0]["sha256"]) == 64
     assert card["training"]["settings"]["rate"] == 0.02 and card["seed"] == 0
-    text = " <eos> ".join(valid.read_text().splitlines()) + " <eos>"
-    words = [word if word in model.words else "<unk>" for word in text.split()]
-    with torch.no_grad():
-        weights = load_file(trained.path / "model.safetensors")
-        rnn = torch.nn.LSTM(16, 16, 2)
-        rnn.load_state_dict({k.removeprefix("rnn."): v for k, v in weights.items() if k.startswith("rnn.")})
-        ids = torch.tensor(model.encode(" ".join(words)).ids)
-        outputs, _ = rnn(weights["encoder.weight"][ids[:-1]])
-        loss = torch.nn.functional.cross_entropy(model.readout(outputs), ids[1:])
-    # The stream was read in columns there and in one piece here: some first words have another past.
-    assert math.exp(float(loss)) == pytest.approx(trained.perplexity, rel=0.03)
+    assert perplexity_of(model, lines_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
 
 
 def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
@@ -318,6 +308,7 @@ def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]
 def test_minutes_end_a_training_early_and_annealed(
     learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The warm-up, far more updates than there is time for, takes a tenth of the time."""
     from pivotal.lm.learner import Learner
 
     rates: list[float] = []
@@ -328,10 +319,27 @@ def test_minutes_end_a_training_early_and_annealed(
         return step(self, rate)
 
     monkeypatch.setattr(Learner, "step", noted)
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05})
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05, "warmup": 10**6})
     assert 2.5 < trained.card["seconds"] < 10
     assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
     assert rates[-1] < 0.1 * max(rates)
+    assert rates[0] < 0.1 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
+    assert rates.index(max(rates)) < len(rates) / 3
+
+
+@pytest.mark.slow
+def test_an_epoch_is_validated_once(learn: Callable[..., list[Trained]]) -> None:
+    """The clock runs out in the validation after the first epoch, one update later it is noticed."""
+    said: list[str] = []
+
+    class Slow(Stopping):
+        def say(self, text: str) -> None:
+            said.append(text)
+            super().say(text)
+
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=Slow(lambda: time.sleep(12)))
+    assert len(trained.card["validation"]["by_epoch"]) == 1
+    assert [text.split(":")[0] for text in said if text.startswith("epoch")] == ["epoch 1"]
 
 
 @pytest.mark.parametrize(
@@ -342,7 +350,7 @@ def test_minutes_end_a_training_early_and_annealed(
         ({"corpus": "binary.txt"}, "NUL bytes"),
         ({"valid": "missing.txt"}, "There is no file"),
         ({"valid": "empty.txt"}, "holds none"),
-        ({"vocabulary": "words.txt"}, "<unk> and <eos> is missing"),
+        ({"vocabulary": "words.txt"}, "but both are missing"),
         ({"settings": Settings(batch=100_000)}, "lower --batch"),
         ({"device": "quantum"}, "quantum"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),

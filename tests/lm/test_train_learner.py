@@ -110,7 +110,6 @@ def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied
     assert padded.encoder.shape == (64, 32)
     assert all(torch.equal(plain.weights()[name], weight) for name, weight in padded.weights().items())
     held = torch.from_numpy(ids[:600])
-    assert stream_loss(padded, held, exact=True) == pytest.approx(stream_loss(plain, held), abs=1e-5)
     padded.refresh()
     assert stream_loss(padded, held) == pytest.approx(stream_loss(plain, held), abs=5e-3)
     batch = torch.from_numpy(ids[:60]).view(10, 6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,18 +18,27 @@ from pivotal.lm import corpus as reading
 from pivotal.lm import encoding
 from pivotal.lm.corpus import blocks
 from pivotal.lm.encoding import count_words, encode, hold_out
-from pivotal.lm.vocabulary import EOS, UNK, Vocabulary
+from pivotal.lm.vocabulary import Vocabulary
+from pivotal.words import EOS, UNK
 
 WORDS = Vocabulary((UNK, EOS, "the", "cat", "sleeps"))
 
 
+def zstd(data: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        import zstandard as zstd
+    return zstd.compress(data)
+
+
 def written(path: Path, text: str) -> Path:
-    packed: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress}
+    packed: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd}
     path.write_bytes(packed.get(path.suffix, bytes)(text.encode()))
     return path
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.txt.xz"])
+@pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.txt.xz", "a.zst"])
 def test_every_format_gives_the_same_blocks_of_whole_lines(
     tmp_path: Path, sentences: list[str], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,21 +49,21 @@ def test_every_format_gives_the_same_blocks_of_whole_lines(
     assert b"".join(found).decode() == text + "\n"
 
 
-def test_zstandard_is_read_or_its_cure_is_told(tmp_path: Path) -> None:
-    path = tmp_path / "a.zst"
-    try:
-        zstd = reading._zstd(path)
-    except PivotalError as error:
-        assert "pip install zstandard" in str(error)
-        return
-    path.write_bytes(zstd.compress(b"the cat\n" * 1000))
-    assert b"".join(blocks(path)) == b"the cat\n" * 1000
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(PivotalError, match="damaged or cut off"):
-        list(blocks(path))
+def test_frames_of_zstandard_follow_each_other(tmp_path: Path, sentences: list[str]) -> None:
+    """As `pzstd` and `cat a.zst b.zst` write them."""
+    path, text = tmp_path / "a.zst", "\n".join(sentences)
+    path.write_bytes(b"".join(zstd(part.encode()) for part in (text[:5000], "", text[5000:])))
+    assert b"".join(blocks(path)).decode() == text + "\n"
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".xz"])
+def test_without_zstandard_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in ("compression", "zstandard"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(PivotalError, match=r"pip install pivotal\[zst\]"):
+        list(blocks(tmp_path / "a.zst"))
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".xz", ".zst"])
 def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix: str) -> None:
     path = written(tmp_path / f"a{suffix}", "\n".join(sentences[:500]))
     path.write_bytes(path.read_bytes()[:-20])

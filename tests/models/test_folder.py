@@ -72,7 +72,10 @@ def truncate(f: Path) -> None:
             lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
             "'cat' is in the vocab.* twice",
         ),
-        (lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6), "vocab.txt must be UTF-8"),
+        (
+            lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6),
+            "vocab.txt, line 1.* must be UTF-8",
+        ),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
         (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "another kind of model"),
         (lambda f: (f / "config.json").write_text("[]"), "another kind of model"),
@@ -83,6 +86,13 @@ def truncate(f: Path) -> None:
         (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
         (tensors(encoder__weight=None), "encoder.weight is missing"),
         (tensors(rnn__weight_ih_l0=None), "weight_ih_l0 is missing"),
+        (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is rnn.bias_hh_l1 too"),
+        (
+            tensors(rnn__weight_ih_l3=torch.zeros(16, 4)),
+            "numbers 0 to 1 .* but there is rnn.weight_ih_l3 too",
+        ),
+        (tensors(rnn__weight_hr_l0=torch.zeros(2, 4)), "but there is rnn.weight_hr_l0 too"),
+        (tensors(rnn__bias_hh_l1=None), "of rnn.bias_ih_l1 and rnn.bias_hh_l1 there is only one"),
         (tensors(rnn__weight_hh_l1=None), r"rnn.weight_hh_l1 .* must have the shape \(16, 4\)"),
         (
             tensors(decoder__weight=torch.zeros(5, 4)),

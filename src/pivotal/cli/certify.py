@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pivotal.cli import show
+
+if TYPE_CHECKING:
+    from pivotal.cli.saved import Saved
 
 
 def certify(
@@ -53,15 +56,15 @@ def certify(
 ) -> None:
     """Certify what a run found: does every unit matter, does a swap help, would fewer units do?
 
-    Writes certificate.json into the run's folder and puts it into its report.
+    Writes certificate.json into the run's folder and puts it into its report (of a comparison's intervention: beside
+    it).
     """
     from pivotal.certificate import Effort
-    from pivotal.certifying import certify_run
+    from pivotal.certifying import certify_run, terms_of
     from pivotal.cli.progress import watch
     from pivotal.cli.saved import Saved
     from pivotal.models import device_named
     from pivotal.report import certified
-    from pivotal.report.page import write_report
 
     saved = Saved.read(run_folder, run)
     if pairs is None:
@@ -73,17 +76,19 @@ def certify(
         pairs=pairs,
         epsilon=epsilon,
     )
+    label = saved.label
     with watch(quiet or json) as looking_on:
         made = certify_run(
             saved.intervention,
             saved.question(model),
             saved.folder,
+            run=saved.run,
+            terms=None if label is None else terms_of(saved.folder.settings, label),  # type: ignore[union-attr]
             effort=effort,
             device=device,
             watch=looking_on,
         )
-    if saved.folder is not None and saved.folder.finished:
-        write_report(saved.folder)
+    written = _write(saved, made)
     if json:
         show.as_json(made)
         return
@@ -92,5 +97,25 @@ def certify(
         show.line(text)
     if not quiet:
         show.table(certified.units_table(made))
-    if saved.folder is not None:
-        show.line(f"\nWritten to {saved.folder.path}; read {saved.folder.report}")
+    if written:
+        show.line(f"\nWritten to {written}")
+
+
+def _write(saved: Saved, made: dict[str, Any]) -> str:
+    """Into the run's folder, and its report; beside the intervention where it belongs to a comparison; nowhere for one
+    without a run, whose folder may be anybody's. Says where."""
+    from pathlib import Path
+
+    from pivotal.report.page import write_report
+    from pivotal.runs import CERTIFICATE
+
+    if saved.folder is None:
+        return ""
+    if saved.label is not None:
+        name = Path(saved.path).resolve().relative_to(saved.folder.path.resolve()) / CERTIFICATE
+        saved.folder.write_json(name.as_posix(), made)
+        return str(saved.folder.path / name)
+    saved.folder.write_json(CERTIFICATE, made)
+    if not saved.folder.finished:
+        return str(saved.folder.path / CERTIFICATE)
+    return f"{saved.folder.path}; read {write_report(saved.folder)}"

@@ -70,8 +70,9 @@ def eval_lm(
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
     found = []
     with watching(quiet or printed) as watch:
-        for spec in models:
-            model = load_model(spec, device=device, dtype=dtype)
+        # All of them first: a name that is mistyped shows before the long work begins.
+        loaded = [load_model(spec, device=device, dtype=dtype) for spec in models]
+        for spec, model in zip(models, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
             found.append(dataclasses.replace(done, model=_short(spec, models)))
     figures = {"command": typed.command(), "models": [_figures(one) for one in found]}
@@ -154,13 +155,13 @@ def agreement_table(found: Sequence[Assessment], which: int) -> Table:
     from pivotal.report.tables import percent, table
 
     first = found[0].agreement[which]
-    names = list(dict.fromkeys(name for one in found for name in one.agreement[which].shares))
+    names = list(dict.fromkeys(["all", *(name for one in found for name in one.agreement[which].shares)]))
     published = any((first.phenomenon, name) in PUBLISHED for name in names)
     rows = []
     for name in names:
         shares = [one.agreement[which].shares.get(name) for one in found]
         values = [share.value for share in shares if share is not None]
-        counts = sorted({share.n for share in shares if share is not None})
+        counts = sorted({share.n for share in shares if share is not None}) or [0]
         row = [name, "–".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))]
         row += [percent(share.value if share is not None else None) for share in shares]
         row += [_mean([100 * value for value in values], "{:.1f}")] if len(found) > 1 else []
@@ -188,11 +189,12 @@ def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str
         asked = one.agreement[which]
         rejected = sum(asked.rejected.values())
         if rejected:
-            notes.append(f"{one.model} cannot be asked {counted(rejected, 'pair')}: words it does not know.")
+            some = counted(rejected, "pair") if asked.shares else f"any of the {rejected:,} pairs"
+            notes.append(f"{one.model} cannot be asked {some}: words it does not know.")
         if asked.with_unk:
             read = counted(asked.with_unk, "pair")
             notes.append(f"In {read} {one.model} reads some word of the prefix as <unk>.")
-    if any(name.endswith(" SP") for name in found[0].agreement[which].shares):
+    if any(name.endswith(" SP") for one in found for name in one.agreement[which].shares):
         notes.append("SP: a singular subject, and a plural noun between it and the verb.")
     if published:
         notes.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,16 @@ class Saved:
 
     intervention: Intervention
     folder: RunFolder | None
+    path: str
+    run: int | None
+    """Its number in the run or, in a comparison, among the runs of its search."""
+
+    @property
+    def label(self) -> str | None:
+        """The search that found it, as a comparison lists it: of an intervention in LABEL-UNITS[-equal]/RUN."""
+        if self.folder is None or self.folder.kind != "comparison":
+            return None
+        return re.sub(r"-\d+(-equal)?$", "", Path(self.path).resolve().parent.name)
 
     @staticmethod
     def read(path: str, run: int | None = None) -> Saved:
@@ -32,11 +43,14 @@ class Saved:
                     f"{path} is a comparison, with many interventions. Name one of them, such as "
                     f"{given / INTERVENTIONS / 'learned-3' / '0'}; its report.html lists them."
                 )
-            return Saved(folder.intervention(run), folder)
+            if run is None:
+                run = int(folder.summary()["best"]) if folder.finished else 0
+            return Saved(folder.intervention(run), folder, path, run)
         if (given / "card.json").is_file():
             if run is not None:
                 raise PivotalError(f"{path} is one intervention already; --run chooses one of a run folder.")
-            return Saved(Intervention.load(given), _folder_of(given.resolve()))
+            of, name = _folder_of(given.resolve()), given.resolve().name
+            return Saved(Intervention.load(given), of, path, int(name) if of and name.isdigit() else None)
         if not given.exists():
             raise PivotalError(f"There is no folder {path}. Give a run folder, such as those under runs/.")
         raise PivotalError(

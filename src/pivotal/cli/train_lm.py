@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from pivotal.cli import show, typed
-from pivotal.lm.recipes import RECIPES, Settings, settings_of
+from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.lm.watching import Lines, Progress, Silent, Watch, duration
 from pivotal.options import Option, options_of
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pivotal.lm.training import Trained
 
 _TEXT, _NETWORK, _OUTPUT = "The text", "Network and training", "Device and output"
-_FLAGS = {"tied": "--tied/--untied", "shuffle": "--shuffle/--as-it-stands"}
 
 
 def train_lm(
@@ -142,7 +141,7 @@ def _print(trained: list[Trained]) -> None:
 
 def _parameter(option: Option) -> inspect.Parameter:
     """None stands for what the recipe says."""
-    name = _FLAGS.get(option.name, f"--{option.name.replace('_', '-')}")
+    name = "/".join(FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",)))
     about = typer.Option(
         name, help=f"{option.help} {_defaults(option)}", rich_help_panel=_NETWORK, show_default=False
     )
@@ -160,7 +159,7 @@ def _defaults(option: Option) -> str:
     for name, recipe in RECIPES.items():
         value = recipe.get(option.name, option.default)
         if isinstance(value, bool):
-            value = _FLAGS[option.name].split("/")[0 if value else 1]
+            value = FLAGS[option.name][0 if value else 1]
         told[name] = "no limit" if value is None else str(value)
     if len(set(told.values())) == 1:
         return f"Default: {told.popitem()[1]}."

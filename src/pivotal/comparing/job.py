@@ -132,6 +132,8 @@ def compare(
 
 def _check(plan: Plan, train: Problem, seed: int) -> None:
     check_runs(plan.runs, seed)
+    for contender in plan.contenders:
+        contender.search.check_frontier()
     for size in plan.sizes:
         budget_of(size, len(train.space))
         for contender in plan.contenders:

@@ -7,28 +7,14 @@ import shlex
 import sys
 
 from pivotal.errors import PivotalError
-from pivotal.lm.recipes import RECIPES, Settings, settings_of
+from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.lm.training import train
 from pivotal.lm.watching import Lines
 from pivotal.options import options_of
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m pivotal.lm", description="Train a language model.")
-    parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE")
-    parser.add_argument("--out", required=True, metavar="DIR")
-    parser.add_argument("--recipe", default="fast", help=" or ".join(RECIPES))
-    for name in ("valid", "vocabulary", "device"):
-        parser.add_argument(f"--{name}")
-    for name, default in (("seed", 0), ("seeds", 1)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--checkpoint-minutes", type=float, default=5.0)
-    parser.add_argument("--overwrite", action="store_true")
-    for option in options_of(Settings):
-        parser.add_argument(
-            f"--{option.name.replace('_', '-')}", metavar="X", help=option.help.replace("%", "%%")
-        )
-    given = vars(parser.parse_args())
+    given = vars(_parser().parse_args())
     chosen = {o.name: given.pop(o.name) for o in options_of(Settings)}
     try:
         settings = settings_of(given["recipe"], {name: x for name, x in chosen.items() if x is not None})
@@ -42,6 +28,30 @@ def main() -> int:
         print(stop, file=sys.stderr)
         return 130
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The options of `pivotal train-lm`, so that a command for the one is a command for the other."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pivotal.lm", description="Train a language model.", allow_abbrev=False
+    )
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE")
+    parser.add_argument("--out", required=True, metavar="DIR")
+    parser.add_argument("--recipe", default="fast", help=" or ".join(RECIPES))
+    for name in ("valid", "vocabulary", "device"):
+        parser.add_argument(f"--{name}")
+    for name, default in (("seed", 0), ("seeds", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--checkpoint-minutes", type=float, default=5.0)
+    parser.add_argument("--overwrite", action="store_true")
+    for option in options_of(Settings):
+        about = option.help.replace("%", "%%")
+        if option.name in FLAGS:
+            for flag, kind in zip(FLAGS[option.name], ("store_true", "store_false"), strict=True):
+                parser.add_argument(flag, dest=option.name, action=kind, default=None, help=about)
+        else:
+            parser.add_argument(f"--{option.name.replace('_', '-')}", metavar="X", help=about)
+    return parser
 
 
 if __name__ == "__main__":

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from pivotal.errors import PivotalError
-from pivotal.lm.corpus import blocks, text_of
-from pivotal.lm.watching import Progress, Silent, Watch
+from pivotal.lm.perplexity import Perplexity, lines_of, perplexity_of
+from pivotal.lm.watching import Silent, Watch
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent import RecurrentLM
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.phenomena.number_agreement import LABELS, PLACES
 from pivotal.problem import Problem
-
-EOS = "<eos>"
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
     ("gulordava", "all"): 0.727,
@@ -36,25 +32,8 @@ PUBLISHED: Mapping[tuple[str, str], float] = {
 """The model of Gulordava et al. (hidden650_batch128_dropout0.2_lr20.0), as its published log-probabilities have it: on
 their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
 
-_COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
-"""A text is read in so many columns at once, unless they would be short: each begins at the zero state."""
-_STEPS, _ROWS = 64, 512
-"""Steps between two readouts, and rows of the vocabulary-wide softmax that exist at one time."""
-
 _NATURAL = {"gulordava"}
 _NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS, strict=True)}
-
-
-@dataclass(frozen=True)
-class Perplexity:
-    """exp of the mean of -log p over the words of a text and the `<eos>` after each sentence."""
-
-    text: str
-    tokens: int
-    all: float
-    without_unk: float
-    """Over the targets that are not `<unk>`."""
-    unk_share: float
 
 
 @dataclass(frozen=True)
@@ -129,7 +108,10 @@ def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
         read = tuple(_with_unk(pair, known, model.unk) for pair in pairs)
         with_unk = sum(a.prefix != b.prefix for a, b in zip(read, pairs, strict=True))
         pairs = PairSet(pairs.name, pairs.labels, read)
-    problem = Problem(model, pairs, steps="every")
+    try:
+        problem = Problem(model, pairs, steps="every")
+    except PivotalError as error:  # a small vocabulary may have none of the words; the other figures stand
+        return Agreement(pairs.name, {}, {str(error): len(pairs)})
     shares = score(problem.pairs, 1 - problem.direction)
     return Agreement(pairs.name, shares, dict(problem.rejected.reasons), with_unk)
 
@@ -159,80 +141,3 @@ def _with_unk(pair: MinimalPair, known: set[str], unk: str) -> MinimalPair:
     if unk not in known or words[pair.cue] not in known or all(word in known for word in words):
         return pair
     return replace(pair, prefix=" ".join(word if word in known else unk for word in words))
-
-
-# -- perplexity -----------------------------------------------------------------------------------------------------
-
-
-def lines_of(path: Path) -> Iterator[str]:
-    """The sentences of a text file, plain or compressed."""
-    for block in blocks(path):
-        yield from text_of(block, str(path)).split("\n")
-
-
-def perplexity_of(
-    model: RecurrentLM,
-    lines: Iterable[str],
-    *,
-    name: str = "",
-    tokens: int | None = None,
-    columns: int | None = None,
-    watch: Watch | None = None,
-) -> Perplexity:
-    """Reads the sentences as one stream, `<eos>` after each, and carries the state from one to the next.
-
-    The stream is cut into columns that are read side by side, each from the zero state and the token before it.
-    """
-    stream = _stream(model, lines, tokens)
-    if columns is None:
-        columns = max(1, min(_COLUMNS, len(stream) // _TOKENS_PER_COLUMN))
-    nats = surprisals(model, stream, columns, watch or Silent())
-    is_unk = stream == model.single_token(model.unk)
-    if is_unk.all():
-        raise PivotalError(f"The text must have words that {model.name} knows, but it has none.")
-    return Perplexity(
-        name,
-        len(stream),
-        math.exp(nats.mean()),
-        math.exp(nats[~is_unk].mean()),
-        float(is_unk.mean()),
-    )
-
-
-@torch.no_grad()
-def surprisals(model: RecurrentLM, stream: np.ndarray, columns: int, watch: Watch) -> np.ndarray:
-    """-log p of every token of the stream, in nats. Before the first one the model has read `<eos>`."""
-    length = -(-len(stream) // columns)
-    targets = np.full(columns * length, stream[-1])
-    targets[: len(stream)] = stream
-    before = np.concatenate([[model.single_token(EOS)], targets[:-1]])
-    inputs, aims = (
-        torch.from_numpy(ids.reshape(columns, length).T.copy()).to(model.device) for ids in (before, targets)
-    )
-    nats, states = [], None
-    for start in range(0, length, _STEPS):
-        watch.progress(Progress(f"{model.name}: perplexity", start * columns, len(stream)))
-        tops, states = model.read(inputs[start : start + _STEPS], states)
-        rows, words = tops.flatten(0, 1), aims[start : start + _STEPS].flatten()
-        for some, aim in zip(rows.split(_ROWS), words.split(_ROWS), strict=True):
-            nats.append(torch.nn.functional.cross_entropy(model.readout(some), aim, reduction="none"))
-    found: np.ndarray = torch.cat(nats).view(length, columns).t().flatten().cpu().double().numpy()
-    return found[: len(stream)]
-
-
-def _stream(model: RecurrentLM, lines: Iterable[str], tokens: int | None) -> np.ndarray:
-    """The ids of all words, `<eos>` after every line that has any; of no more lines than `tokens` needs."""
-    ids = {word: i for i, word in enumerate(model.words)}
-    unk, eos = model.single_token(model.unk), model.single_token(EOS)
-    parts: list[np.ndarray] = []
-    left = math.inf if tokens is None else tokens
-    for line in lines:
-        if left <= 0:
-            break
-        words = line.split()
-        if words:
-            parts.append(np.array([*(ids.get(word, unk) for word in words), eos]))
-            left -= len(parts[-1])
-    if not parts:
-        raise PivotalError("The text must have at least one sentence, but it is empty.")
-    return np.concatenate(parts)[:tokens]

@@ -7,6 +7,7 @@ import hashlib
 import lzma
 import zlib
 from collections.abc import Iterator
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,42 @@ def _open(path: Path) -> Any:
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
     if path.suffix == ".zst":
-        return _zstd(path).open(path, "rb")
+        zstd = _zstd(path)
+        return BufferedReader(_Frames(path)) if zstd.__name__ == "zstandard" else zstd.open(path, "rb")
     return path.open("rb")
+
+
+class _Frames(RawIOBase):
+    """The frames of a .zst file one after another, as Python 3.14 reads them: the package zstandard by itself stops
+    after the first, and takes a file that is cut off for a whole one."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self._begin = _zstd(path).ZstdDecompressor().decompressobj
+        self._frame = self._begin()
+        self._fresh, self._text = True, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._text:
+            packed = self._frame.unused_data or self._file.read(2**14)
+            if self._frame.eof:
+                self._frame, self._fresh = self._begin(), True
+            if not packed:
+                if self._fresh:
+                    return 0
+                raise EOFError("it ends in the midst of a frame")
+            self._text, self._fresh = self._frame.decompress(packed), False
+        part = self._text[: len(buffer)]
+        buffer[: len(part)] = part
+        self._text = self._text[len(part) :]
+        return len(part)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _zstd(path: Path) -> Any:
@@ -98,5 +133,5 @@ def _zstd(path: Path) -> Any:
     except ImportError:
         raise PivotalError(
             f"To read {path}, Python 3.14 or the package zstandard is needed, and neither is here. "
-            "Run `pip install zstandard`, or unpack the file with `unzstd`."
+            "Run `pip install pivotal[zst]`, or unpack the file with `unzstd`."
         ) from None

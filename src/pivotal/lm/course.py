@@ -73,8 +73,10 @@ class Course:
                     raise KeyboardInterrupt(
                         f"Stopped after {self.step} updates; the same command goes on from there."
                     )
-            if self.learners[0].row:
+            if self._rows:
                 self._tell()
+            # Where the clock ends a training right after an epoch, that epoch's validation is the last.
+            if not self.history or self.tokens - self.history[-1]["tokens"] > 0.01 * self._epoch_tokens:
                 self._validate()
         for learner in self.learners:
             learner.take_best()
@@ -111,7 +113,12 @@ class Course:
         rate = learner.plateau_rate
         if self.settings.schedule == "cosine":
             rate = self.settings.rate * 0.5 * (1 + math.cos(math.pi * min(self.share, 1.0)))
-        return rate * min(1.0, (self.step + 1) / warmup) if warmup else rate
+        if not warmup:
+            return rate
+        risen = (self.step + 1) / warmup
+        if self.settings.minutes is not None:  # the clock may leave only few of all updates
+            risen = max(risen, self.share / 0.1)
+        return rate * min(1.0, risen)
 
     def _validate(self) -> None:
         """Time goes on meanwhile, but not that of the updates."""

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import sys
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import repeat
 from pathlib import Path
@@ -16,7 +16,8 @@ import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.lm.corpus import BLOCK, blocks, text_of
-from pivotal.lm.vocabulary import EOS, UNK, Vocabulary
+from pivotal.lm.vocabulary import Vocabulary
+from pivotal.words import EOS, UNK
 
 T = TypeVar("T")
 Told = Callable[[int], None]
@@ -53,9 +54,18 @@ def encode(paths: Sequence[Path], vocabulary: Vocabulary, told: Told | None = No
     return np.concatenate(parts)
 
 
+def ids_of(lines: str, vocabulary: Mapping[str, int], unk: str) -> np.ndarray:
+    """The ids of whole lines, `<eos>` once at the end of each."""
+    words = lines.replace("\n", f" {EOS} ").split()
+    ids = np.fromiter(map(vocabulary.get, words, repeat(vocabulary[unk])), np.int32, len(words))
+    # An <eos> right after another, or at the beginning, ends no sentence: an empty line, or text that has its own.
+    ends = ids == vocabulary[EOS]
+    return ids[~(ends & np.concatenate([[True], ends[:-1]]))[: len(ids)]]
+
+
 def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Every n-th sentence for validation, the others for training."""
-    every = max(2, round(1 / share))
+    """One sentence in so many for validation, the others for training."""
+    every = held_out_of(share)
     sentence = np.concatenate([[0], np.cumsum(ids[:-1] == eos)])
     held = sentence % every == every - 1
     if not held.any():
@@ -64,6 +74,11 @@ def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.nd
             f"{int(sentence[-1]) + 1}. Give more text, a validation text, or a larger share."
         )
     return ids[~held], ids[held]
+
+
+def held_out_of(share: float) -> int:
+    """One sentence in so many is the share."""
+    return max(2, round(1 / share))
 
 
 def _over_blocks(
@@ -104,9 +119,4 @@ def _count(block: bytes, source: str) -> Counter[str]:
 
 
 def _encode(block: bytes, source: str) -> Any:
-    words = text_of(block, source).replace("\n", f" {EOS} ").split()
-    unk, eos = _VOCABULARY[UNK], _VOCABULARY[EOS]
-    ids = np.fromiter(map(_VOCABULARY.get, words, repeat(unk)), np.int32, len(words))
-    # An <eos> right after another, or at the beginning, ends no sentence: an empty line, or text that has its own.
-    ends = ids == eos
-    return ids[~(ends & np.concatenate([[True], ends[:-1]]))]
+    return ids_of(text_of(block, source), _VOCABULARY, UNK)

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.lm.checkpoint import Checkpoint, open_checkpoint
-from pivotal.lm.unpickle import Made, Name
+from pivotal.lm.unpickle import BadPickle, Made, Name
 from pivotal.models.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent import RecurrentLM
-from pivotal.pairs_file import read_text
+from pivotal.models.weights import check_layers
+from pivotal.words import EOS, UNK, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
 _TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
@@ -87,7 +88,7 @@ def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     with open_checkpoint(path, _is_ours) as checkpoint:
         mode, parameters = _parameters(path, checkpoint)
         _check_names(path, parameters)
-        weights = {name: checkpoint.tensor(what).float().clone() for name, what in parameters.items()}
+        weights = _numbers({name: checkpoint.tensor(what) for name, what in parameters.items()})
     _check_shapes(path, weights)
     mode = mode or _mode_of(path, weights)
     if mode not in _CELLS:
@@ -146,6 +147,28 @@ def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
     missing = [name for name in needed if name not in parameters]
     if missing:
         raise PivotalError(f"An RNNModel has {', '.join(needed)}, but {path} lacks {', '.join(missing)}.")
+    try:
+        check_layers(parameters)
+    except PivotalError as error:
+        raise PivotalError(f"{path}: {error}") from None
+
+
+def _numbers(views: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copies in float32. A tied decoder is the encoder itself; any other two that share their numbers would make more
+    of them than the file has."""
+    encoder, decoder = views["encoder.weight"], views["decoder.weight"]
+    tied = (encoder.data_ptr(), encoder.shape, encoder.stride()) == (
+        decoder.data_ptr(),
+        decoder.shape,
+        decoder.stride(),
+    )
+    own = {name: view for name, view in views.items() if not (tied and name == "decoder.weight")}
+    storages = {view.untyped_storage().data_ptr(): view for view in own.values()}
+    there = sum(view.untyped_storage().nbytes() // view.element_size() for view in storages.values())
+    if sum(view.numel() for view in own.values()) > there:
+        raise BadPickle("its tensors share their numbers, as no RNNModel's do but a tied decoder")
+    weights = {name: view.float().clone() for name, view in own.items()}
+    return {**weights, "decoder.weight": weights["encoder.weight"]} if tied else weights
 
 
 def _check_shapes(path: Path, weights: dict[str, Tensor]) -> None:
@@ -169,15 +192,15 @@ def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
 
 
 def _read_vocabulary(path: Path, rows: int) -> list[str]:
-    words = [line.removesuffix("\r") for line in read_text(path).removesuffix("\n").split("\n")]
+    words = read_words(path)
     if len(words) != rows:
         raise PivotalError(
             f"The vocabulary must have a line per row of the embedding: there are {rows:,} rows, but {path} has "
             f"{len(words):,} lines."
         )
-    missing = [word for word in ("<eos>", "<unk>") if word not in words]
+    missing = [word for word in (EOS, UNK) if word not in words]
     if missing:
         raise PivotalError(
-            f"The vocabulary must have <eos> and <unk>, but {path} lacks {' and '.join(missing)}."
+            f"The vocabulary must have {EOS} and {UNK}, but {path} lacks {' and '.join(missing)}."
         )
     return words

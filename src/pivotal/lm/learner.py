@@ -12,10 +12,9 @@ from torch import Tensor
 
 from pivotal.lm.network import Network, State
 from pivotal.lm.recipes import Settings
-from pivotal.lm.stream import Stream, fold
+from pivotal.lm.stream import Stream, columns_for, fold
 
 HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
-VALID_BATCH = 64
 
 
 class Learner:
@@ -126,11 +125,6 @@ class Learner:
                 self.plateau_rate /= 4
         return loss
 
-    def exact_loss(self, ids: Tensor) -> float:
-        """Mean loss on the stream of `ids` in full float32, as whoever loads the model will find it."""
-        with self._queued(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            return stream_loss(self.network, ids, exact=True)
-
     @torch.no_grad()
     def take_best(self) -> None:
         with self._queued():
@@ -226,21 +220,22 @@ class GradientScale:
 
 
 @torch.no_grad()
-def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70, exact: bool = False) -> float:
-    """Mean loss per word of a stream read in columns, the state carried on; nothing is dropped out."""
+def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
+    """Mean loss per word of a stream read in columns, the state carried on; nothing is dropped out.
+
+    In the precision of training and without the few words that fill no row: to compare epochs by. The figure of record
+    is that of `perplexity.surprisals`.
+    """
     network.eval()
-    # Columns of some length: each begins with no state, and too short ones would be all beginnings.
-    columns = fold(ids, max(1, min(VALID_BATCH, len(ids) // 128)))
+    columns = fold(ids, columns_for(len(ids)))
     state = network.start(columns.shape[1])
-    if exact:
-        state = tuple(part.float() for part in state)
     total = torch.zeros((), device=ids.device)
     for row in range(0, len(columns) - 1, bptt):
         inputs, targets = (
             columns[row : row + bptt][: len(columns) - 1 - row],
             columns[row + 1 : row + 1 + bptt],
         )
-        loss, state = network.loss(inputs, targets, state, exact=exact)
+        loss, state = network.loss(inputs, targets, state)
         total += loss * len(targets)
     return float(total) / (len(columns) - 1)
 

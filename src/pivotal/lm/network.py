@@ -132,12 +132,10 @@ class Network(nn.Module):
         inputs: Int[Tensor, "steps batch"],
         targets: Int[Tensor, "steps batch"],
         state: State,
-        *,
-        exact: bool = False,
     ) -> tuple[Float[Tensor, ""], State]:
-        """The mean loss of the targets, and the state to go on from; `exact` computes in float32 throughout."""
+        """The mean loss of the targets, and the state to go on from."""
         x = functional.embedding(inputs, self.encoder)
-        rnn = self.rnn if exact or self._working is None else self._working
+        rnn = self.rnn if self._working is None else self._working
         x = functional.dropout(x if rnn is self.rnn else x.to(self.half_type), self.dropout, self.training)
         rnn.train(self.training)
         outputs, after = rnn(x, state if self.cell == "lstm" else state[0])

@@ -41,7 +41,7 @@ class Settings:
     schedule: Literal["cosine", "plateau"] = "cosine"
     """Cosine down to zero, or divide by 4 whenever an epoch does not improve the validation perplexity."""
     warmup: int = 800
-    """Updates in which the learning rate rises to its height; at most a tenth of all updates."""
+    """Updates in which the learning rate rises to its height; at most a tenth of the training."""
     weight_decay: float = 0.01
     """Weight decay of AdamW."""
     clip: float = 0.5
@@ -82,6 +82,9 @@ class Settings:
                 f"{self.hidden}. Make them equal, or leave the weights untied."
             )
 
+
+FLAGS = {"tied": ("--tied", "--untied"), "shuffle": ("--shuffle", "--as-it-stands")}
+"""Settings that are true or false, as a command line says them."""
 
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {},

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+_COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
+
 
 @dataclass(frozen=True)
 class Stream:
@@ -40,6 +42,11 @@ class Stream:
             index, torch.from_numpy(lengths).to(device), output_size=len(self.ids)
         )
         return fold(self.ids[index.add_(torch.arange(len(self.ids), device=device))], batch)
+
+
+def columns_for(tokens: int) -> int:
+    """In how many columns a text is read to be judged: each begins at the zero state, so they must not be short."""
+    return max(1, min(_COLUMNS, tokens // _TOKENS_PER_COLUMN))
 
 
 def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:

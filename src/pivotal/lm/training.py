@@ -16,17 +16,20 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.lm.corpus import identity
 from pivotal.lm.course import Course
-from pivotal.lm.encoding import count_words, encode, hold_out
+from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import Learner
+from pivotal.lm.perplexity import surprisals
 from pivotal.lm.recipes import Settings
 from pivotal.lm.replacing import check_replaceable, is_remnant, make_room, remove_surplus
 from pivotal.lm.stream import Stream
-from pivotal.lm.vocabulary import EOS, Vocabulary
+from pivotal.lm.vocabulary import Vocabulary
 from pivotal.lm.watching import Progress, Silent, Watch
 from pivotal.lm.workplace import Workplace
 from pivotal.models import device_named
 from pivotal.models.folder import check_name, is_empty, save_folder
+from pivotal.models.recurrent import RecurrentLM
 from pivotal.runs import differences, disk, plain, read_json
+from pivotal.words import EOS, UNK
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,10 @@ def _encoded(
         held = encode([valid], words, telling("encoding"))
     else:
         ids, held = hold_out(ids, eos, settings.valid_share)
-        watch.say(f"No validation text was given: {len(held)} tokens, every n-th sentence, are held out.")
+        watch.say(
+            f"No validation text was given: one sentence in {held_out_of(settings.valid_share)} is held "
+            f"out, {len(held):,} tokens in all."
+        )
     if len(ids) < 2 * settings.batch:
         raise PivotalError(
             f"{settings.batch} columns of text need at least {2 * settings.batch} tokens, but the corpus has "
@@ -188,8 +194,8 @@ def _encoded(
         )
     if len(held) < 2:
         raise PivotalError(f"Validation needs at least 2 tokens, but its text has {len(held)}.")
-    unknown = float(np.mean(ids == words.ids["<unk>"]))
-    watch.say(f"{len(ids)} tokens to train on, {len(words)} words, {unknown:.1%} of the tokens are <unk>.")
+    unknown = float(np.mean(ids == words.ids[UNK]))
+    watch.say(f"{len(ids)} tokens to train on, {len(words)} words, {unknown:.1%} of the tokens are {UNK}.")
     workplace.keep_encoded(words, ids, held)
     return words, ids, held
 
@@ -218,9 +224,13 @@ def _learn(
 def _write(
     learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any], overwrite: bool
 ) -> Trained:
-    loss = learner.exact_loss(course.valid)
-    perplexity = round(math.exp(min(loss, 700)), 4)
     settings, place = course.settings, learner.seed - course.learners[0].seed
+    weights = learner.weights()
+    model = RecurrentLM(
+        path.name, cell=settings.cell, words=words.words, weights=weights, device=learner.device
+    )
+    loss = float(surprisals(model, course.valid.cpu().numpy()).mean())
+    perplexity = round(math.exp(min(loss, 700)), 4)
     card = {
         "name": path.name,
         "summary": f"{settings.cell.upper()} of {settings.layers} x {settings.hidden} units, trained on "
@@ -247,7 +257,7 @@ def _write(
             path,
             cell=settings.cell,
             words=words.words,
-            weights=learner.weights(),
+            weights=weights,
             card=plain(card),
             replace=overwrite or _may_be_written(path, card["training"]),
         )

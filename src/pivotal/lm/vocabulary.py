@@ -9,8 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-
-UNK, EOS = "<unk>", "<eos>"
+from pivotal.words import EOS, UNK, read_words
 
 
 @dataclass(frozen=True)
@@ -22,9 +21,9 @@ class Vocabulary:
     def __post_init__(self) -> None:
         missing = [word for word in (UNK, EOS) if word not in self.ids]
         if missing:
+            listed = f"{missing[0]} is missing" if len(missing) == 1 else "both are missing"
             raise PivotalError(
-                f"A vocabulary needs the words {UNK} and {EOS}, but {' and '.join(missing)} is missing. "
-                "Add a line for it."
+                f"A vocabulary needs the words {UNK} and {EOS}, but {listed}. Add a line for each."
             )
         if len(self.ids) < len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
@@ -49,15 +48,7 @@ class Vocabulary:
     @staticmethod
     def read(path: Path) -> Vocabulary:
         """A word per line."""
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except FileNotFoundError:
-            raise PivotalError(f"There is no vocabulary file {path}.") from None
-        except UnicodeDecodeError as error:
-            raise PivotalError(f"{path} must be UTF-8 text, but it cannot be read: {error}.") from None
-        except OSError as error:
-            raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
-        lines = lines[:-1] if lines[-1] == "" else lines
+        lines = read_words(path)
         for number, line in enumerate(lines, start=1):
             if line.split() != [line]:
                 raise PivotalError(

@@ -19,6 +19,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent import RecurrentLM
+from pivotal.words import EOS, UNK, read_words
 
 FORMAT = "pivotal-recurrent-1"
 FILES = ("config.json", "model.safetensors", "vocab.txt")
@@ -105,13 +106,7 @@ def load_folder(
             "Give the folder of a model."
         )
     config = _read_config(folder / "config.json")
-    try:
-        words = (folder / "vocab.txt").read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise PivotalError(
-            f"{folder / 'vocab.txt'} must be UTF-8 text, but it cannot be read: {error}."
-        ) from None
-    words = words[:-1] if words[-1] == "" else words
+    words = read_words(folder / "vocab.txt")
     path = folder / "model.safetensors"
     try:
         weights = dequantised(load_file(path))
@@ -149,9 +144,8 @@ def save_folder(
     words: Sequence[str],
     weights: Mapping[str, Tensor],
     card: Mapping[str, Any],
-    priming: str = "<eos>",
-    unk: str = "<unk>",
-    eos: str = "<eos>",
+    priming: str = EOS,
+    unk: str = UNK,
     replace: bool = False,
 ) -> Path:
     """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
@@ -176,7 +170,7 @@ def save_folder(
         "hidden": decoder.shape[1],
         "words": len(words),
         "tied": encoder.shape == decoder.shape and torch.equal(encoder, decoder),
-        "eos": eos,
+        "eos": EOS,
         "unk": unk,
         "priming": priming,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -45,6 +45,32 @@ def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> 
                     f"but it has {tuple(found)}."
                 )
         inputs, level = hidden, level + 1
+    check_layers(weights)
+
+
+def check_layers(names: Collection[str]) -> None:
+    """The recurrent tensors are those of layers 0 to n - 1, biases both or neither: nothing is left unread."""
+    layers = 0
+    while f"rnn.weight_ih_l{layers}" in names:
+        layers += 1
+    known = {
+        f"rnn.{kind}_{side}_l{i}"
+        for kind in ("weight", "bias")
+        for side in ("ih", "hh")
+        for i in range(layers)
+    }
+    strange = sorted(name for name in names if name.startswith("rnn.") and name not in known)
+    if strange:
+        raise PivotalError(
+            f"The recurrent layers have the numbers 0 to {layers - 1} (rnn.weight_ih_l0 …), but there is {strange[0]} "
+            "too: a layer between is missing, or the model is of another kind."
+        )
+    for i in range(layers):
+        ours, other = f"rnn.bias_ih_l{i}", f"rnn.bias_hh_l{i}"
+        if (ours in names) != (other in names):
+            raise PivotalError(
+                f"A layer has both biases or neither, but of {ours} and {other} there is only one."
+            )
 
 
 def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:

@@ -11,26 +11,34 @@ Certificate = Mapping[str, Any]
 
 
 def verdict(certificate: Certificate) -> str:
-    found = certificate["found"]
-    units = counted(len(found["units"]), "unit")
+    units = certificate["found"]["units"]
+    these = f"these {len(units)} units" if len(units) > 1 else "this unit"
+    if certificate.get("run") is not None:
+        these += f" (run {certificate['run']})"
     if certificate["holds"]:
         proved = (
-            "every one of them matters, and no swap of one unit is better"
-            if len(found["units"]) > 1
-            else "no other unit does better"
+            "every one of them matters, no swap that was tried is better, and no smaller set that was tried is as good"
+            if len(units) > 1
+            else "no other unit that was tried does better"
         )
-        return f"The certificate holds for these {units}: {proved}."
+        return f"The certificate holds for {these}: {proved}."
+    reasons = []
     idle = [row["unit"] for row in certificate["without"] if not row["matters"]]
-    reasons = [f"{', '.join(idle)} {'is' if len(idle) == 1 else 'are'} not needed"] if idle else []
-    if not certificate["neighbours"]["optimal"]:
-        out, in_ = certificate["neighbours"]["swap"]
-        reasons.append(f"{in_} in the place of {out} is better")
-    return f"The certificate does not hold for these {units}: {'; '.join(reasons)}."
+    if idle:
+        reasons.append(f"{', '.join(idle)} {'is' if len(idle) == 1 else 'are'} not needed")
+    near = certificate["neighbours"]
+    if not near["optimal"]:
+        out, in_ = near["swap"]
+        reasons.append(f"with {in_} in the place of {out} they flip {percent(near['best']['flipped'])}")
+    for part in certificate["smaller"]:
+        if part["enough"]:
+            reasons.append(f"{' + '.join(part['best']['units'])} flips {percent(part['best']['flipped'])}")
+    return f"The certificate does not hold for {these}: {'; '.join(reasons)}."
 
 
 def sentences(certificate: Certificate) -> list[str]:
-    """One each on leaving out, on swapping, and on every smaller size; all about training pairs."""
-    said = [_without(certificate), _swaps(certificate)]
+    """One each on leaving out, on swapping, on every smaller size, on what was assumed, and on ablation."""
+    said = [_found(certificate), _without(certificate), _swaps(certificate)]
     said += [_smaller(certificate, part) for part in certificate["smaller"]]
     said.append(_assumed(certificate))
     if certificate.get("ablation"):
@@ -38,69 +46,88 @@ def sentences(certificate: Certificate) -> list[str]:
     return [text for text in said if text]
 
 
+def _preferences(certificate: Certificate) -> str:
+    return "preferences of all pairs" if certificate.get("pairs") == "all" else "training preferences"
+
+
+def _flips(judged: Mapping[str, Any]) -> str:
+    """Flips on training pairs and, in brackets, what goes with them."""
+    held_out = "" if judged["flipped_test"] is None else f"; {percent(judged['flipped_test'])} held out"
+    broken = "" if judged["bound_kept"] else ", which breaks the bound"
+    return f"{percent(judged['flipped'])} (KL {number(judged['kl'])}{broken}{held_out})"
+
+
+def _found(certificate: Certificate) -> str:
+    found = certificate["found"]
+    verb = "flip" if len(found["units"]) > 1 else "flips"
+    return (
+        f"The set: with values fitted {certificate['effort']['polish']} updates further, {' + '.join(found['units'])} "
+        f"{verb} {_flips(found)} of the {_preferences(certificate)}."
+    )
+
+
 def _without(certificate: Certificate) -> str:
     if not certificate["without"]:
         return ""
-    found = certificate["found"]
-    least = max(certificate["without"], key=lambda row: row["left"]["flipped"])
+    most = max(certificate["without"], key=lambda row: row["left"]["flipped"])
     return (
-        f"Leaving out: the set flips {percent(found['flipped'])} of the training preferences; without any one unit, "
-        f"the others refitted, at most {percent(least['left']['flipped'])} (without {least['unit']})."
+        f"Leaving out: without any one unit, the others refitted, at most {_flips(most['left'])} are flipped (without "
+        f"{most['unit']})."
     )
 
 
 def _swaps(certificate: Certificate) -> str:
-    near, effort, found = certificate["neighbours"], certificate["effort"], certificate["found"]
-    chosen = (
-        "all" if near["tried"] == near["there_are"] else f"{near['tried']:,} (the highest first-order gains)"
-    )
+    near, effort = certificate["neighbours"], certificate["effort"]
+    whole = near["tried"] == near["there_are"]
+    chosen = "all" if whole else f"{near['tried']:,} (the highest first-order gains)"
     out, in_ = near["swap"]
-    best = (
-        f"the best of them, {in_} in the place of {out}, flips {percent(near['best']['flipped'])} at a loss of "
-        f"{number(near['best']['score'])} against {percent(found['flipped'])} and {number(found['score'])}"
-    )
     claim = (
-        f"none is better by more than {points(effort['epsilon']).lstrip('+')} points"
+        f"none flips more than {points(effort['epsilon']).lstrip('+')} points more, beyond two standard errors"
         if near["optimal"]
-        else "one is better"
+        else f"some flip more than {points(effort['epsilon']).lstrip('+')} points more"
     )
     text = (
         f"Swapping: of the {near['there_are']:,} sets that differ in one unit, {chosen} were run at {effort['points']} "
-        f"values per direction and the best {effort['finalists']} refitted; {claim} ({best})."
+        f"values per direction and the best {near['refitted']} refitted; {claim}. The best of them, {in_} in the place "
+        f"of {out}, flips {_flips(near['best'])}."
     )
     if near["audited"]:
-        text += f" Of {near['audited']} others drawn at random, {near['audit_hits']} would have been among the best"
+        text += f" Of those that the screening left out, {near['audited']} were drawn at random: "
+        limit = percent(min(1.0, 3 / near["audited"]))
         text += (
-            f": with 95% confidence fewer than {percent(min(1.0, 3 / near['audited']))} of those not run would be."
+            f"none scored well enough to be refitted, so that with 95% confidence fewer than {limit} of them would."
             if not near["audit_hits"]
-            else "; they were refitted too."
+            else f"{near['audit_hits']} scored well enough to be refitted, so that the screening may have missed "
+            "others; --exact tries all."
         )
     return text
 
 
 def _smaller(certificate: Certificate, part: Mapping[str, Any]) -> str:
-    what = "single unit" if part["size"] == 1 else f"set of {part['size']} units"
-    best = part["best"]
-    held_out = "" if best["flipped_test"] is None else f" ({percent(best['flipped_test'])} held out)"
-    named = " + ".join(best["units"])
-    if part["exhaustive"]:
-        return (
-            f"Size {part['size']}: no {what} flips more than {percent(best['flipped'])}{held_out}: all "
-            f"{part['there_are']:,} were run, the best refitted; the best is {named}."
+    what = "single unit" if part["size"] == 1 else f"set of up to {part['size']} units"
+    if part["tried"] == part["there_are"]:
+        tried = f"all {part['there_are']:,} were"
+    else:
+        tried = (
+            f"{part['tried']:,} of {part['there_are']:,} (the {certificate['effort']['first']} best single units with "
+            "their most promising partners) were"
         )
     return (
-        f"Size {part['size']}: no {what} was found to flip more than {percent(best['flipped'])}{held_out}, the best "
-        f"being {named}: {part['tried']:,} of {part['there_are']:,} were run, the {certificate['effort']['first']} "
-        "best single units with their most promising partners."
+        f"Size {part['size']}: no {what} was found to flip more than {_flips(part['best'])}, by "
+        f"{' + '.join(part['best']['units'])}: {tried} run at {part['points']} values of each unit and direction on "
+        f"{part['prefixes']:,} prefixes, the best {part['refitted']} refitted."
     )
 
 
 def _assumed(certificate: Certificate) -> str:
     prefixes = certificate["prefixes"]
+    bound = certificate.get("max_kl")
+    kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better."
+    held_out = "" if certificate.get("pairs") == "all" else " Nothing was chosen by held-out pairs."
     return (
-        f"Assumed: that the best of the tried values, on {prefixes['tried']:,} training prefixes, tell which sets are "
-        f"worth refitting; refitted sets are compared on {prefixes['judged']:,} prefixes, values at their best after "
-        f"{certificate['effort']['polish']} updates. Nothing was chosen by held-out pairs."
+        f"Assumed: that runs at the tried values on {prefixes['tried']:,} prefixes tell which sets are worth "
+        f"refitting; refitted sets are compared on {prefixes['judged']:,} prefixes, values as "
+        f"{certificate['effort']['polish']} updates leave them.{kept}{held_out}"
     )
 
 
@@ -109,8 +136,8 @@ def _ablation(certificate: Certificate) -> str:
     found = [row["unit"] for row in rows if row["found"]]
     which = f"{len(found)} of the {counted(len(rows), 'unit')}" + (f" ({', '.join(found)})" if found else "")
     return (
-        f"Single-unit ablation (each unit alone set to zero, more than 10 points lost in some construction) would have "
-        f"found {which}."
+        "Single-unit ablation (each unit alone set to zero at every step, more than 10 points of accuracy lost in some "
+        f"condition) would have found {which}."
     )
 
 
@@ -139,4 +166,4 @@ def units_table(certificate: Certificate) -> Table:
         "ablation, points",
         "found by ablation",
     )
-    return table("Unit by unit, on training pairs", columns, rows)
+    return table("Unit by unit", columns, rows)

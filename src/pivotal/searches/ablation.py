@@ -23,10 +23,6 @@ from pivotal.units import Unit
 Value = Literal["zero", "mean", "other-mean"]
 Effect = Literal["log-ratio", "flips"]
 
-_ROWS = 40_000
-"""States that exist at one time while units are tried."""
-_ENTRIES = 20_000_000
-"""Entries of a mask that exist at one time: with many units and few sentences it is the mask that fills memory."""
 _DROP = 0.10
 _FEWEST = 20
 _FEWEST_PREFIXES = 8
@@ -66,7 +62,7 @@ def ablate(
     chosen = torch.as_tensor(
         range(len(problem.space)) if units is None else units, device=problem.model.device
     )
-    at_once = max(1, min(_ROWS // problem.tree.n_live, _ENTRIES // values.numel()))
+    at_once = problem.runs_at_once()
     found = []
     for done, some in enumerate(chosen.split(at_once)):
         mask = torch.zeros(len(some), len(problem.space), device=values.device)

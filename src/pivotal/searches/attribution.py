@@ -18,9 +18,6 @@ from pivotal.trials import grid_of
 Method = Literal["gradient", "integrated"]
 Value = Literal["target-mean", "bound"]
 
-_ROWS = 20_000
-"""States that exist at one time; the graph keeps several tensors for each."""
-
 
 @dataclass(frozen=True)
 class Attribution(Ranking):
@@ -71,7 +68,7 @@ class Attribution(Ranking):
     ) -> Float[Tensor, "directions units"]:
         """d loss / d mask, the mean of what it is where the whole mask is each of `at`."""
         total = torch.zeros_like(values)
-        for some in at.split(max(1, _ROWS // problem.tree.n_live)):
+        for some in at.split(problem.runs_at_once(learning=True)):
             mask = some[:, None, None].repeat(1, *values.shape).requires_grad_()
             outcome = problem.run(mask, values.expand_as(mask))
             (slope,) = torch.autograd.grad(self.terms.loss(outcome).sum(), mask)

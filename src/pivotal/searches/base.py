@@ -152,6 +152,9 @@ class Search(ABC):
             found = sized.solve(problem, runs=runs, seed=seed, progress=progress)
             yield Point(size, found, clock.read())
 
+    def check_frontier(self) -> None:  # noqa: B027 - most searches can be asked for any number of units
+        """PivotalError if it cannot be asked for several numbers of units; asked before a comparison begins."""
+
     def within(self, problem: Problem, runs: int, nodes: int) -> Search:
         """The same search with settings under which it takes about so many node evaluations, forward and backward,
         if it has settings that decide that."""

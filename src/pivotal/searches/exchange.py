@@ -85,7 +85,10 @@ class Exchange(Selection):
         start = self._start()
         if isinstance(start, Search):
             funded = self._funded(start, problem, runs)
-            begun = funded.solve(problem, runs=runs, seed=seed, progress=progress).interventions
+            stop = None if checkpoint is None else _StopOnly(checkpoint)
+            begun = funded.solve(
+                problem, runs=runs, seed=seed, progress=progress, checkpoint=stop
+            ).interventions
         else:
             begun = (start,) * runs
         return self._exchange(problem, begun, seed, progress, checkpoint)
@@ -100,12 +103,9 @@ class Exchange(Selection):
         progress: Callable[[Progress], None] | None = None,
     ) -> Iterator[Point]:
         """From what the other search finds at each size."""
+        self.check_frontier()
         start = self._start()
-        if not isinstance(start, Search):
-            raise PivotalError(
-                f"A comparison over sizes needs a search to start from, but start is {self.start!r}, an "
-                "intervention of one size. Name a search."
-            )
+        assert isinstance(start, Search)
         for point in self._funded(start, problem, runs).frontier(
             problem, sizes, runs=runs, seed=seed, progress=progress
         ):
@@ -166,6 +166,13 @@ class Exchange(Selection):
         left = nodes / 2 - beginning - self.concluding(problem, runs)
         return replace(self, rounds=max(1, min(self.rounds, int(left / round_))), start_nodes=nodes // 2)
 
+    def check_frontier(self) -> None:
+        if not isinstance(self._start(), Search):
+            raise PivotalError(
+                f"A comparison over sizes needs a search to start from, but start is {self.start!r}, an "
+                "intervention of one size. Name a search."
+            )
+
     def _funded(self, start: Search, problem: Problem, runs: int) -> Search:
         return start if self.start_nodes is None else start.within(problem, runs, self.start_nodes)
 
@@ -203,3 +210,20 @@ class Exchange(Selection):
 
 def _ends(walks: list[Walk]) -> tuple[Tensor, Tensor]:
     return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
+
+
+@dataclass(frozen=True)
+class _StopOnly:
+    """Lets the search to start from be stopped; what it had reached is not kept."""
+
+    checkpoint: Checkpoint
+
+    def load(self) -> None:
+        return None
+
+    def save(self, state: dict[str, Any]) -> None:
+        pass
+
+    def due(self) -> bool:
+        self.checkpoint.due()
+        return False

@@ -28,7 +28,7 @@ from pivotal.trials import first_order, grid_of, score_additions, screened
 
 _EFFORTS = ((3, 96), (3, 48), (3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
 """Beam and candidates, from the dearest to the cheapest."""
-_KEPT = ("mask", "values", "score", "accuracy", "price")
+_KEPT = ("mask", "values", "score", "accuracy", "price", "best_mask", "best_values", "best_score")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Greedy(Selection):
                 beam.restore(saved)
         try:
             while grown < size:
-                self._grow(problem, beams, size, seed, progress, checkpoint)
+                self._grow(problem, beams, size, seed, progress)
                 grown += 1
                 if checkpoint is not None and checkpoint.due():
                     checkpoint.save(_state(problem, beams, grown))
@@ -110,10 +110,12 @@ class Greedy(Selection):
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Greedy:
         """Beam and candidates are what gives."""
+        search = self
         for beam, candidates in _EFFORTS:
-            search = replace(self, beam=min(beam, self.beam), candidates=candidates)
             if search.nodes(problem, runs) <= nodes:
-                return search
+                break
+            most = self.candidates or len(problem.space)
+            search = replace(self, beam=min(beam, self.beam), candidates=min(candidates, most))
         return search
 
     def nodes(self, problem: Problem, runs: int) -> int:
@@ -138,14 +140,11 @@ class Greedy(Selection):
         last: int,
         seed: int,
         progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None = None,
     ) -> None:
         """One unit more in every set; all runs go in step, so that one fit serves them all."""
         proposed = []
         for beam in beams:
             proposed.append(beam.propose())
-            if checkpoint is not None:
-                checkpoint.due()  # a place to stop
         mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
         refit = Refit(self.terms, self.polish, batch=self.batch)
         fitted = refit.fit(problem, mask.float(), values, seed=seed)
@@ -172,6 +171,9 @@ class _Beam:
         self.values: Float[Tensor, "sets directions units"] = torch.zeros(shape, device=device)
         self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
+        # Of any size so far: under a bound on KL one more unit can be one too many.
+        self.best_mask, self.best_values = self.mask[0], self.values[0]
+        self.best_score = torch.full((), torch.inf, device=device)
         self.price = torch.full((1,), search.terms.first_price, device=device)
 
     def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
@@ -189,6 +191,8 @@ class _Beam:
         self.values, self.price, self.score = fitted.values, fitted.price, fitted.score
         with torch.no_grad():
             self.accuracy = self._sample.run(self.mask.float(), self.values).flipped().float().mean(1)
+        if self.score[0] < self.best_score:
+            self.best_mask, self.best_values, self.best_score = self.mask[0], self.values[0], self.score[0]
 
     def state(self) -> dict[str, Tensor]:
         return {name: getattr(self, name) for name in _KEPT}
@@ -221,7 +225,7 @@ class _Beam:
 
 def _best(beams: list[_Beam]) -> tuple[Tensor, Tensor]:
     """Mask and values of each run's best set."""
-    return torch.stack([beam.mask[0] for beam in beams]), torch.stack([beam.values[0] for beam in beams])
+    return torch.stack([beam.best_mask for beam in beams]), torch.stack([beam.best_values for beam in beams])
 
 
 def _state(problem: Problem, beams: list[_Beam], grown: int) -> dict[str, Any]:

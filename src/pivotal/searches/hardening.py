@@ -70,8 +70,7 @@ class Hardening:
         if self.prune >= 0:
             mask = prune(sample, mask, values, self.prune, shared=self.shared)
         if self.exchange:
-            exchanger = Exchanger(self.terms, batch=self.batch, rounds=self.exchange)
-            ends = exchanger.improve(problem, mask, values, seed)
+            ends = self._exchanger.improve(problem, mask, values, seed)
             mask, values = torch.stack([end.mask for end in ends]), torch.stack([end.values for end in ends])
             stages.add("exchanged", mask.float(), values)
         if self.refit:
@@ -90,8 +89,15 @@ class Hardening:
             if self.refit:
                 total += replace(self._refit, updates=self.refit // 2).nodes(problem, runs)
             units -= math.ceil((units - budget) / 2)
+        if self.exchange:
+            beginning, round_ = self._exchanger.nodes(problem, runs, units)
+            total += beginning + self.exchange * round_
         return total + ((units + 1) * each if self.prune >= 0 else 0)
 
     @property
     def _refit(self) -> Refit:
         return Refit(terms=self.terms, updates=self.refit, batch=self.batch)
+
+    @property
+    def _exchanger(self) -> Exchanger:
+        return Exchanger(self.terms, batch=self.batch, rounds=self.exchange)
