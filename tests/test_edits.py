@@ -114,3 +114,15 @@ def test_dense_puts_an_intervention_in_its_place() -> None:
     assert (mask * values).tolist() == [[[2, 0, 0, 0, 1], [4, 0, 0, 0, 0]]]
     with pytest.raises(PivotalError, match="outside the sites a"):
         dense(intervention, UnitSpace(SPACE.sites[:1]))
+
+
+def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
+    space = UnitSpace(tuple(Site(f"mlp.{i}", 3) for i in range(10)))
+    mask, values = torch.zeros(2, 2, 30), torch.zeros(2, 2, 30)
+    mask[1, 0, 13] = mask[0, 1, 29] = 1.0
+    assert MaskedEdit(space, mask, values).sites == {"mlp.4", "mlp.9"}
+    assert len(MaskedEdit(space, torch.zeros_like(mask), values).sites) == 1, "an edit has a site"
+    # A mask that is being learned may have a slope where it is zero.
+    learned = mask.clone().requires_grad_()
+    assert len(MaskedEdit(space, learned, values).sites) == 10
+    assert MaskedEdit(space, learned, values, zeros_stay=True).sites == {"mlp.4", "mlp.9"}

@@ -12,7 +12,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.tree import Span
-from pivotal.units import UnitSpace
+from pivotal.units import Site, UnitSpace
 
 
 @runtime_checkable
@@ -20,12 +20,22 @@ class Edit(Protocol):
     """A change of activations, called in-stream where a site is computed.
 
     `spans` says which rows are edited, and in which direction. The result may have more runs than `h` came with: up
-    to the first edit all runs are the same and are computed once.
+    to the first edit all runs are the same and are computed once. An edit may say in `sites` which sites it changes and
+    in `runs` how many runs it makes (see `sites_of`, `runs_of`): a model can then leave out what no edit can change.
     """
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
     ) -> Float[Tensor, "nodes _ width"]: ...
+
+
+def sites_of(edit: Edit) -> frozenset[str] | None:
+    """The sites that an edit changes; None if it does not say, and may change any."""
+    return getattr(edit, "sites", None)
+
+
+def runs_of(edit: Edit) -> int:
+    return getattr(edit, "runs", 1)
 
 
 class _Replace(torch.autograd.Function):
@@ -69,6 +79,19 @@ class _Replace(torch.autograd.Function):
         return grad_h, None, *grads
 
 
+_MANY = 8
+"""Sites from which on it pays to look which of them a hard mask leaves alone: what comes before the others, or would
+be kept for their gradient, need not be computed. (With few sites, looking would only make a GPU wait.)"""
+
+
+def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
+    """The sites where the mask is not zero, one at least."""
+    used = (mask != 0).flatten(0, -2).any(0)
+    sizes = [site.width for site in space.sites]
+    touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
+    return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
+
+
 class MaskedEdit:
     """Replaces the masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
 
@@ -77,10 +100,18 @@ class MaskedEdit:
         space: UnitSpace,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
+        *,
+        zeros_stay: bool = False,
     ) -> None:
+        """`zeros_stay` says that zeros of a mask that is being learned have no gradient, as those of Hard Concrete have
+        none: a site that is left alone altogether then needs no edit."""
+        self.runs = mask.shape[0]
+        few = len(space.sites) < _MANY or (mask.requires_grad and not zeros_stay)
+        sites = space.sites if few else _touched(space, mask)
+        self.sites = frozenset(site.name for site in sites)
         self._parts = {}
         directions = values.shape[1]
-        for site in space.sites:
+        for site in sites:
             where = space.slice_of(site.name)
             m = mask[..., where] if mask.ndim == 3 else mask[:, None, where].expand(-1, directions, -1)
             self._parts[site.name] = (m.unbind(1), values[..., where].unbind(1))

@@ -57,8 +57,10 @@ class Question:
         names = {field.name for field in dataclasses.fields(Question)}
         return Question(**{name: value for name, value in settings.items() if name in names})
 
-    def load_model(self, device: str | None = None) -> LanguageModel:
-        return load_model(self.model, device=device, dtype=self.dtype, priming=self.priming)
+    def load_model(self, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
+        return load_model(
+            self.model, device=device, dtype=self.dtype, priming=self.priming, batch_nodes=batch_nodes
+        )
 
     def load_pairs(self) -> PairSet:
         return load_phenomenon(self.phenomenon)
@@ -93,6 +95,7 @@ def find(
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
+    batch_nodes: int | None = None,
     command: str = "",
     watch: Watch | None = None,
 ) -> Finding:
@@ -101,7 +104,9 @@ def find(
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
-    model, pairs = question.load_model(device), question.load_pairs()
+    model, pairs = question.load_model(device, batch_nodes), question.load_pairs()
+    if model.describe() != model.name:
+        watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
     train, test = question.problem(model, train_pairs), question.problem(model, test_pairs)
     # Before anything is written: with --overwrite a bad request must not cost the run that is there.
@@ -113,6 +118,7 @@ def find(
     path = out or default_path(pairs.name, question.steps, model.name, settings)
     info = {
         "command": command,
+        "model": model.describe(),
         "device": str(model.device),
         "seeds": [question.seed + r for r in range(runs)],
     }

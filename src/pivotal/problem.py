@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.activations import Activations, measure
+from pivotal.activations import Activations, Standard, measure
 from pivotal.edits import MaskedEdit, dense
 from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
@@ -147,6 +147,13 @@ class Problem:
         return measure(self.model, part.prepared, self.space, len(self.labels))
 
     @cached_property
+    def standard(self) -> Standard:
+        """The measure in which values are learned; where all sites are bounded, nothing needs to be looked at."""
+        if all(site.bounds is not None for site in self.space.sites):
+            return Standard.plain(len(self.space), self.model.device)
+        return Standard.of(self.space, self.activations)
+
+    @cached_property
     def clean_accuracy(self) -> float | None:
         """How often the untouched model prefers the expected word; None if no pair says which that is."""
         right = [
@@ -202,9 +209,14 @@ class Problem:
         self,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions units"],
+        *,
+        zeros_stay: bool = False,
     ) -> Outcome:
-        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is."""
-        edit = MaskedEdit(self.space, mask, values)
+        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is.
+
+        `zeros_stay`: where the mask is zero, it has no gradient either.
+        """
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]

@@ -62,17 +62,18 @@ class Refit:
         *,
         seed: int = 0,
     ) -> Fitted:
-        """Values for each mask; from zero unless there are some to start with."""
-        low, high = bounds_of(problem)
+        """Values for each mask; from the units' means (zero in bounded sites) unless there are some to start with."""
+        standard = problem.standard
+        low, high = (standard.standardised(bound) for bound in bounds_of(problem))
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
-        if values is None:
-            values = torch.zeros_like(mask)
-        else:
+        x = torch.zeros_like(mask)
+        if values is not None:
             best.look(values)
             if self.terms.max_kl is not None:
                 values = self._gentler(problem, best, values)
-        values = (values.detach() * mask).requires_grad_()
-        optimiser = torch.optim.Adam([values], lr=self.rate, betas=(0.9, 0.99))
+            x = standard.standardised(values.detach())
+        x = (x * mask).requires_grad_()
+        optimiser = torch.optim.Adam([x], lr=self.rate, betas=(0.9, 0.99))
         constraint = None
         if self.terms.max_kl is not None:
             constraint = KLConstraint(len(mask), self.terms.max_kl, 0.05, 0.5, mask.device)
@@ -82,7 +83,7 @@ class Refit:
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
         for update in range(1, self.updates + 1):
             batch = batches[update % len(batches)]
-            outcome = batch.run(mask, values)
+            outcome = batch.run(mask, standard.values(x))
             loss = self.terms.loss(outcome)
             if self.terms.wants_kl:
                 kl = self.terms.kl(batch, outcome, noise)
@@ -94,11 +95,11 @@ class Refit:
             optimiser.step()
             schedule.step()
             with torch.no_grad():
-                torch.clamp(values, low, high, out=values)
+                torch.clamp(x, low, high, out=x)
             if update % self._every == 0 or update == self.updates:
-                best.look(values)
+                best.look(standard.values(x))
         if self.terms.max_kl is not None:
-            self._gentler(problem, best, values.detach())
+            self._gentler(problem, best, standard.values(x.detach()))
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight, best.score)

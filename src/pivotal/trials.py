@@ -13,7 +13,7 @@ from pivotal.problem import Problem
 from pivotal.refit import bounds_of
 
 _KL_NODES = 32
-_REACH = 4.0
+_REACH = 8.0
 """How many standard deviations from its mean a unit without bounds is tried at."""
 
 

@@ -22,7 +22,7 @@ _QUESTION, _SEARCH, _OUTPUT = "What is asked", "How it is searched", "Where it g
 
 def find(
     model: Annotated[
-        str, typer.Argument(help="A name of `pivotal list models`, or the folder of a model.")
+        str, typer.Argument(help="A name of `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME.")
     ] = "wiki-lstm",
     phenomenon: Annotated[
         str,
@@ -39,7 +39,7 @@ def find(
     sites: Annotated[
         str,
         typer.Option(
-            help="Where to look: all, hidden, hidden.1, hidden.0-1, or several with commas.",
+            help="Where to look: all, hidden, hidden.1, mlp, mlp.3-8, or several with commas.",
             rich_help_panel=_QUESTION,
         ),
     ] = "all",
@@ -60,7 +60,7 @@ def find(
     priming: Annotated[
         str | None,
         typer.Option(
-            help="Text that a recurrent model reads before every sentence. Default: the model's own.",
+            help="Text that the model reads before every sentence. Default: the model's own (BOS, or nothing).",
             rich_help_panel=_QUESTION,
         ),
     ] = None,
@@ -123,6 +123,14 @@ def find(
         Literal["float32", "float64", "bfloat16", "float16"] | None,
         typer.Option(
             help="What the model computes in; half types need a GPU. Default: the model's own.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = None,
+    batch_nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Bounds the memory of a transformer: prefixes, times runs, computed at once. Default: 4096.",
             rich_help_panel=_SEARCH,
         ),
     ] = None,
@@ -190,6 +198,7 @@ def find(
             out=out,
             overwrite=overwrite,
             device=device,
+            batch_nodes=batch_nodes,
             command=typed.command(),
             watch=looking_on,
         )

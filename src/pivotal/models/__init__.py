@@ -33,16 +33,20 @@ def load_model(
     device: str | None = None,
     dtype: str | torch.dtype | None = None,
     priming: str | None = None,
+    batch_nodes: int | None = None,
 ) -> LanguageModel:
-    """A model by name (`pivotal list models`), or by the path of its folder.
+    """A model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME.
 
-    `dtype` is what it computes in, by default the model's own; `priming` is the text that a recurrent model reads
-    before every sentence, by default the model's own.
+    `dtype` is what it computes in, by default the model's own; `priming` is the text that a model reads before every
+    sentence, by default the model's own; `batch_nodes` bounds the memory of models that can bound it: so many nodes,
+    times runs, are computed at once.
     """
     if not str(spec).strip():
         raise PivotalError(
             "A model is named by `pivotal list models` or by the path of its folder, not by nothing."
         )
+    if batch_nodes is not None and batch_nodes < 1:
+        raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     chosen = device_named(device)
@@ -50,6 +54,8 @@ def load_model(
     for _, source in SOURCES.items():
         model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
         if model is not None:
+            if batch_nodes is not None:
+                model.batch_nodes = batch_nodes
             return model
     raise PivotalError(
         f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {str(spec)!r} "

@@ -40,6 +40,8 @@ class LanguageModel(ABC):
 
     name: str
     device: torch.device
+    batch_nodes: int | None = None
+    """How many nodes, times runs, are computed at once, where a model can bound that."""
     _active: _Active | None = None
 
     @property
@@ -83,6 +85,14 @@ class LanguageModel(ABC):
 
     def join(self, words: Sequence[str]) -> str:
         return " ".join(words)
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        """A prompt and what follows it, as text."""
+        return self.join([prompt, *(self.word(token) for token in tokens)])
+
+    def describe(self) -> str:
+        """What a user should know of how this model reads sentences, in a line."""
+        return self.name
 
     def unit_space(self, sites: str = "all") -> UnitSpace:
         return UnitSpace(select_sites(self.sites, sites))
@@ -129,7 +139,9 @@ class LanguageModel(ABC):
             steps = active.intervention.steps
             cues = [cue if cue is not None else -1] * len(prompts)
             tree = PrefixTree.build(prompts, cues, [active.direction] * len(prompts), steps)
-            edit = MaskedEdit.of(active.intervention, self.unit_space(), self.device)
+            # Only the sites that have units in it: a model can leave out what comes before the first of them.
+            sites = ",".join(dict.fromkeys(unit.site for unit in active.intervention.units))
+            edit = MaskedEdit.of(active.intervention, self.unit_space(sites), self.device)
         states = self.states(self.prepare(tree), edit)
         if edit is not None:
             edit.check_reached()
@@ -163,7 +175,7 @@ class LanguageModel(ABC):
             for text, token in zip(texts, drawn.tolist(), strict=True):
                 text.append(token)
         new = len(encoding.ids)
-        return [self.join([prompt, *(self.word(t) for t in text[new:])]) for text in texts]
+        return [self.continued(prompt, text[new:]) for text in texts]
 
     def unspeakable(self) -> list[int]:
         """Tokens that `generate` leaves out, such as `<unk>`."""

@@ -52,11 +52,10 @@ class FolderSource(ModelSource):
         bundled = _bundled() / spec
         if "/" not in spec and (bundled / "config.json").is_file():
             return load_folder(bundled, device=device, dtype=dtype, priming=priming)
-        if Path(spec).is_dir():
-            return load_folder(Path(spec), device=device, dtype=dtype, priming=priming)
-        if (models_home() / spec / "config.json").is_file():
-            return load_folder(models_home() / spec, device=device, dtype=dtype, priming=priming, name=spec)
-        return None
+        folder, name = local_folder(spec)
+        if folder is None or is_of_transformers(folder):
+            return None
+        return load_folder(folder, device=device, dtype=dtype, priming=priming, name=name)
 
 
 def _bundled() -> Path:
@@ -67,6 +66,23 @@ def models_home() -> Path:
     """Where models lie that are known by name: `$PIVOTAL_HOME/models`, or `~/.cache/pivotal/models`."""
     home = os.environ.get("PIVOTAL_HOME")
     return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
+
+
+def local_folder(spec: str) -> tuple[Path | None, str]:
+    """The folder of that path, or of a local model of that name, and what to call the model; None if there is none."""
+    if Path(spec).is_dir():
+        return Path(spec), Path(spec).resolve().name
+    at_home = models_home() / spec
+    return (at_home if (at_home / "config.json").is_file() else None), spec
+
+
+def is_of_transformers(folder: Path) -> bool:
+    """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and "format" not in config and "model_type" in config
 
 
 def _summary(folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -29,7 +30,7 @@ class HubSource(ModelSource):
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
     ) -> LanguageModel | None:
         named = _repository(spec)
-        if named is None or Path(spec).exists():
+        if named is None or Path(spec).exists() or spec.endswith(".gguf"):
             return None
         hub = _hub()
         if hub is None:
@@ -54,6 +55,17 @@ def _repository(spec: str) -> re.Match[str] | None:
     return _REPOSITORY.fullmatch(spec)
 
 
+def fetch_all(spec: str, patterns: Sequence[str]) -> Path | None:
+    """The folder of a repository with the files that match; None if the spec names no repository."""
+    named = _repository(spec)
+    if named is None or Path(spec).exists() or (hub := _hub()) is None:
+        return None
+    try:
+        return Path(hub.snapshot_download(named[1], allow_patterns=list(patterns)))
+    except Exception as error:
+        raise _unreachable(error, spec, "all", named[1]) from None
+
+
 def _hub() -> Any:
     try:
         import huggingface_hub
@@ -67,12 +79,16 @@ def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
     try:
         return Path(hub.hf_hub_download(repository, name))
     except Exception as error:  # of the network, the file system, the repository's name …
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
-        raise PivotalError(
-            f"{here}{name} of the repository {repository} of Hugging Face cannot be had ({reason}). Without a network, "
-            "give the path of a local folder."
-        ) from None
+        raise _unreachable(error, spec, name, repository) from None
+
+
+def _unreachable(error: Exception, spec: str, what: str, repository: str) -> PivotalError:
+    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
+    return PivotalError(
+        f"{here}{what} of the repository {repository} of Hugging Face cannot be had ({reason}). Without a network, "
+        "give the path of a local folder."
+    )
 
 
 def _is_ours(config: Path) -> bool:

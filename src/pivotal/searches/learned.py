@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -29,6 +29,10 @@ from pivotal.searches.base import (
     uniform,
 )
 from pivotal.searches.hardening import FEWEST, Hardening
+from pivotal.trials import first_order, grid_of
+
+_PROBED = 128
+"""Distinct prefixes that are enough to say which units to begin with."""
 
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
@@ -60,6 +64,7 @@ class LearnedMask(Search):
             "updates": 800,
             "refit": 0,
             "prune": -1.0,
+            "pool": 0,
         },
         "exchange": {"exchange": 6},
     }
@@ -86,6 +91,8 @@ class LearnedMask(Search):
     """Share of the updates over which the allowed number of units shrinks from all to its target; 0: from the start."""
     spare: float = 3.0
     """How many times max_units the relaxed mask may have; thinning takes the surplus away again, with refits."""
+    pool: int = 1500
+    """In larger spaces the search begins with so many units, those of the highest first-order gain; 0: with all."""
     mask_rate: float = 0.1
     """Learning rate of the mask logits."""
     value_rate: float = 0.05
@@ -115,7 +122,7 @@ class LearnedMask(Search):
         self._require(
             "0 or more and finite", lambda x: 0 <= x < math.inf, "kl_weight", "damping", "margin", "batch"
         )
-        self._require("0 or more", lambda x: x >= 0, "refit", "exchange")
+        self._require("0 or more", lambda x: x >= 0, "refit", "exchange", "pool")
         self._require("at least one", lambda x: x >= 1, "updates")
         self._require("between 0 and 1", lambda x: 0 <= x <= 1, "anneal")
         self._require("1 or more and finite: it multiplies max_units", lambda x: 1 <= x < math.inf, "spare")
@@ -193,6 +200,23 @@ class LearnedMask(Search):
         return Hardening(self.terms, self.refit, self.prune, self.batch, shared, self.exchange)
 
 
+_OFF = -20.0
+"""A logit that no update can bring back: the mask is zero whatever the noise, and so is its gradient."""
+
+
+def likeliest(
+    problem: Problem, terms: Terms, pool: int, seed: int
+) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions units"]]:
+    """The units that promise most if the loss were linear in the mask, and their values in sentences of each label."""
+    sample = problem.sample(_PROBED, seed)
+    nothing = torch.zeros(
+        1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
+    )
+    price = torch.full((1,), terms.kl_weight, device=nothing.device)
+    gain = first_order(sample, terms, price, nothing, nothing.float(), grid_of(problem, points=3))
+    return gain[0].topk(pool).indices, problem.activations.target
+
+
 class _Relaxation:
     """The state of the relaxed search, all runs at once."""
 
@@ -205,11 +229,17 @@ class _Relaxation:
         spread = uniform(self.generators, (masks, units), device)
         self.logits = (1.0 + 0.2 * (spread - 0.5)).requires_grad_()
         spread = uniform(self.generators, (directions, units), device)
-        self.values = (0.1 * (spread - 0.5)).requires_grad_()
+        self.standard = problem.standard
+        self.standardised = 0.1 * (spread - 0.5)
+        self.pool = units
+        if 0 < search.pool < units:
+            self.pool = max(search.pool, budget)
+            self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
+        self.standardised.requires_grad_()
         self.optimiser = torch.optim.Adam(
             [
                 {"params": [self.logits], "lr": search.mask_rate},
-                {"params": [self.values], "lr": search.value_rate},
+                {"params": [self.standardised], "lr": search.value_rate},
             ],
             betas=(0.9, 0.99),
         )
@@ -221,10 +251,23 @@ class _Relaxation:
         if search.max_kl is not None:
             self.kl_constraint = KLConstraint(runs, search.max_kl, rate / 2, damping / 4, device)
         self.batches = problem.batches(search.batch, seed)
-        self.low, self.high = bounds_of(problem)
+        self.low, self.high = (self.standard.standardised(bound) for bound in bounds_of(problem))
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
         """The first update at which a run's loss was no number."""
+
+    def _begin_with(self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions units"]) -> None:
+        """The other units are as good as off, and a unit starts where it is in sentences of the other label: among
+        thousands of units, what all of them do at their means says little about what a few will do."""
+        with torch.no_grad():
+            out = torch.ones_like(self.logits, dtype=torch.bool)
+            out[..., units] = False
+            self.logits[out] = _OFF
+            self.standardised += self.standard.standardised(values)
+
+    @property
+    def values(self) -> Float[Tensor, "runs directions units"]:
+        return self.standard.values(self.standardised)
 
     def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
         updates = self.search.updates
@@ -243,14 +286,15 @@ class _Relaxation:
         """The number of units allowed now: shrinks by a constant factor per update, from all units to the budget."""
         search = self.search
         share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
-        return shrinking(len(self.problem.space), self.budget, share)
+        return shrinking(self.pool, self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
         search, family = self.search, self.search.family
         batch = self.batches[self.update % len(self.batches)]
         noise = uniform(self.generators, tuple(self.logits.shape[1:]), self.logits.device)
         mask = family.sample(self.logits, noise)
-        outcome = batch.run(mask.expand(-1, len(self.problem.labels), -1), self.values)
+        both = mask.expand(-1, len(self.problem.labels), -1)
+        outcome = batch.run(both, self.values, zeros_stay=True)
         loss = search.terms.loss(outcome)
         kl = search.terms.kl(batch, outcome, self.kl_noise) if search.terms.wants_kl else None
         units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
@@ -271,7 +315,7 @@ class _Relaxation:
         total.sum().backward()
         self.optimiser.step()
         with torch.no_grad():
-            torch.clamp(self.values, self.low, self.high, out=self.values)
+            torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
             self.units_multiplier.ascend(excess)
             new = ~total.isfinite() & (self.broken < 0)
             self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
@@ -297,13 +341,13 @@ class _Relaxation:
     def reached(self) -> tuple[Intervention, ...]:
         allowed = budget_of(self.search.max_units, len(self.problem.space))
         mask = hard_mask(self.search.family, self.logits.detach(), allowed)
-        return interventions_of(self.problem, mask.expand_as(self.values), self.values)
+        return interventions_of(self.problem, mask.expand_as(self.standardised), self.values)
 
     def state(self) -> dict[str, Any]:
         return {
             "update": self.update,
             "logits": self.logits.detach(),
-            "values": self.values.detach(),
+            "values": self.standardised.detach(),
             "optimiser": self.optimiser.state_dict(),
             "units_multiplier": self.units_multiplier.value,
             "fraction_multiplier": self.fraction_multiplier.value,
@@ -315,7 +359,7 @@ class _Relaxation:
         self.update = state["update"]
         with torch.no_grad():
             self.logits.copy_(state["logits"])
-            self.values.copy_(state["values"])
+            self.standardised.copy_(state["values"])
         self.optimiser.load_state_dict(state["optimiser"])
         self.units_multiplier.value = state["units_multiplier"].to(self.logits.device)
         self.fraction_multiplier.value = state["fraction_multiplier"].to(self.logits.device)

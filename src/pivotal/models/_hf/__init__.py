@@ -1,0 +1,1 @@
+"""What `pivotal.models.transformers` is made of."""

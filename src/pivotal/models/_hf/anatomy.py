@@ -1,0 +1,206 @@
+"""Where a transformer's sites are, found by running it once and looking at what its modules do.
+
+No list of architectures: the blocks are the module list with the most weights; what mixes positions in a block is told
+from what does not by changing one position and looking at another; a projection is a module with a weight matrix that
+ran once, on every position, and returned something as wide as the block does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.hooks import Tap, check_causal, first_of
+from pivotal.units import Site
+
+_STEPS = 6
+"""Positions of the probe: enough that what mixes neighbours only (a shift by one) does not reach from end to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """The parts of a causal language model that pivotal needs to know."""
+
+    blocks: nn.ModuleList
+    taps: tuple[Tap, ...]
+    """In the order of computation."""
+    head: nn.Module
+    outputs: tuple[int, ...]
+    """How many things each block returns; 0 if it returns its hidden state and no tuple."""
+    states: Tensor
+    logits: Tensor
+    """What the probe's head got, and what the model made of it."""
+
+
+@dataclass
+class _Call:
+    order: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    output: Any
+    count: int = 1
+
+
+@dataclass
+class _Log:
+    calls: dict[nn.Module, _Call] = field(default_factory=dict)
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        before = self.calls.get(module)
+        self.calls[module] = _Call(
+            len(self.calls), args, kwargs, output, 1 if before is None else before.count + 1
+        )
+
+
+def probe_tokens(vocabulary: int, device: torch.device, steps: int = _STEPS) -> Tensor:
+    """Some tokens, the same every time, from the middle of the vocabulary where no special ones are."""
+    return torch.arange(1, steps + 1, device=device)[None] * max(1, vocabulary // (steps + 3)) % vocabulary
+
+
+@torch.no_grad()
+def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
+    blocks = _blocks(model)
+    log = _Log()
+    handles = [module.register_forward_hook(log, with_kwargs=True) for module in model.modules()]
+    try:
+        tokens = probe_tokens(vocabulary, device)
+        logits = model(input_ids=tokens, use_cache=False).logits
+    finally:
+        for handle in handles:
+            handle.remove()
+    check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
+    missing = [i for i, block in enumerate(blocks) if block not in log.calls]
+    if missing:
+        raise PivotalError(
+            f"Every block of a model must run, but block {missing[0]} of {len(blocks)} did not."
+        )
+    taps: list[tuple[int, Tap]] = []
+    firsts: dict[str, int] = {}
+    for level, block in enumerate(blocks):
+        for kind, module, call in _projections(block, log):
+            _add(taps, firsts, kind, level, module, "input", call.args[0].shape[-1], call.order)
+        output = log.calls[block].output
+        _add(
+            taps, firsts, "resid", level, block, "output", first_of(output).shape[-1], log.calls[block].order
+        )
+    head = _head(model, log, logits)
+    outputs = tuple(
+        len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
+    )
+    ordered = tuple(tap for _, tap in sorted(taps, key=lambda entry: entry[0]))
+    return Anatomy(blocks, ordered, head, outputs, log.calls[head].args[0], logits)
+
+
+def _add(
+    taps: list[tuple[int, Tap]],
+    firsts: dict[str, int],
+    kind: str,
+    level: int,
+    module: nn.Module,
+    side: str,
+    width: int,
+    order: int,
+) -> None:
+    first = firsts.get(kind, 1)
+    firsts[kind] = first + width
+    taps.append((order, Tap(Site(f"{kind}.{level}", width, first=first), module, side, level)))
+
+
+def _blocks(model: nn.Module) -> nn.ModuleList:
+    def weight(entry: tuple[str, nn.ModuleList]) -> tuple[int, int]:
+        name, found = entry
+        return sum(p.numel() for p in found.parameters()), -len(name)
+
+    lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
+    if not lists:
+        raise PivotalError(
+            f"A model's sites are those of its list of blocks, but {type(model).__name__} has no such list. "
+            "Wrap it in pivotal.models.module.ModuleLM and name its sites."
+        )
+    return max(lists, key=weight)[1]
+
+
+def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, _Call]]:
+    """(kind, module, call) of each projection of a block onto the residual stream that some site feeds."""
+    width = first_of(log.calls[block].output).shape[-1]
+    mixing: dict[str, tuple[nn.Module, _Call]] = {}
+    neurons: list[tuple[nn.Module, _Call]] = []
+    for child in block.children():
+        found = [(m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
+        if not found:
+            continue
+        last = max(found, key=lambda entry: entry[1].order)
+        if child not in log.calls or not _mixes(child, log.calls[child]):
+            neurons += found
+        else:
+            mixing["attn" if "attention" in type(child).__name__.lower() else "mixer"] = last
+    chosen = [(kind, module, call) for kind, (module, call) in mixing.items()]
+    if neurons:
+        module, call = max(neurons, key=lambda entry: (entry[1].args[0].shape[-1], entry[1].order))
+        chosen.append(("mlp", module, call))
+    return chosen
+
+
+def _projects(module: nn.Module, log: _Log, width: int) -> bool:
+    """A weight matrix that ran once, on all positions. Experts run on some only: their neurons are no site."""
+    call, weight = log.calls.get(module), getattr(module, "weight", None)
+    if call is None or call.count != 1 or not isinstance(weight, Tensor) or weight.ndim < 2 or not call.args:
+        return False
+    x, y = call.args[0], call.output
+    return (
+        isinstance(x, Tensor)
+        and isinstance(y, Tensor)
+        and x.is_floating_point()
+        and y.shape[-1] == width
+        and x.numel() == _STEPS * x.shape[-1]
+        and y.numel() == _STEPS * y.shape[-1]
+    )
+
+
+def _mixes(module: nn.Module, call: _Call) -> bool:
+    """Whether what the first position gets changes what a position beyond its neighbour gives."""
+
+    def output(change: float) -> Tensor:
+        args, kwargs = call.args, dict(call.kwargs)
+        if args:
+            args = (_changed(args[0], change), *args[1:])
+        else:
+            name = next(iter(kwargs))
+            kwargs[name] = _changed(kwargs[name], change)
+        return first_of(module(*args, **kwargs))
+
+    # The logged output would not do to compare with: some blocks go on to write into it.
+    before, after = output(0.0), output(1.0)
+    return before.ndim == 3 and not torch.allclose(before[:, 2:], after[:, 2:], rtol=1e-4, atol=1e-7)
+
+
+def _changed(value: Any, change: float) -> Any:
+    if isinstance(value, Tensor) and value.is_floating_point() and value.ndim == 3:
+        value = value.clone()
+        value[:, 0] += change * (1 + value[:, 0].flip(-1))
+    return value
+
+
+def _head(model: nn.Module, log: _Log, logits: Tensor) -> nn.Module:
+    asked: Callable[[], nn.Module | None] | None = getattr(model, "get_output_embeddings", None)
+    head = asked() if asked is not None else None
+    if head in log.calls:
+        return head
+    found = [
+        (call.order, module)
+        for module, call in log.calls.items()
+        if isinstance(getattr(module, "weight", None), Tensor)
+        and isinstance(call.output, Tensor)
+        and call.output.shape == logits.shape
+    ]
+    if not found:
+        raise PivotalError(
+            f"A language model ends in a projection onto its vocabulary, but {type(model).__name__} has none that "
+            "can be found. Wrap it in pivotal.models.module.ModuleLM."
+        )
+    return max(found, key=lambda entry: entry[0])[1]

@@ -1,0 +1,167 @@
+"""A causal language model of `transformers` behind the interface that pivotal knows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.edits import Edit
+from pivotal.models._hf.anatomy import examine
+from pivotal.models._hf.head import Head
+from pivotal.models._hf.tokens import Tokens
+from pivotal.models._hf.trunk import Past, Trunk
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.checksum import checksum
+from pivotal.models.chunks import Chunks, Prepared
+from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.tree import PrefixTree
+from pivotal.units import Site
+
+_LONGEST_ROW = 512
+"""Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides."""
+
+
+@dataclass
+class _Chunk:
+    layout: Layout
+    past: Past | None
+    entries: dict[int, Tensor] = field(default_factory=dict)
+
+
+class TransformersLM(LanguageModel):
+    """Any causal language model of `transformers`, with its tokenizer. Weights are frozen."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Any,
+        tokenizer: Any,
+        *,
+        priming: str | None = None,
+        fingerprint: str | None = None,
+        batch_nodes: int = 4096,
+    ) -> None:
+        """`priming` is the text read before every sentence: by default what the tokenizer puts there itself, BOS or
+        nothing; give "" for nothing. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
+        self.name = name
+        self._chunks = Chunks(batch_nodes, self._divide, self._run)
+        self._model = model.eval().requires_grad_(False)
+        self.device = _first_device(model)
+        self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        self._tokens = Tokens(tokenizer, self._vocabulary, priming)
+        self._fingerprint = _fingerprint(fingerprint or checksum(model), self._tokens, priming)
+        anatomy = examine(model, self._vocabulary, self.device)
+        self._head = Head.of(anatomy, model.config)
+        self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
+        self._sites = tuple(tap.site for tap in anatomy.taps)
+        self._window = _window(model.config)
+
+    @property
+    def batch_nodes(self) -> int:
+        return self._chunks.batch_nodes
+
+    @batch_nodes.setter
+    def batch_nodes(self, nodes: int) -> None:
+        self._chunks.batch_nodes = nodes
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return self._sites
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self._head.weight)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def describe(self) -> str:
+        """How it reads sentences, in a line."""
+        before = self._tokens.priming_text()
+        reads = (
+            f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
+        )
+        how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
+        return f"{self.name}: {type(self._model).__name__}, {reads}, computes {how}"
+
+    def encode(self, text: str) -> Encoding:
+        return self._tokens.encode(text)
+
+    def single_token(self, word: str) -> int:
+        return self._tokens.single_token(word)
+
+    def word(self, token: int) -> str:
+        return self._tokens.text(token)
+
+    def join(self, words: Sequence[str]) -> str:
+        return "".join(words)
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        return self._tokens.continued(prompt, tokens)
+
+    def unspeakable(self) -> list[int]:
+        return self._tokens.special()
+
+    # -- computation --------------------------------------------------------------------------------------------
+
+    def prepare(self, tree: PrefixTree) -> Prepared:
+        return Prepared(tree)
+
+    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+        return self._chunks.states(prepared, edit)
+
+    def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+        """One packed row for each part or, where the model cannot do that, several rows."""
+        trunk, priming = self._trunk, self._tokens.priming
+        pack = trunk.packs and int(tree.depth.max(initial=0)) + len(priming) <= self._window
+        chunks = []
+        for part in parts(tree, min(most, _LONGEST_ROW) if pack else most, shared=pack):
+            if pack:
+                layout = packed(tree, part, priming, self.device, cached=trunk.caches)
+            else:
+                layout = rows(tree, part, priming, self.device)
+            chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
+        return chunks
+
+    def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+        states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
+        return states.float() if states.dtype.itemsize < 4 else states
+
+    def readout(
+        self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        return self._head(states, ids)
+
+
+def _first_device(model: Any) -> torch.device:
+    """Where the tokens go in; of a model that is spread over several devices, the first that computes."""
+    device: torch.device = model.get_input_embeddings().weight.device
+    if device.type != "meta":
+        return device
+    places = [torch.device(d) for d in model.hf_device_map.values() if d not in ("disk", "meta")]
+    return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
+
+
+def _window(config: Any) -> int:
+    """The depth up to which every layer sees all of a sentence: beyond it a mask of ours would show too much."""
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    sizes = [
+        value
+        for key, value in text.to_dict().items()
+        if ("window" in key or "chunk" in key) and isinstance(value, int) and not isinstance(value, bool)
+    ]
+    return min((size for size in sizes if size > 1), default=2**31)
+
+
+def _fingerprint(weights: str, tokens: Tokens, priming: str | None) -> str:
+    words = hashlib.sha256("\n".join(tokens.words()).encode()).hexdigest()
+    digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
+    return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"

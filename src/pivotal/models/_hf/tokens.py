@@ -1,0 +1,102 @@
+"""Text to tokens and back, with a tokenizer of `transformers`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import Encoding
+
+_BEFORE = "The"
+"""Words are asked about after a prefix, never at the beginning of a text: there they often are other tokens."""
+
+
+class Tokens:
+    """A sentence as a model reads it. What it reads before every sentence, BOS for example, is the *priming*."""
+
+    def __init__(self, tokenizer: Any, vocabulary: int, priming: str | None = None) -> None:
+        if not getattr(tokenizer, "is_fast", False):
+            raise PivotalError(
+                "A tokenizer must tell which characters its tokens stand for, but "
+                f"{type(tokenizer).__name__} is a slow one, which cannot. Convert it to a tokenizer.json."
+            )
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._anchor = self._ids(_BEFORE)
+        self.priming = self._priming(priming)
+
+    def _ids(self, text: str) -> list[int]:
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def _priming(self, text: str | None) -> tuple[int, ...]:
+        """By default what the tokenizer itself puts before a text: BOS if the model was trained with it."""
+        if text is not None:
+            return tuple(self._checked(self._ids(text), text))
+        plain, whole = self._ids(_BEFORE), list(self._tokenizer(_BEFORE)["input_ids"])
+        for start in range(len(whole) - len(plain) + 1):
+            if plain and whole[start : start + len(plain)] == plain:
+                return tuple(whole[:start])
+        return ()
+
+    def priming_text(self) -> str:
+        return "".join(str(t) for t in self._tokenizer.convert_ids_to_tokens(list(self.priming)))
+
+    def encode(self, text: str) -> Encoding:
+        made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        ids = self._checked(list(made["input_ids"]), text)
+        starts = [match.start() for match in re.finditer(r"\S+", text)]
+        words = [_word_of(text, starts, a, b) for a, b in made["offset_mapping"]]
+        if sorted(set(words)) != list(range(len(starts))) or words != sorted(words):
+            raise PivotalError(f"some word has no tokens of its own: {text}")
+        return Encoding(tuple(ids), tuple(words))
+
+    def single_token(self, word: str) -> int:
+        ids = self._ids(f"{_BEFORE} {word}")
+        new = ids[len(self._anchor) :]
+        if ids[: len(self._anchor)] != self._anchor or not new:
+            raise PivotalError(f"no token of its own after a word: {word}")
+        if len(new) > 1:
+            raise PivotalError(
+                f"several tokens after a space: {word} ({'|'.join(self.text(i) for i in new)})"
+            )
+        return self._checked(new, word)[0]
+
+    def text(self, token: int) -> str:
+        """With its leading space, if it has one."""
+        if not self._anchor:
+            return str(self._tokenizer.decode([token]))
+        before = self._tokenizer.decode(self._anchor)
+        return str(self._tokenizer.decode([*self._anchor, token]))[len(before) :]
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        """All at once: a letter outside ASCII may be several tokens."""
+        ids = self._ids(prompt)
+        before = self._tokenizer.decode(ids)
+        return prompt + str(self._tokenizer.decode([*ids, *tokens]))[len(before) :]
+
+    def special(self) -> list[int]:
+        """Tokens that are no text: the special ones, and rows of the embedding that no token uses."""
+        used = range(len(self._tokenizer), self._vocabulary)
+        return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
+
+    def words(self) -> list[str]:
+        """The vocabulary in the order of the ids, to tell tokenizers apart."""
+        known = self._tokenizer.get_vocab()
+        return [f"{i}:{word}" for word, i in sorted(known.items(), key=lambda entry: (entry[1], entry[0]))]
+
+    def _checked(self, ids: list[int], text: str) -> list[int]:
+        unknown = self._tokenizer.unk_token_id
+        if unknown is not None and unknown in ids and self._tokenizer.unk_token not in text:
+            raise PivotalError(f"outside the vocabulary: {text}")
+        if any(not 0 <= i < self._vocabulary for i in ids):
+            raise PivotalError(f"outside the model's {self._vocabulary} embeddings: {text}")
+        return ids
+
+
+def _word_of(text: str, starts: Sequence[int], a: int, b: int) -> int:
+    """The word that the token at [a, b) belongs to; a token of white space belongs to the word that follows."""
+    while a < len(text) - 1 and text[a].isspace():
+        a += 1
+    return max((i for i, start in enumerate(starts) if start <= a), default=0)

@@ -1,0 +1,98 @@
+"""A tree in parts, so that memory stays bounded however large the tree and however many the runs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from pivotal.edits import Edit, runs_of
+from pivotal.errors import PivotalError
+from pivotal.gather import distinct_rows
+from pivotal.models.layout import Layout
+from pivotal.tree import PrefixTree
+
+FEWEST = 64
+"""A part may always have this many nodes, however many runs there are."""
+
+
+class Chunk(Protocol):
+    """A part of a tree, laid out, with whatever a model keeps about it."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+
+C = TypeVar("C", bound=Chunk)
+
+
+@dataclass
+class Prepared:
+    """A tree, and its parts at the size that was last asked for."""
+
+    tree: PrefixTree
+    most: int = 0
+    chunks: list = field(default_factory=list)
+
+
+class Chunks:
+    """Runs trees part by part. `divide(tree, most)` makes parts of at most `most` nodes, `run(chunk, edit)` gives the
+    states of a part's nodes; both belong to the model."""
+
+    def __init__(
+        self,
+        batch_nodes: int,
+        divide: Callable[[PrefixTree, int], list[C]],
+        run: Callable[[C, Edit | None], Float[Tensor, "nodes runs width"]],
+    ) -> None:
+        self.batch_nodes = batch_nodes
+        """Nodes, times runs, that are computed at once."""
+        self._divide, self._run = divide, run
+
+    def states(self, prepared: Prepared, edit: Edit | None) -> Float[Tensor, "live runs width"]:
+        while True:
+            try:
+                return self._states(prepared, edit)
+            except torch.OutOfMemoryError as error:
+                self._halve(error)
+
+    def chunks(self, prepared: Prepared, runs: int) -> list:
+        most = max(FEWEST, self.batch_nodes // runs)
+        if prepared.most != most:
+            prepared.chunks = self._divide(prepared.tree, most)
+            prepared.most = most
+        return prepared.chunks
+
+    def _states(self, prepared: Prepared, edit: Edit | None) -> Tensor:
+        runs = 1 if edit is None else runs_of(edit)
+        chunks = self.chunks(prepared, runs)
+        # What is too much to be held at once is computed again in the backward pass, part by part.
+        again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
+        again = again and prepared.tree.n_live * runs > self.batch_nodes
+        found = [
+            checkpoint(self._run, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
+            for chunk in chunks
+        ]
+        order = torch.cat([chunk.layout.live_rows for chunk in chunks])
+        return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], order.argsort())
+
+    def _halve(self, error: torch.OutOfMemoryError) -> None:
+        if self.batch_nodes <= FEWEST:
+            raise PivotalError(
+                f"The model does not fit into memory even with {self.batch_nodes} nodes at once. "
+                "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
+            ) from error
+        self.batch_nodes //= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        warnings.warn(
+            f"Out of memory: going on with half as many nodes at once, {self.batch_nodes} "
+            "(--batch-nodes sets it from the start).",
+            stacklevel=4,
+        )

@@ -1,0 +1,97 @@
+"""Edits by hooks: attached for one pass, removed whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from pivotal.errors import PivotalError
+from pivotal.units import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """Where a site is computed: the first input of a module, or its (first) output."""
+
+    site: Site
+    module: nn.Module
+    side: str
+    """`input` or `output`."""
+    block: int = 0
+    """The block that it lies in, counted from the first."""
+    axis: int = -1
+    """Where the units are in it: last, or second as convolutions have it."""
+
+
+@contextmanager
+def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
+    """Within the block, what flows through the taps is replaced by `apply(site, h)`. A tap that nothing flowed
+    through is an error: the edit would silently have done nothing."""
+    reached: set[str] = set()
+
+    def run(tap: Tap, h: Tensor) -> Tensor:
+        reached.add(tap.site.name)
+        return apply(tap.site.name, h.movedim(tap.axis, -1)).movedim(-1, tap.axis)
+
+    with ExitStack() as stack:
+        for tap in taps:
+            handle = _attach(tap, run)
+            stack.callback(handle.remove)
+        yield
+    missed = [tap.site.name for tap in taps if tap.site.name not in reached]
+    if missed:
+        raise PivotalError(
+            f"An edit must reach every site that it names, but the model never ran {', '.join(missed)}. "
+            "It computes them in another way here (fused kernels?); choose other sites."
+        )
+
+
+def _attach(tap: Tap, run: Callable[[Tap, Tensor], Tensor]) -> Any:
+    if tap.side == "input":
+        return tap.module.register_forward_pre_hook(lambda _, args: (run(tap, args[0]), *args[1:]))
+
+    def output(_: nn.Module, args: Any, out: Any) -> Any:
+        return with_first(out, run(tap, first_of(out)))
+
+    return tap.module.register_forward_hook(output)
+
+
+@torch.no_grad()
+def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: Tensor) -> None:
+    """Refuses a model in which a later token changes what is predicted from earlier ones."""
+    other = tokens.clone()
+    other[:, -1] = tokens[:, 1]
+    worst = float((logits_of(other) - logits)[:, :-1].abs().max())
+    if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
+        raise PivotalError(
+            "pivotal edits models that read from left to right, but in this one later words change what is predicted "
+            "from earlier ones: it is an encoder, or looks ahead. Use a causal language model."
+        )
+
+
+def first_of(output: Any) -> Tensor:
+    return output[0] if isinstance(output, tuple | list) else output
+
+
+def with_first(output: Any, h: Tensor) -> Any:
+    """A block's output with another hidden state: blocks return it alone or as the first of several."""
+    return type(output)((h, *output[1:])) if isinstance(output, tuple | list) else h
+
+
+@contextmanager
+def running(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Within the block, the module computes `forward` instead of what it is."""
+    before = vars(module).get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del module.forward
+        else:
+            module.forward = before

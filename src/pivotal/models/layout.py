@@ -1,0 +1,208 @@
+"""The nodes of a PrefixTree laid out as rows of tokens, for models that read whole sequences at once.
+
+*Packed*: the nodes of the tree are one row, each with the position of its depth and an attention mask that lets it see
+its ancestors and itself. Every distinct prefix is computed once; it needs a model whose layers look at other positions
+through masked attention and nothing else. *Rows*: one padded row per longest prefix, for any causal model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.edits import Edit
+from pivotal.tree import PrefixTree, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some longest prefixes of a tree with all nodes on the way to them; `own` are the nodes to be read off here."""
+
+    ends: np.ndarray
+    nodes: np.ndarray
+    own: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Rows of tokens; a *place* is a token of a row, counted row by row."""
+
+    tokens: Int[Tensor, "rows steps"]
+    positions: Int[Tensor, "rows steps"]
+    sees: Bool[Tensor, "steps keys"] | None
+    """Packed: which keys each step may look at, those of `before` first. None: the model's own causal order."""
+    spans: tuple[Span, ...]
+    """The edited places, or ranges of `edited` where that is given."""
+    edited: Int[Tensor, " edited"] | None
+    read: Int[Tensor, " nodes"]
+    """The place of each node that is read off here."""
+    live_rows: Int[Tensor, " nodes"]
+    """The same nodes as rows of a model's `states`."""
+    before: Layout | None = None
+    """What comes before the first edit and can be had from a cache."""
+
+    @property
+    def places(self) -> int:
+        return self.tokens.numel()
+
+    def apply(self, edit: Edit, site: str, runs: int, h: Tensor) -> Tensor:
+        """The edit at a site. `h` has a row per run and place, run by run, in whatever shape the model gives it."""
+        flat = h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1)
+        number = flat.float() if flat.dtype.itemsize < 4 else flat
+        if self.edited is None:
+            new = edit(site, self.spans, number)
+        else:
+            new = number.index_copy(0, self.edited, edit(site, self.spans, number[self.edited]))
+        return new.transpose(0, 1).contiguous().view(h.shape).to(h.dtype)
+
+    def pick(self, h: Float[Tensor, "..."], runs: int) -> Float[Tensor, "nodes runs width"]:
+        """The states of the nodes that are read off here."""
+        return h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1).index_select(0, self.read)
+
+
+def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
+    """The tree in parts of at most `most` tokens, whole branches together; a prefix longer than that stays whole.
+
+    With `shared`, nodes on the way to several ends count once, as they do in a packed row.
+    """
+    found, taken = [], np.zeros(len(tree.token), dtype=bool)
+    ends: list[int] = []
+    inside: set[int] = set()
+    tokens = 0
+
+    def close() -> Part:
+        nodes = np.array(sorted(inside))
+        own = nodes[tree.live[nodes] & ~taken[nodes]]
+        taken[own] = True
+        return Part(np.array(ends), nodes, own)
+
+    for end in _ends(tree):
+        path = _path(tree, end)
+        new = sum(node not in inside for node in path) if shared else len(path)
+        if ends and tokens + new > most:
+            found.append(close())
+            ends, inside, tokens = [], set(), 0
+            new = len(path)
+        ends.append(end)
+        inside.update(path)
+        tokens += new
+    found.append(close())
+    return found
+
+
+def packed(
+    tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device, *, cached: bool
+) -> Layout:
+    """One row for all nodes. With `cached`, the priming and the frozen nodes are a layout of their own, `before`."""
+    edited = np.where(tree.edited[part.nodes], tree.direction[part.nodes], -1)
+    order = np.lexsort((tree.depth[part.nodes], edited, tree.live[part.nodes]))
+    nodes, edited = part.nodes[order], edited[order]
+    first = len(priming)
+    place = np.full(len(tree.token), first - 1)  # the root is the last of the priming
+    place[nodes] = first + np.arange(len(nodes))
+    above = np.concatenate([np.arange(first) - 1, place[tree.parent[nodes]]])
+    tokens = np.concatenate([np.array(priming, dtype=np.int64), tree.token[nodes]])
+    positions = np.concatenate([np.arange(first), first - 1 + tree.depth[nodes]])
+    sees = _ancestors(above)
+    split = first + int((~tree.live[nodes]).sum()) if cached else 0
+
+    def layout(rows: slice, keys: slice, **rest: object) -> Layout:
+        return Layout(
+            tokens=torch.as_tensor(tokens[None, rows], device=device),
+            positions=torch.as_tensor(positions[None, rows], device=device),
+            sees=torch.as_tensor(sees[rows, keys], device=device),
+            edited=None,
+            **rest,  # type: ignore[arg-type]
+        )
+
+    none = torch.zeros(0, dtype=torch.int64, device=device)
+    before = None
+    if split:
+        early = slice(0, split)
+        before = layout(early, early, spans=(), read=none, live_rows=none)
+    return layout(
+        slice(split, None),
+        slice(None),
+        spans=_spans(np.concatenate([np.full(first, -1), edited])[split:]),
+        read=torch.as_tensor(place[part.own] - split, device=device),
+        live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
+        before=before,
+    )
+
+
+def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device) -> Layout:
+    """A row per longest prefix, padded on the right, where no earlier position can see it."""
+    first = len(priming)
+    steps = first + int(tree.depth[part.ends].max())
+    tokens = np.zeros((len(part.ends), steps), dtype=np.int64)
+    tokens[:, :first] = priming
+    edited = np.full(tokens.shape, -1)
+    place = np.full(len(tree.token), -1)
+    for row, end in enumerate(part.ends):
+        path = np.array(_path(tree, int(end)))
+        at = first - 1 + tree.depth[path]
+        tokens[row, at] = tree.token[path]
+        edited[row, at] = np.where(tree.edited[path], tree.direction[path], -1)
+        place[path] = row * steps + at
+    flat = edited.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    order = order[flat[order] >= 0]
+    return Layout(
+        tokens=torch.as_tensor(tokens, device=device),
+        positions=torch.arange(steps, device=device).expand(len(tokens), -1),
+        sees=None,
+        spans=_spans(flat[order]),
+        edited=torch.as_tensor(order, device=device),
+        read=torch.as_tensor(place[part.own], device=device),
+        live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
+    )
+
+
+def _spans(direction: np.ndarray) -> tuple[Span, ...]:
+    """The runs of equal directions in a sorted array; -1 is no direction."""
+    spans = []
+    for value in np.unique(direction[direction >= 0]):
+        where = np.flatnonzero(direction == value)
+        spans.append(Span(int(where[0]), int(where[-1]) + 1, int(value)))
+    return tuple(spans)
+
+
+def _ends(tree: PrefixTree) -> Iterator[int]:
+    """The nodes without children, branch by branch."""
+    children: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parent.tolist()):
+        if node:
+            children.setdefault(parent, []).append(node)
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        below = children.get(node)
+        if below:
+            waiting.extend(reversed(below))
+        elif node:
+            yield node
+
+
+def _path(tree: PrefixTree, node: int) -> list[int]:
+    path = []
+    while node > 0:
+        path.append(node)
+        node = int(tree.parent[node])
+    return path[::-1]
+
+
+def _ancestors(above: np.ndarray) -> np.ndarray:
+    """(places x places): whether the second is the first or stands above it."""
+    places = np.arange(len(above))
+    sees = np.zeros((len(above), len(above)), dtype=bool)
+    at = places.copy()
+    while len(places):
+        sees[places, at] = True
+        at = above[at]
+        places, at = places[at >= 0], at[at >= 0]
+    return sees

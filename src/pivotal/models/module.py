@@ -1,0 +1,260 @@
+"""Your own `nn.Module`: anything that maps token ids to logits from left to right, some of its modules being sites."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from pivotal.edits import Edit, runs_of, sites_of
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.models._hf.tokens import Tokens
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.checksum import checksum
+from pivotal.models.chunks import Chunks, Prepared
+from pivotal.models.hooks import Tap, check_causal, edited, first_of, running
+from pivotal.models.layout import Layout, parts, rows
+from pivotal.tree import PrefixTree
+from pivotal.units import Site
+
+_STEPS = 7
+"""Of the sentence that a module is tried on: no width that anybody would choose."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    layout: Layout
+
+
+class ModuleLM(LanguageModel):
+    """A module of your own as a language model.
+
+    `module(ids)` takes ids of the shape (rows, steps) and gives logits (rows, steps, vocabulary); it must read from
+    left to right, since rows are padded on the right. A site is the output of a module, named by its path in `module`,
+    or its first input, with `:input` behind the path: a vector per step, (rows, steps, width) or (rows, width, steps).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: nn.Module,
+        words: Sequence[str] | Any,
+        sites: Mapping[str, str],
+        *,
+        priming: str | None = None,
+        unk: str = "<unk>",
+        batch_nodes: int = 16_384,
+    ) -> None:
+        """`words` are the words in the order of their ids, or a tokenizer of transformers. `priming` is the text that
+        the model reads before every sentence; without one, words are read from nothing."""
+        self.name = name
+        self._module = module.eval().requires_grad_(False)
+        weight = next(module.parameters(), None)
+        self.device = torch.device("cpu") if weight is None else weight.device
+        tokens = torch.arange(_STEPS, device=self.device)[None] % 2
+        logits = self._logits(tokens)
+        self._size = logits.shape[-1]
+        check_causal(self._logits, tokens, logits)
+        self._taps = _taps(module, sites, tokens)
+        self._head = _head(module, tokens, logits)
+        if isinstance(words, Sequence):
+            self._words: Words | Tokens = Words(words, self._size, priming or "", unk)
+        else:
+            self._words = Tokens(words, self._size, priming)
+        known = "\n".join([checksum(module), *self._words.words(), repr(priming)])
+        self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
+        self._chunks = Chunks(batch_nodes, self._divide, self._run)
+
+    @torch.no_grad()
+    def _logits(self, tokens: Tensor) -> Tensor:
+        logits = self._module(tokens)
+        if not isinstance(logits, Tensor) or logits.ndim != 3 or logits.shape[:2] != tokens.shape:
+            shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+            raise PivotalError(
+                f"A module must map ids of the shape {tuple(tokens.shape)} to logits (rows, steps, vocabulary), but "
+                f"{type(self._module).__name__} gave {shape}. Wrap it in a module that does."
+            )
+        return logits
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return tuple(tap.site for tap in self._taps)
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self._size
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def encode(self, text: str) -> Encoding:
+        return self._words.encode(text)
+
+    def single_token(self, word: str) -> int:
+        return self._words.single_token(word)
+
+    def word(self, token: int) -> str:
+        return self._words.text(token)
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        return self._words.continued(prompt, tokens)
+
+    def unspeakable(self) -> list[int]:
+        return self._words.special()
+
+    # -- computation --------------------------------------------------------------------------------------------
+
+    def prepare(self, tree: PrefixTree) -> Prepared:
+        return Prepared(tree)
+
+    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+        return self._chunks.states(prepared, edit)
+
+    def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+        found = parts(tree, most, shared=False)
+        return [_Chunk(rows(tree, part, self._words.priming, self.device)) for part in found]
+
+    def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+        layout = chunk.layout
+        if edit is None:
+            return layout.pick(self._last(layout.tokens), 1)
+        runs, wanted = runs_of(edit), sites_of(edit)
+        taps = [tap for tap in self._taps if wanted is None or tap.site.name in wanted]
+        with edited(taps, lambda site, h: layout.apply(edit, site, runs, h)):
+            return layout.pick(self._last(layout.tokens.repeat(runs, 1)), runs)
+
+    def _last(self, tokens: Tensor) -> Tensor:
+        """The last states: what the output layer gets or, without one, the logits themselves."""
+        caught: list[Tensor] = []
+
+        def catch(h: Tensor) -> Tensor:
+            caught.append(h)
+            return h
+
+        with nullcontext() if self._head is None else running(self._head, catch):
+            found = self._module(tokens)
+        return caught[0] if caught else found
+
+    def readout(
+        self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        if self._head is None:
+            return states if ids is None else states[..., ids]
+        weight, bias = self._head.weight, self._head.bias
+        if ids is None:
+            return linear(states, weight, bias)
+        return linear(states, weight[ids], None if bias is None else bias[ids])
+
+
+def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:
+    """The sites in the order in which the module computes them."""
+    seen: list[Tap] = []
+    named = dict(module.named_modules())
+    handles = []
+
+    def watch(site: str, path: str) -> Any:
+        plain, _, side = path.partition(":")
+        if plain not in named or side not in ("", "input", "output"):
+            raise PivotalError(
+                f"The site {site} must be the path of a module, with :input behind it or not, but it is {path!r}."
+                + did_you_mean(plain, [name for name in named if name])
+            )
+
+        def see(_: nn.Module, args: Any, out: Any = None) -> None:
+            h = args[0] if side == "input" else first_of(out)
+            if all(tap.site.name != site for tap in seen):
+                seen.append(_tap(site, path, h, named[plain], side or "output"))
+
+        if side == "input":
+            return named[plain].register_forward_pre_hook(see)
+        return named[plain].register_forward_hook(see)
+
+    try:
+        for site, path in sites.items():
+            handles.append(watch(site, path))
+        with torch.no_grad():
+            module(tokens)
+    finally:
+        for handle in handles:
+            handle.remove()
+    missed = [site for site in sites if all(tap.site.name != site for tap in seen)]
+    if missed or not sites:
+        raise PivotalError(
+            f"A site must be a module that runs, but {missed[0]} ({sites[missed[0]]}) does not."
+            if missed
+            else "A model needs at least one site. Name a module, e.g. sites={'hidden.0': 'layers.0'}."
+        )
+    return tuple(seen)
+
+
+def _tap(site: str, path: str, h: Any, module: nn.Module, side: str) -> Tap:
+    shape = tuple(h.shape) if isinstance(h, Tensor) else ()
+    if len(shape) != 3 or _STEPS not in shape[1:]:
+        raise PivotalError(
+            f"The site {site} must have a vector per step, (rows, steps, width) or (rows, width, steps), but for "
+            f"{_STEPS} steps {path} has the shape {shape or type(h).__name__}. Name a module before or behind it."
+        )
+    axis = 2 if shape[1] == _STEPS else 1
+    return Tap(Site(site, shape[axis]), module, side, axis=axis)
+
+
+@torch.no_grad()
+def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None:
+    """The linear layer whose output is the logits: of it a few words can be asked. None if there is no such layer."""
+    found: list[nn.Linear] = []
+
+    def see(layer: nn.Linear, args: Any, out: Tensor) -> None:
+        if out.shape == logits.shape and torch.equal(out, logits):
+            found.append(layer)
+
+    handles = [m.register_forward_hook(see) for m in module.modules() if type(m) is nn.Linear]
+    try:
+        module(tokens)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None
+
+
+class Words:
+    """A vocabulary of whole words, separated by white space."""
+
+    def __init__(self, words: Sequence[str], size: int, priming: str, unk: str) -> None:
+        if len(words) != size or len(set(words)) != size:
+            raise PivotalError(
+                f"A module with {size} logits needs as many different words, but {len(words)} words were given, "
+                f"{len(set(words))} of them different."
+            )
+        self._texts = tuple(words)
+        self._ids = {word: i for i, word in enumerate(words)}
+        self._unk = unk
+        self.priming = self.encode(priming).ids
+
+    def encode(self, text: str) -> Encoding:
+        words = text.split()
+        missing = [word for word in words if word not in self._ids]
+        if missing:
+            raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
+        return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
+
+    def single_token(self, word: str) -> int:
+        return self.encode(word).ids[0]
+
+    def text(self, token: int) -> str:
+        return self._texts[token]
+
+    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
+        return " ".join([prompt, *(self._texts[token] for token in tokens)])
+
+    def special(self) -> list[int]:
+        return [self._ids[self._unk]] if self._unk in self._ids else []
+
+    def words(self) -> Sequence[str]:
+        return self._texts

@@ -1,0 +1,179 @@
+"""Causal language models of Hugging Face transformers: from the hub, from a folder, or from a GGUF file.
+
+The package `transformers` is an extra (`pip install 'pivotal[hf]'`) and is imported when a model is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
+from pivotal.models._hf.gguf_header import read_header
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.folder import is_of_transformers, local_folder
+from pivotal.models.hub import fetch_all
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+
+
+class TransformersSource(ModelSource):
+    """`hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model that comes as a package."""
+
+    name: ClassVar[str] = "transformers"
+    summary: ClassVar[str] = (
+        "causal language models of Hugging Face transformers: hf:ORG/NAME, a folder, a .gguf file"
+    )
+
+    def listed(self) -> list[tuple[str, str]]:
+        return [(name, about) for name, (about, _) in PACKAGED.items() if packaged(name) is not None]
+
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        if spec in PACKAGED and not Path(spec).exists():
+            parts = packaged(spec)
+            if parts is None:
+                raise PivotalError(f"{spec} is not installed: {PACKAGED[spec][0]}.")
+            return _load_gguf(spec, joined(spec, parts), device, dtype, priming)
+        if spec.endswith(".gguf"):
+            if not Path(spec).is_file():
+                raise PivotalError(f"A .gguf file holds a model, but there is no file {spec}.")
+            return _load_gguf(Path(spec).stem, Path(spec), device, dtype, priming)
+        folder, name = local_folder(spec)
+        if folder is None:
+            folder, name = fetch_all(spec, _FILES), spec.removeprefix("hf:")
+        if folder is None or not is_of_transformers(folder):
+            return None
+        if not any(folder.glob("*.safetensors")):
+            folder = fetch_all(spec, [*_FILES, "*.bin"]) or folder
+        files = "".join(digest(path) for path in _weights(folder))
+        return _load(name, folder, hashlib.sha256(files.encode()).hexdigest(), device, dtype, priming)
+
+
+def _require() -> None:
+    try:
+        import transformers  # noqa: F401
+    except ImportError:
+        raise PivotalError(
+            "This model needs the package transformers, which is not installed. Install pivotal[hf]."
+        ) from None
+
+
+def _weights(folder: Path) -> list[Path]:
+    for pattern in _WEIGHTS:
+        if found := sorted(folder.glob(pattern)):
+            return found
+    raise PivotalError(
+        f"A model's folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none."
+    )
+
+
+def _load_gguf(
+    name: str, gguf: Path, device: torch.device, dtype: torch.dtype | None, priming: str | None
+) -> LanguageModel:
+    _require()
+    return _load(name, converted(gguf, _convert), digest(gguf), device, dtype, priming)
+
+
+def _load(
+    name: str,
+    folder: Path,
+    fingerprint: str,
+    device: torch.device,
+    dtype: torch.dtype | None,
+    priming: str | None,
+) -> LanguageModel:
+    _require()
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    from pivotal.models._hf.lm import TransformersLM
+
+    settings: dict[str, Any] = {"dtype": dtype or torch.float32}
+    if _too_large(_weights(folder), device, settings["dtype"]):
+        settings["device_map"] = "auto"
+    try:
+        with _quietly():
+            config = AutoConfig.from_pretrained(folder)
+            _check_kind(name, config)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, output_loading_info=True, **settings
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise PivotalError(f"{name} cannot be loaded as a causal language model: {reason}.") from error
+    model, loading = loaded
+    if lacking := sorted(loading["missing_keys"]):
+        # transformers would go on with random numbers in their place
+        raise PivotalError(
+            f"The weights of {name} must be whole, but {len(lacking)} tensors are missing, {lacking[0]} for example. "
+            "They belong to another kind of model, or to no causal language model."
+        )
+    if "device_map" not in settings:
+        model = model.to(device)
+    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint)
+
+
+def _check_kind(name: str, config: Any) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise PivotalError(
+            f"pivotal edits models that read from left to right and predict the next word, but {name} "
+            f"({config.model_type}) is an encoder with a decoder. Use a causal language model."
+        )
+
+
+def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the weights alone would fill the device; such a model is spread over all that there are."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return sum(path.stat().st_size for path in weights) * max(1.0, dtype.itemsize / 2) > 0.8 * free
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """A GGUF file as a folder in float32: what is slow about GGUF is reading it."""
+    from safetensors.torch import save_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
+    try:
+        header = read_header(gguf)
+        with _quietly():
+            tokenizer: Any = AutoTokenizer.from_pretrained(**where)
+            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, NotImplementedError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise PivotalError(f"{gguf} cannot be read as a causal language model: {reason}.") from error
+    # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
+    tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
+    save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
+    tokenizer.save_pretrained(folder)
+    config = model.config
+    config.architectures = [type(model).__name__]
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config.save_pretrained(folder)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the progress bars and notes of transformers."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,76 @@
+"""Every verb on a model of transformers: tiny, random, in a folder."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.pairs import MinimalPair, PairSet
+
+
+@pytest.fixture(scope="module")
+def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A model's folder and a file of pairs."""
+    here = tmp_path_factory.mktemp("transformers")
+    random_model("llama").save_pretrained(here / "tiny-llama")
+    tokenizer(bos=True).save_pretrained(here / "tiny-llama")
+    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " near The", " quickly")
+    prefixes = [
+        f"{first} {noun}{middle}"
+        for first, noun, middle in itertools.product(("The", "Some"), nouns, middles)
+    ]
+    pairs = [MinimalPair(prefix, 1, ("runs", "run")) for prefix in prefixes]
+    PairSet("pairs", ("singular", "plural"), tuple(pairs)).save(here / "pairs.jsonl")
+    return here / "tiny-llama", here / "pairs.jsonl"
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_find_evaluate_generate(
+    pivotal: Any, question: tuple[Path, Path], steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    model, pairs = question
+    settings = (
+        "--sites",
+        "mlp",
+        "--max-units",
+        "3",
+        "--updates",
+        "40",
+        "-o",
+        "refit=10",
+        "--batch-nodes",
+        "64",
+    )
+    done = pivotal("find", model, pairs, "--steps", steps, *settings, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert "reads <s> before every sentence" in done.err + done.out
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    again = json.loads(pivotal("evaluate", tmp_path / "run", "--json").out)
+    assert again["flip_accuracy"] == pytest.approx(summary["runs"][0]["flip_accuracy"])
+    assert again["kl"] == pytest.approx(summary["runs"][0]["kl"], rel=1e-3)
+    cue = ("--cue", "doctor") if steps == "single" else ()
+    said = pivotal("generate", tmp_path / "run", "The doctor near", "--direction", "plural", *cue, "--json")
+    sides = json.loads(said.out)
+    assert all(text.startswith("The doctor near ") for side in sides.values() for text in side["texts"])
+
+
+def test_sites_that_are_not_there(pivotal: Any, question: tuple[Path, Path], tmp_path: Path) -> None:
+    model, pairs = question
+    done = pivotal("find", model, pairs, "--sites", "neurons", "--out", tmp_path / "run")
+    done.refused("'neurons' matches none", "mlp.0", "attn.0", "resid.0")
+    assert not (tmp_path / "run").exists()
+
+
+def test_pairs_whose_words_are_not_single_tokens(
+    pivotal: Any, question: tuple[Path, Path], tmp_path: Path
+) -> None:
+    file = tmp_path / "odd.jsonl"
+    PairSet("odd", ("a", "b"), (MinimalPair("The doctor", 1, ("sprints", "sprint")),) * 5).save(file)
+    done = pivotal("find", question[0], file, "--out", tmp_path / "run")
+    done.refused("None of the", "outside the vocabulary: sprints")

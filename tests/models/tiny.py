@@ -1,0 +1,123 @@
+"""Tiny models of transformers with random weights, and a tokenizer of a few words: nothing is downloaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]
+PREFIXES = [
+    "The doctor near The",
+    "The doctor near cars quickly",
+    "The doctors",
+    "Some cars behind",
+    "The doctor near",
+]
+VOCABULARY = 24
+
+
+def tokenizer(*, bos: bool = False) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2, **{word: i for i, word in enumerate(WORDS, start=3)}}
+    made = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    if bos:
+        made.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
+def _usual(**more: Any) -> dict[str, Any]:
+    return {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 24,
+        "max_position_embeddings": 64,
+        "initializer_range": 0.4,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        **more,
+    }
+
+
+def _gpt2_like(**more: Any) -> dict[str, Any]:
+    sizes = {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": 64}
+    return {
+        "vocab_size": VOCABULARY,
+        "initializer_range": 0.4,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        **sizes,
+        **more,
+    }
+
+
+def _falcon(**more: Any) -> dict[str, Any]:
+    usual = _usual(**more)
+    del usual["intermediate_size"]
+    return usual
+
+
+_GROUPED = {"num_key_value_heads": 2}
+_HEADS = {**_GROUPED, "head_dim": 6}
+
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt2": ("gpt2", _gpt2_like()),
+    "gptj": ("gptj", _gpt2_like(rotary_dim=4)),
+    "llama": ("llama", _usual(**_GROUPED)),
+    "qwen2": ("qwen2", _usual(**_GROUPED)),
+    "qwen3": ("qwen3", _usual(**_HEADS)),
+    "gemma2": ("gemma2", _usual(**_HEADS, sliding_window=32, final_logit_softcapping=3.0)),
+    "gemma2, short window": ("gemma2", _usual(**_HEADS, sliding_window=3, final_logit_softcapping=3.0)),
+    "gemma3": ("gemma3_text", _usual(**_HEADS, sliding_window=32)),
+    "mistral, short window": ("mistral", _usual(**_GROUPED, sliding_window=3)),
+    "phi3": ("phi3", _usual(**_GROUPED)),
+    "gpt_neox": ("gpt_neox", _usual()),
+    "opt": ("opt", {**_falcon(), "ffn_dim": 24, "word_embed_proj_dim": 16, "init_std": 0.4}),
+    "bloom": ("bloom", {**_gpt2_like(), "hidden_size": 16}),
+    "falcon": ("falcon", _falcon()),
+    "falcon, alibi": ("falcon", _falcon(alibi=True)),
+    "cohere": ("cohere", _usual(**_GROUPED, logit_scale=0.25)),
+    "granite": ("granite", _usual(**_GROUPED, logits_scaling=2.0)),
+    "mixtral": ("mixtral", _usual(**_GROUPED, num_local_experts=4)),
+    "mamba": ("mamba", _usual(state_size=4)),
+    "mamba2": ("mamba2", {**_usual(state_size=4), "num_heads": 4, "head_dim": 8, "n_groups": 1, "chunk_size": 4}),
+    "rwkv": ("rwkv", _usual(attention_hidden_size=16, rescale_every=2)),
+}  # fmt: skip
+PACKED = {
+    "gpt2",
+    "gptj",
+    "llama",
+    "qwen2",
+    "qwen3",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "gpt_neox",
+    "opt",
+    "falcon",
+    "cohere",
+}
+PACKED |= {"granite", "mixtral"}
+
+
+def random_model(family: str, **changed: Any) -> Any:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    kind, settings = FAMILIES[family]
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **{**settings, **changed}))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if (
+                parameter.ndim == 1
+            ):  # biases that are zero and scales that are one would hide what is done with them
+                parameter += 0.1 * torch.randn_like(parameter)
+    return model.eval()
