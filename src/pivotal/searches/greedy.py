@@ -26,7 +26,7 @@ from pivotal.searches.base import (
 from pivotal.searches.selection import Selection
 from pivotal.trials import first_order, grid_of, score_additions, screened
 
-_EFFORTS = ((3, 96), (3, 48), (3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
+_EFFORTS = ((3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
 """Beam and candidates, from the dearest to the cheapest."""
 _KEPT = ("mask", "values", "score", "accuracy", "price", "best_mask", "best_values", "best_score")
 
@@ -42,15 +42,15 @@ class Greedy(Selection):
     )
     presets: ClassVar[dict[str, dict[str, object]]] = {"exact": {"candidates": 0}}
 
-    beam: int = 3
+    beam: int = 2
     """How many sets of each size are kept and grown further."""
-    candidates: int = 48
+    candidates: int = 24
     """Units scored by masked runs at each addition, those of the highest first-order gain; 0 scores all."""
-    points: int = 6
+    points: int = 5
     """Values at which a candidate is scored in each direction."""
-    sample: int = 96
+    sample: int = 48
     """Distinct prefixes on which candidates are scored; each run draws its own. 0 takes all."""
-    polish: int = 40
+    polish: int = 30
     """Updates of the values after an addition."""
 
     def __post_init__(self) -> None:
