@@ -192,7 +192,7 @@ class Walk:
             self.mask,
             values,
             self._grid,
-            lambda gain: screened(gain, exchanger.candidates),
+            lambda gain: screened(gain, exchanger.candidates, at_least=4 * exchanger.candidates),
         )
         self._finalists = self._swaps.finalists(exchanger.finalists)
         tried = [self._swaps.applied(i, self.mask, values) for i in self._finalists]

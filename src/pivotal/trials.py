@@ -100,8 +100,12 @@ def finalists(
     )
 
 
-def screened(gain: Float[Tensor, "sets units"], candidates: int) -> Int[Tensor, "sets candidates"]:
-    """The units of the highest first-order gain that are not in the set; 0 means all of those."""
+def screened(
+    gain: Float[Tensor, "sets units"], candidates: int, *, at_least: int = 0
+) -> Int[Tensor, "sets candidates"]:
+    """The units of the highest first-order gain that are not in the set; 0 means all of those. Where the sets are few,
+    each has so many more that they come to `at_least` in all: slopes tell least where nothing is set yet."""
+    candidates = candidates and max(candidates, at_least // len(gain))
     room = int((gain > -torch.inf).sum(1).min())
     return gain.topk(min(candidates or room, room)).indices
 

@@ -45,7 +45,8 @@ class Greedy(Selection):
     beam: int = 2
     """How many sets of each size are kept and grown further."""
     candidates: int = 24
-    """Units scored by masked runs at each addition, those of the highest first-order gain; 0 scores all."""
+    """Units scored by masked runs beside each set, those of the highest first-order gain, four times as many beside
+    none; 0 scores all."""
     points: int = 5
     """Values at which a candidate is scored in each direction."""
     sample: int = 48
@@ -180,7 +181,7 @@ class _Beam:
         """Sets with one unit more, and the values at which they did best."""
         search, terms = self._search, self._search.terms
         gain = first_order(self._sample, terms, self.price, self.mask, self.values, self._grid)
-        tried = screened(gain, search.candidates)
+        tried = screened(gain, search.candidates, at_least=4 * search.candidates)
         found = score_additions(self._sample, terms, self.price, self.mask, self.values, tried, self._grid)
         return self._distinct(found.score, tried, found.values)
 
