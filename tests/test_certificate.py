@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pivotal.certificate import Certificate, Effort, certify
+from pivotal.certificate import Certificate, Effort
 from pivotal.errors import PivotalError
+from pivotal.examination import certify
 from pivotal.intervention import Intervention
 from pivotal.models.planted import plant
 from pivotal.objective import Terms

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pivotal.certificate import Effort, certify
+from pivotal.certificate import Effort
 from pivotal.errors import PivotalError
+from pivotal.examination import certify
 from pivotal.finding import Question, Watch
 from pivotal.intervention import Intervention
 from pivotal.objective import Terms
