@@ -161,6 +161,36 @@ class Search(ABC):
         return self
 
 
+@runtime_checkable
+class Course(Protocol):
+    """A search under way that can be stopped between two updates and gone on with."""
+
+    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+    def reached(self) -> tuple[Intervention, ...]: ...
+
+
+def carry_through(
+    course: Course, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None
+) -> None:
+    """To the end, from where the checkpoint left off; one who stops it finds what was reached beside the state."""
+    if checkpoint is None:
+        course.run(progress, None)
+        return
+    if (state := checkpoint.load()) is not None:
+        course.restore(state)
+    try:
+        course.run(progress, checkpoint)
+    except KeyboardInterrupt:
+        checkpoint.save({**course.state(), "interventions": course.reached()})
+        raise
+    checkpoint.save(course.state())
+
+
 class Stages:
     """Loss, accuracy and units of every run from the relaxed mask to the final one, on training pairs: the gap between
     what was learned and what is handed over."""

@@ -24,6 +24,7 @@ from pivotal.searches.base import (
     Progress,
     Search,
     budget_of,
+    carry_through,
     check_runs,
     interventions_of,
     uniform,
@@ -162,16 +163,7 @@ class LearnedMask(Search):
         self.check(problem, runs, seed)
         budget = budget_of(self.max_units, len(problem.space))
         relaxation = _Relaxation(self, problem, self._pool(problem), runs, seed)
-        if checkpoint is not None and (state := checkpoint.load()) is not None:
-            relaxation.restore(state)
-        try:
-            relaxation.run(progress, checkpoint)
-        except KeyboardInterrupt:
-            if checkpoint is not None:
-                checkpoint.save({**relaxation.state(), "interventions": relaxation.reached()})
-            raise
-        if checkpoint is not None:
-            checkpoint.save(relaxation.state())
+        carry_through(relaxation, progress, checkpoint)
         logits, values = relaxation.logits.detach(), relaxation.values.detach()
         return self._hardening.run(
             problem,

@@ -17,7 +17,15 @@ from pivotal.intervention import Intervention
 from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
 from pivotal.problem import Problem
 from pivotal.refit import bounds_of, update_nodes
-from pivotal.searches.base import Checkpoint, Discovery, Progress, budget_of, interventions_of, uniform
+from pivotal.searches.base import (
+    Checkpoint,
+    Discovery,
+    Progress,
+    budget_of,
+    carry_through,
+    interventions_of,
+    uniform,
+)
 from pivotal.searches.hardening import FEWEST, Hardening
 from pivotal.searches.selection import Selection
 
@@ -112,16 +120,7 @@ class Reinforce(Selection):
     ) -> Discovery:
         self.check(problem, runs, seed)
         learner = _Learner(self, problem, self._pool(problem), runs, seed)
-        if checkpoint is not None and (state := checkpoint.load()) is not None:
-            learner.restore(state)
-        try:
-            learner.run(progress, checkpoint)
-        except KeyboardInterrupt:
-            if checkpoint is not None:
-                checkpoint.save({**learner.state(), "interventions": learner.reached()})
-            raise
-        if checkpoint is not None:
-            checkpoint.save(learner.state())
+        carry_through(learner, progress, checkpoint)
         logits, values = learner.logits.detach(), learner.values.detach()
         return self._hardening.run(
             problem,
