@@ -15,7 +15,7 @@ import pytest
 
 from pivotal.finding import Question, find
 from pivotal.report import tables
-from pivotal.report.figures import curve_rows
+from pivotal.report.learning import curve_rows
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask

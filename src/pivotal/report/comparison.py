@@ -10,8 +10,8 @@ from pivotal.intervention import write_atomically
 from pivotal.report import comparison_tables as said
 from pivotal.report import tables
 from pivotal.report.comparison_figures import comparison_figures, overview
+from pivotal.report.drawing import Figure, draw, picture
 from pivotal.report.export import comparison_csv, latex, markdown
-from pivotal.report.figures import Figure, draw, picture
 from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
 from pivotal.runs import FIGURES, REPORT, RunFolder, disk
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pivotal.report.comparison_tables import MODES, Result, Row, modes_of, nodes_of, rows_of, searches_of
-from pivotal.report.figures import COLOURS, WIDTH, Figure, draw
+from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
 from pivotal.report.tables import number, percent, table
 
 _SHAPES = (

@@ -1,36 +1,15 @@
-"""The figures of a run: each is data taken from the summary or the history, and a chart drawn from it.
-
-Text is drawn in `currentColor`, so that one SVG is readable on a light page, on a dark page and by itself.
-"""
+"""The figures of a run: each is data taken from the summary or the history, and a chart drawn from it."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from pivotal.report.tables import Table, interval, number, percent, points, signed, table
+from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
+from pivotal.report.learning import learning_curves
+from pivotal.report.tables import interval, number, percent, points, signed, table
 
 Row = dict[str, Any]
-
-WIDTH = 500
-# Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
-COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
-
-# Labels are measured here but set in the reader's browser, whose fonts may be wider: hence the padding.
-FONT = "Helvetica, Arial, sans-serif"
-TICKS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
-
-
-@dataclass(frozen=True)
-class Figure:
-    name: str
-    title: str
-    alternative: str
-    """What the figure shows, for whoever cannot see it."""
-    svg: str
-    data: Table
 
 
 def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[Figure]:
@@ -222,109 +201,3 @@ def accuracy_and_kl(summary: Mapping[str, Any]) -> Figure | None:
         draw((dots + names).properties(width=WIDTH - 130, height=220)),
         table("", ("run", "units", "flipped", "KL"), data),
     )
-
-
-def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
-    import altair as alt
-
-    rows = curve_rows(history)
-    if not rows:
-        return None
-    # All units at first and a few at the end: only a logarithm, one that has a zero, shows both.
-    log = alt.Scale(type="symlog")
-    panels = [
-        _curves(rows, "loss", alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4))),
-        _curves(
-            rows, "units", alt.Y("units:Q", title="expected units", scale=log, axis=alt.Axis(values=TICKS))
-        ),
-        _curves(
-            rows, "accuracy", alt.Y("accuracy:Q", title="flipped", axis=alt.Axis(format="%", tickCount=4))
-        ),
-    ]
-    updates = sorted({row["update"] for row in rows})
-    kept = set(updates[:: max(1, len(updates) // 20)]) | {updates[-1]}
-    data = [
-        (
-            row["run"],
-            str(row["update"]),
-            number(row["loss"]),
-            number(row["units"], 1),
-            percent(row["accuracy"]),
-        )
-        for row in rows
-        if row["update"] in kept
-    ]
-    return Figure(
-        "learning",
-        "Learning curves",
-        f"Loss, expected units and flipped preferences on training pairs over {updates[-1]} updates, "
-        "a line per run.",
-        draw(alt.vconcat(*panels, spacing=8)),
-        table("", ("run", "update", "loss", "units", "flipped"), data),
-    )
-
-
-def _curves(rows: Sequence[Row], key: str, y: Any) -> Any:
-    import altair as alt
-
-    data = [
-        {"update": row["update"], "run": row["run"], key: row[key]} for row in rows if row[key] is not None
-    ]
-    return (
-        alt.Chart(alt.Data(values=data))
-        .mark_line(strokeWidth=1.6, opacity=0.85)
-        .encode(
-            x=alt.X("update:Q", title="update" if key == "accuracy" else None),
-            y=y,
-            color=alt.Color("run:N", title="run", scale=alt.Scale(range=list(COLOURS))),
-        )
-        .properties(width=WIDTH - 110, height=110)
-    )
-
-
-def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Row]:
-    """A row per update of the learning and run; a long history is thinned out, but never of its last update."""
-    rows: list[Row] = []
-    learning = [row for row in history if row["phase"] == "learn"]
-    every = max(1, len(learning) // most)
-    for row in learning[::-every][::-1]:
-        series = {key: row[key] for key in ("loss", "units", "accuracy")}
-        for r in range(max(map(len, series.values()))):
-            at = {key: column[r] if r < len(column) else None for key, column in series.items()}
-            rows.append({"update": row["update"], "run": str(r), **at})
-    return rows
-
-
-# -- drawing -----------------------------------------------------------------------------------------------
-
-
-def draw(chart: Any) -> str:
-    """The chart as an SVG that takes its text colour from the page and scales with it."""
-    import vl_convert
-
-    svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
-    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
-    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
-
-
-def picture(chart: Any) -> bytes:
-    """The chart as a PNG in black on white, for slides and papers."""
-    import vl_convert
-
-    png: bytes = vl_convert.vegalite_to_png(_styled(chart, "#1d2329", "white"), scale=3)
-    return png
-
-
-def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
-    faint = {"gridColor": ink, "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
-    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
-    axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
-            "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
-    spec: dict[str, Any] = (
-        chart.configure(background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6})
-        .configure_view(stroke=None)
-        .configure_axis(**axis)
-        .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")
-        .to_dict(validate=False)
-    )
-    return spec

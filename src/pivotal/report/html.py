@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from pivotal.report.figures import Figure
+from pivotal.report.drawing import Figure
 from pivotal.report.style import CSS
 from pivotal.report.tables import Table
 

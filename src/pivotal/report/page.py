@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.report import certified, tables
-from pivotal.report.figures import Figure, figures
+from pivotal.report.drawing import Figure
+from pivotal.report.figures import figures
 from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
 from pivotal.runs import FIGURES, REPORT, RunFolder
 

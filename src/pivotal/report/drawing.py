@@ -1,0 +1,61 @@
+"""How charts become pictures: SVG for the page, PNG for slides.
+
+Text is drawn in `currentColor`, so that one SVG is readable on a light page, on a dark page and by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from pivotal.report.tables import Table
+
+WIDTH = 500
+# Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
+COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
+
+# Labels are measured here but set in the reader's browser, whose fonts may be wider: hence the padding.
+FONT = "Helvetica, Arial, sans-serif"
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    title: str
+    alternative: str
+    """What the figure shows, for whoever cannot see it."""
+    svg: str
+    data: Table
+
+
+def draw(chart: Any) -> str:
+    """The chart as an SVG that takes its text colour from the page and scales with it."""
+    import vl_convert
+
+    svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
+    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
+    return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
+
+
+def picture(chart: Any) -> bytes:
+    """The chart as a PNG in black on white, for slides and papers."""
+    import vl_convert
+
+    png: bytes = vl_convert.vegalite_to_png(_styled(chart, "#1d2329", "white"), scale=3)
+    return png
+
+
+def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
+    faint = {"gridColor": ink, "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
+    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
+    axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
+            "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
+    spec: dict[str, Any] = (
+        chart.configure(background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6})
+        .configure_view(stroke=None)
+        .configure_axis(**axis)
+        .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")
+        .to_dict(validate=False)
+    )
+    return spec
