@@ -19,16 +19,18 @@ from safetensors import SafetensorError
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention, write_atomically
+from pivotal.traces import Traces
 
 Kind = Literal["run", "comparison"]
 
 FORMAT: dict[Kind, str] = {"run": "pivotal-run-1", "comparison": "pivotal-comparison-1"}
 
-RUN, HISTORY, CHECKPOINT, SUMMARY, CERTIFICATE, REPORT = (
+RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "run.json",
     "history.jsonl",
     "checkpoint.pt",
     "summary.json",
+    "traces.json",
     "certificate.json",
     "report.html",
 )
@@ -140,7 +142,7 @@ class RunFolder:
                         shutil.rmtree(entry)
                 if not any(folder.iterdir()):
                     folder.rmdir()
-        for name in (CERTIFICATE, SUMMARY, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
+        for name in (CERTIFICATE, SUMMARY, TRACES, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -172,6 +174,11 @@ class RunFolder:
         """What `pivotal certify` wrote, if it was asked."""
         path = self.path / CERTIFICATE
         return read_json(path, missing="") if path.is_file() else None
+
+    def traces(self) -> Traces | None:
+        """What became of the held-out pairs; runs of earlier versions do not have it."""
+        path = self.path / TRACES
+        return Traces.of(read_json(path, missing=""), str(path)) if path.is_file() else None
 
     def history(self) -> list[dict[str, Any]]:
         """The rows written so far; a row cut off by a kill is left out."""
