@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 VERBS = ("find", "evaluate", "generate", "list")
+JOBS, READERS = ("find", "compare"), ("evaluate", "certify", "generate")
 
 
 def test_help_names_every_verb(pivotal: Any) -> None:
@@ -25,6 +26,22 @@ def test_every_option_has_help(verb: str) -> None:
     command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert command.help
     assert all(parameter.help for parameter in command.params), verb
+
+
+@pytest.mark.parametrize("verbs", [JOBS, READERS])
+def test_a_shared_option_says_the_same_of_every_verb(verbs: tuple[str, ...]) -> None:
+    import typer.main
+
+    from pivotal.cli import asked
+    from pivotal.cli.main import app
+
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    said: dict[str, set[str]] = {}
+    for parameter in (parameter for verb in verbs for parameter in commands[verb].params):
+        said.setdefault(parameter.name, set()).add(parameter.help)
+    own = {"max_units", "runs", "option", "out"} if verbs == JOBS else set()
+    assert {name for name, helps in said.items() if len(helps) > 1} == own
+    assert asked.held_out(1000.0) == 1000 and asked.held_out(0.2) == 0.2 and asked.held_out(None) is None
 
 
 def test_version(pivotal: Any) -> None:

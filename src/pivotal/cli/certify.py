@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import show
+from pivotal.cli import asked, show
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
 
 
 def certify(
-    run_folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
-        ),
-    ],
-    run: Annotated[
-        int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
-    ] = None,
+    run_folder: asked.Run,
+    run: asked.WhichRun = None,
     exact: Annotated[
         bool,
         typer.Option(
@@ -45,14 +38,10 @@ def certify(
     finalists: Annotated[
         int, typer.Option(min=1, help="Of the sets tried, so many have their values fitted.")
     ] = 12,
-    model: Annotated[
-        str | None, typer.Option(help="Where the model is, if not where the run found it.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the certificate as JSON and nothing else.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
+    model: asked.RunModel = None,
+    device: asked.Device = None,
+    json: asked.Json = False,
+    quiet: asked.Quiet = False,
 ) -> None:
     """Certify what a run found: does every unit matter, does a swap help, would fewer units do?
 

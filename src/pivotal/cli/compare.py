@@ -6,31 +6,22 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pivotal.cli import show, typed
+from pivotal.cli import asked, show, typed
 
 if TYPE_CHECKING:
     from pivotal.comparing import Comparison
 
-_QUESTION, _SEARCH, _OUTPUT = "What is asked", "What is compared", "Where it goes"
-
 
 def compare(
-    model: Annotated[
-        str, typer.Argument(help="A name of `pivotal list models`, or the folder of a model.")
-    ] = "wiki-lstm",
-    phenomenon: Annotated[
-        str,
-        typer.Argument(
-            help="A name of `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."
-        ),
-    ] = "number-agreement",
+    model: asked.Model = "wiki-lstm",
+    phenomenon: asked.Phenomenon = "number-agreement",
     searches: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,…",
             help="Names of `pivotal list searches`, each with a preset if wanted, e.g. learned,learned@paper. "
             "Default: all of them.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
     max_units: Annotated[
@@ -38,18 +29,18 @@ def compare(
         typer.Option(
             metavar="SIZES",
             help="At most so many units: 1..10, 5, or 1,3,5.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = "1..5",
     runs: Annotated[
         int,
-        typer.Option(min=1, help="Runs of each search with seeds S, S+1, …", rich_help_panel=_SEARCH),
+        typer.Option(min=1, help="Runs of each search with seeds S, S+1, …", rich_help_panel=asked.SEARCH),
     ] = 3,
     mode: Annotated[
         Literal["converged", "equal", "both"],
         typer.Option(
             help="Each search to its own end, all within one budget, or (for a paper; twice the time) both.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = "converged",
     budget: Annotated[
@@ -58,22 +49,11 @@ def compare(
             min=1,
             help="Node evaluations of all runs together for each number of units, in the mode equal. "
             "Default: what learned, or else the first search listed, takes.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
-    max_kl: Annotated[
-        float | None,
-        typer.Option(
-            help="Keep the KL to the untouched model at most here; for every search that can.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = None,
-    kl_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="Weight of the KL in the loss, for every search that has one.", rich_help_panel=_SEARCH
-        ),
-    ] = None,
+    max_kl: asked.MaxKL = None,
+    kl_weight: asked.KLWeight = None,
     option: Annotated[
         list[str] | None,
         typer.Option(
@@ -81,86 +61,28 @@ def compare(
             "-o",
             metavar="SEARCH.NAME=VALUE",
             help="Any option of one search, e.g. learned@paper.updates=400; repeat for several.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
-    steps: Annotated[
-        Literal["every", "single"],
-        typer.Option(
-            help="Set the units at every step of the prefix, or at the cue only.", rich_help_panel=_QUESTION
-        ),
-    ] = "every",
-    sites: Annotated[
-        str,
-        typer.Option(
-            help="Where to look: all, hidden, hidden.1, hidden.0-1, or several with commas.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = "all",
-    split: Annotated[
-        Literal["random", "lexical"],
-        typer.Option(
-            help="Hold out pairs at random, or whole nouns and verbs that are unseen in training.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = "random",
-    test: Annotated[
-        float | None,
-        typer.Option(
-            help="Held-out pairs: a number, or a fraction below 1. Default: as in the paper, else a fifth.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = None,
-    priming: Annotated[
-        str | None,
-        typer.Option(
-            help="Text that a recurrent model reads before every sentence. Default: the model's own.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**53, help="Decides the split and all that is drawn.", rich_help_panel=_QUESTION
-        ),
-    ] = 0,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_QUESTION),
-    ] = None,
-    dtype: Annotated[
-        Literal["float32", "float64", "bfloat16", "float16"] | None,
-        typer.Option(
-            help="What the model computes in; half types need a GPU. Default: the model's own.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = None,
+    steps: asked.Steps = "every",
+    sites: asked.Sites = "all",
+    split: asked.Split = "random",
+    test: asked.Test = None,
+    priming: asked.Priming = None,
+    seed: asked.Seed = 0,
+    device: asked.Device = None,
+    dtype: asked.Dtype = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
             help="Its folder. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished comparison goes on.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option(
-            "--overwrite", help="Replace the comparison that the folder holds.", rich_help_panel=_OUTPUT
-        ),
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print compare.json and nothing else.", rich_help_panel=_OUTPUT)
-    ] = False,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            "-q",
-            help="No progress, no tables: the result in one sentence.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
+    overwrite: asked.Overwrite = False,
+    json: asked.Json = False,
+    quiet: asked.Quiet = False,
 ) -> None:
     """Compare searches: what each finds with so many units, on held-out pairs, and what that costs.
 
@@ -193,7 +115,7 @@ def compare(
         steps=steps,
         sites=sites,
         split=split,
-        test=int(test) if test is not None and test >= 1 and test == int(test) else test,
+        test=asked.held_out(test),
         seed=seed,
         priming=priming,
         dtype=dtype,

@@ -7,11 +7,11 @@ import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import show, typed
+from pivotal.cli import asked, show, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -44,11 +44,8 @@ def eval_lm(
         Path | None,
         typer.Option(metavar="FILE", help="Also agreement on the generated.tab of Gulordava et al. (2018)."),
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
-    dtype: Annotated[
-        Literal["float32", "float64", "bfloat16", "float16"] | None,
-        typer.Option(help="What the models compute in; half types need a GPU. Default: their own."),
-    ] = None,
+    device: asked.Device = None,
+    dtype: asked.Dtype = None,
     json: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Write all figures there as JSON too; - prints them instead."),
@@ -95,11 +92,11 @@ def _figures(one: Assessment) -> dict[str, Any]:
     from pivotal.lm.assess import PUBLISHED
 
     figures = dataclasses.asdict(one)
-    for asked, row in zip(one.agreement, figures["agreement"], strict=True):
-        for name, share in asked.shares.items():
+    for agreement, row in zip(one.agreement, figures["agreement"], strict=True):
+        for name, share in agreement.shares.items():
             row["shares"][name] |= {
                 "value": share.value,
-                "published": PUBLISHED.get((asked.phenomenon, name)),
+                "published": PUBLISHED.get((agreement.phenomenon, name)),
             }
     return figures
 
@@ -186,13 +183,13 @@ def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str
 
     notes = []
     for one in found:
-        asked = one.agreement[which]
-        rejected = sum(asked.rejected.values())
+        agreement = one.agreement[which]
+        rejected = sum(agreement.rejected.values())
         if rejected:
-            some = counted(rejected, "pair") if asked.shares else f"any of the {rejected:,} pairs"
+            some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
             notes.append(f"{one.model} cannot be asked {some}: words it does not know.")
-        if asked.with_unk:
-            read = counted(asked.with_unk, "pair")
+        if agreement.with_unk:
+            read = counted(agreement.with_unk, "pair")
             notes.append(f"In {read} {one.model} reads some word of the prefix as <unk>.")
     if any(name.endswith(" SP") for one in found for name in one.agreement[which].shares):
         notes.append("SP: a singular subject, and a plural noun between it and the verb.")

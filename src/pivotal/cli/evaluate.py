@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import show
+from pivotal.cli import asked, show
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run_folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
-        ),
-    ],
+    run_folder: asked.Run,
     phenomenon: Annotated[
         str | None,
         typer.Option(
@@ -34,24 +29,13 @@ def evaluate(
             help="Which of the pairs: held out, learned on, or all. Default: test; all of another phenomenon."
         ),
     ] = None,
-    run: Annotated[
-        int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Where the model is, if not where the run found it.")
-    ] = None,
-    priming: Annotated[
-        str | None, typer.Option(help="Text that the model reads before every sentence. Default: the run's.")
-    ] = None,
-    any_model: Annotated[
-        bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
-    ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
-    dtype: Annotated[
-        Literal["float32", "float64", "bfloat16", "float16"] | None,
-        typer.Option(help="What the model computes in; half types need a GPU. Default: the run's."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the scores as JSON and nothing else.")] = False,
+    run: asked.WhichRun = None,
+    model: asked.RunModel = None,
+    priming: asked.RunPriming = None,
+    any_model: asked.AnyModel = False,
+    device: asked.Device = None,
+    dtype: asked.RunDtype = None,
+    json: asked.Json = False,
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, what each unit adds."""
     from pivotal.cli.saved import Saved

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import show, typed
+from pivotal.cli import asked, show, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -17,93 +17,43 @@ if TYPE_CHECKING:
 _MAX_UNITS = {"every": 4, "single": 5}
 """Where nothing is said: about the numbers that the paper ends up with (3.3 and 5)."""
 
-_QUESTION, _SEARCH, _OUTPUT = "What is asked", "How it is searched", "Where it goes"
-
 
 def find(
-    model: Annotated[
-        str, typer.Argument(help="A name of `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME.")
-    ] = "wiki-lstm",
-    phenomenon: Annotated[
-        str,
-        typer.Argument(
-            help="A name of `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."
-        ),
-    ] = "number-agreement",
-    steps: Annotated[
-        Literal["every", "single"],
-        typer.Option(
-            help="Set the units at every step of the prefix, or at the cue only.", rich_help_panel=_QUESTION
-        ),
-    ] = "every",
-    sites: Annotated[
-        str,
-        typer.Option(
-            help="Where to look: all, hidden, hidden.1, mlp, mlp.3-8, or several with commas.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = "all",
-    split: Annotated[
-        Literal["random", "lexical"],
-        typer.Option(
-            help="Hold out pairs at random, or whole nouns and verbs that are unseen in training.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = "random",
-    test: Annotated[
-        float | None,
-        typer.Option(
-            help="Held-out pairs: a number, or a fraction below 1. Default: as in the paper, else a fifth.",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = None,
-    priming: Annotated[
-        str | None,
-        typer.Option(
-            help="Text that the model reads before every sentence. Default: the model's own (BOS, or nothing).",
-            rich_help_panel=_QUESTION,
-        ),
-    ] = None,
+    model: asked.Model = "wiki-lstm",
+    phenomenon: asked.Phenomenon = "number-agreement",
+    steps: asked.Steps = "every",
+    sites: asked.Sites = "all",
+    split: asked.Split = "random",
+    test: asked.Test = None,
+    priming: asked.Priming = None,
     max_units: Annotated[
         float | None,
         typer.Option(
             help="At most so many units, or a fraction of all. Default: 4 for every, 5 for single.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
-    max_kl: Annotated[
-        float | None,
-        typer.Option(help="Keep the KL to the untouched model at most here.", rich_help_panel=_SEARCH),
-    ] = None,
-    kl_weight: Annotated[
-        float | None,
-        typer.Option(
-            help="Weight of the KL in the loss, as in the paper; --max-kl is the firmer way.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = None,
+    max_kl: asked.MaxKL = None,
+    kl_weight: asked.KLWeight = None,
     masks: Annotated[
         Literal["shared", "per-direction"] | None,
-        typer.Option(help="One mask for both directions, or one each.", rich_help_panel=_SEARCH),
+        typer.Option(help="One mask for both directions, or one each.", rich_help_panel=asked.SEARCH),
     ] = None,
     updates: Annotated[
-        int | None, typer.Option(help="Steps of optimisation.", rich_help_panel=_SEARCH)
+        int | None, typer.Option(help="Steps of optimisation.", rich_help_panel=asked.SEARCH)
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=1, help="Runs with seeds S, S+1, …, all at once.", rich_help_panel=_SEARCH)
+        int, typer.Option(min=1, help="Runs with seeds S, S+1, …, all at once.", rich_help_panel=asked.SEARCH)
     ] = 1,
-    seed: Annotated[
-        int,
-        typer.Option(
-            min=0, max=2**53, help="Decides the split and all that is drawn.", rich_help_panel=_SEARCH
-        ),
-    ] = 0,
+    seed: asked.Seed = 0,
     search: Annotated[
-        str, typer.Option(help="A name of `pivotal list searches`.", rich_help_panel=_SEARCH)
+        str, typer.Option(help="A name of `pivotal list searches`.", rich_help_panel=asked.SEARCH)
     ] = "learned",
     preset: Annotated[
         str | None,
-        typer.Option(help="Start from a set of options of the search, e.g. paper.", rich_help_panel=_SEARCH),
+        typer.Option(
+            help="Start from a set of options of the search, e.g. paper.", rich_help_panel=asked.SEARCH
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
@@ -112,52 +62,23 @@ def find(
             "-o",
             metavar="NAME=VALUE",
             help="Any option of the search; repeat for several. `pivotal list searches` shows them.",
-            rich_help_panel=_SEARCH,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_SEARCH),
-    ] = None,
-    dtype: Annotated[
-        Literal["float32", "float64", "bfloat16", "float16"] | None,
-        typer.Option(
-            help="What the model computes in; half types need a GPU. Default: the model's own.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = None,
-    batch_nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Bounds the memory of a transformer: prefixes, times runs, computed at once. Default: 4096.",
-            rich_help_panel=_SEARCH,
-        ),
-    ] = None,
+    device: asked.Device = None,
+    dtype: asked.Dtype = None,
+    batch_nodes: asked.BatchNodes = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
             help="The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run goes on.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace the run that the folder holds.", rich_help_panel=_OUTPUT),
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print summary.json and nothing else.", rich_help_panel=_OUTPUT)
-    ] = False,
-    quiet: Annotated[
-        bool,
-        typer.Option(
-            "--quiet",
-            "-q",
-            help="No progress, no tables: the result in one sentence.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = False,
+    overwrite: asked.Overwrite = False,
+    json: asked.Json = False,
+    quiet: asked.Quiet = False,
 ) -> None:
     """Find the units that decide a phenomenon, score them on held-out pairs, and write a report.
 
@@ -185,7 +106,7 @@ def find(
         steps=steps,
         sites=sites,
         split=split,
-        test=int(test) if test is not None and test >= 1 and test == int(test) else test,
+        test=asked.held_out(test),
         seed=seed,
         priming=priming,
         dtype=dtype,

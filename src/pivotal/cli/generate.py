@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from pivotal.cli import show
+from pivotal.cli import asked, show
 
 
 def generate(
-    run_folder: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
-        ),
-    ],
+    run_folder: asked.Run,
     prompt: Annotated[str, typer.Argument(help="The text to go on from, words separated by spaces.")],
     direction: Annotated[str, typer.Option(help="The label to flip to, e.g. plural.", show_default=False)],
     cue: Annotated[
@@ -33,24 +28,13 @@ def generate(
     ] = 0.0,
     seed: Annotated[int, typer.Option(min=0, max=2**53, help="For the draws; the same on both sides.")] = 0,
     top: Annotated[int, typer.Option(min=1, help="How many likeliest next words to show.")] = 6,
-    run: Annotated[
-        int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Where the model is, if not where the run found it.")
-    ] = None,
-    priming: Annotated[
-        str | None, typer.Option(help="Text that the model reads before every sentence. Default: the run's.")
-    ] = None,
-    any_model: Annotated[
-        bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
-    ] = False,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda … Default: a GPU if there is one.")] = None,
-    dtype: Annotated[
-        Literal["float32", "float64", "bfloat16", "float16"] | None,
-        typer.Option(help="What the model computes in; half types need a GPU. Default: the run's."),
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print both sides as JSON and nothing else.")] = False,
+    run: asked.WhichRun = None,
+    model: asked.RunModel = None,
+    priming: asked.RunPriming = None,
+    any_model: asked.AnyModel = False,
+    device: asked.Device = None,
+    dtype: asked.RunDtype = None,
+    json: asked.Json = False,
 ) -> None:
     """Show the next words and a continuation side by side: the untouched model, and with the units set."""
     from pivotal.cli.saved import Saved

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import show, typed
+from pivotal.cli import asked, show, typed
 
 
 def import_lm(
@@ -34,10 +34,8 @@ def import_lm(
             show_default=False,
         ),
     ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace the model that the folder holds.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON and nothing else.")] = False,
+    overwrite: asked.Overwrite = False,
+    json: asked.Json = False,
 ) -> None:
     """Import the checkpoint of a recurrent language model, such as the one of the paper.
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import show
+from pivotal.cli import asked, show
 
 
 def list_names(
@@ -14,7 +14,7 @@ def list_names(
         Literal["models", "phenomena", "searches", "masks"],
         typer.Argument(help="What to list.", show_default=False),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print as JSON and nothing else.")] = False,
+    json: asked.Json = False,
 ) -> None:
     """List the models, phenomena, searches (with their options and presets) or masks that can be named."""
     entries = _entries(kind)

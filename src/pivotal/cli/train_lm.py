@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from pivotal.cli import show, typed
+from pivotal.cli import asked, show, typed
 from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.lm.watching import Lines, Progress, Silent, Watch, duration
 from pivotal.options import Option, options_of
@@ -21,7 +21,7 @@ from pivotal.options import Option, options_of
 if TYPE_CHECKING:
     from pivotal.lm.training import Trained
 
-_TEXT, _NETWORK, _OUTPUT = "The text", "Network and training", "Device and output"
+_TEXT, _NETWORK = "The text", "Network and training"
 
 
 def train_lm(
@@ -54,7 +54,7 @@ def train_lm(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The model folder to be written.", rich_help_panel=_OUTPUT),
+        typer.Option(metavar="DIR", help="The model folder to be written.", rich_help_panel=asked.OUTPUT),
     ] = None,
     recipe: Annotated[
         str,
@@ -63,34 +63,31 @@ def train_lm(
         ),
     ] = "fast",
     seed: Annotated[
-        int, typer.Option(min=0, max=2**53, help="Decides all that is drawn.", rich_help_panel=_OUTPUT)
+        int, typer.Option(min=0, max=2**53, help="Decides all that is drawn.", rich_help_panel=asked.OUTPUT)
     ] = 0,
     seeds: Annotated[
         int,
         typer.Option(
-            min=1, help="Train so many models at once, into DIR/seed-0, DIR/seed-1 …", rich_help_panel=_OUTPUT
+            min=1,
+            help="Train so many models at once, into DIR/seed-0, DIR/seed-1 …",
+            rich_help_panel=asked.OUTPUT,
         ),
     ] = 1,
-    device: Annotated[
-        str | None,
-        typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=_OUTPUT),
-    ] = None,
+    device: asked.Device = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option(min=0.0, help="Time between two checkpoints.", rich_help_panel=_OUTPUT)
+        float, typer.Option(min=0.0, help="Time between two checkpoints.", rich_help_panel=asked.OUTPUT)
     ] = 5.0,
     overwrite: Annotated[
         bool,
         typer.Option(
             "--overwrite",
             help="Replace what DIR holds, models or a training with other settings.",
-            rich_help_panel=_OUTPUT,
+            rich_help_panel=asked.OUTPUT,
         ),
     ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the cards and nothing else.", rich_help_panel=_OUTPUT)
-    ] = False,
+    json: asked.Json = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=_OUTPUT)
+        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=asked.OUTPUT)
     ] = False,
     **given: Any,
 ) -> None:
