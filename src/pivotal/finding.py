@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from pivotal.checkpoints import RunCheckpoint
 from pivotal.errors import PivotalError
+from pivotal.machine import machine
 from pivotal.models import LanguageModel, load_model
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
@@ -50,6 +51,8 @@ class Question:
     priming: str | None = None
     dtype: str | None = None
     """What the model computes in; None is the model's own."""
+    split_seed: int | None = None
+    """Decides the split alone, so that runs with other seeds are asked the same pairs; None leaves it to `seed`."""
 
     @staticmethod
     def of(settings: Mapping[str, Any]) -> Question:
@@ -68,7 +71,8 @@ class Question:
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """(train, test)."""
         test = default_test(self.phenomenon, len(pairs)) if self.test is None else self.test
-        return pairs.split(test=test, seed=self.seed, by=self.split)
+        seed = self.seed if self.split_seed is None else self.split_seed
+        return pairs.split(test=test, seed=seed, by=self.split)
 
     def problem(self, model: LanguageModel, pairs: PairSet) -> Problem:
         return Problem(model, pairs, sites=self.sites, steps=self.steps)  # type: ignore[arg-type]
@@ -96,15 +100,20 @@ def find(
     overwrite: bool = False,
     device: str | None = None,
     batch_nodes: int | None = None,
+    model: LanguageModel | None = None,
     command: str = "",
     watch: Watch | None = None,
 ) -> Finding:
-    """Solve the question with a search, `runs` times at once, and keep all about it in the run folder."""
+    """Solve the question with a search, `runs` times at once, and keep all about it in the run folder.
+
+    `model` is the question's, for whoever has loaded it already.
+    """
     watch = watch or Nobody()
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
-    model, pairs = question.load_model(device, batch_nodes), question.load_pairs()
+    model = model or question.load_model(device, batch_nodes)
+    pairs = question.load_pairs()
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
@@ -120,6 +129,7 @@ def find(
         "command": command,
         "model": model.describe(),
         "device": str(model.device),
+        "machine": machine(model.device),
         "seeds": [question.seed + r for r in range(runs)],
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info)
