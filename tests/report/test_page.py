@@ -20,7 +20,7 @@ from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask
 
-FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning"}
+FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages"}
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,8 @@ def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
         svg = (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert svg.strip() in text
-    assert text.count("<figure ") == text.count("role=img") == text.count("<details>") == len(FIGURES)
+    assert text.count("<figure ") == text.count("role=img") == len(FIGURES)
+    assert text.count("<summary>The numbers</summary>") == len(FIGURES)
 
 
 def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
@@ -124,7 +125,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert "1 of 64 units decides planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
-    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values"}
+    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values", "stages"}
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
@@ -140,7 +141,7 @@ def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
         (5, "0"),
         (5, "1"),
     ]
-    assert rows[1]["loss"] is None and rows[0]["accuracy"] is None
+    assert rows[1]["loss"] is None and rows[0]["accuracy"] is None and rows[0]["multiplier"] is None
     long = curve_rows([row("learn", update, [1.0]) for update in range(1, 1001)], most=300)
     assert long[-1]["update"] == 1000 and len(long) < 1000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,16 @@ from pivotal.report import tables
 from pivotal.report.comparison_figures import comparison_figures, overview
 from pivotal.report.drawing import Figure, draw, picture
 from pivotal.report.export import comparison_csv, latex, markdown
-from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
+from pivotal.report.html import (
+    Section,
+    code,
+    definitions,
+    document,
+    figure_of,
+    paragraph,
+    paragraphs,
+    table_of,
+)
 from pivotal.runs import FIGURES, REPORT, RunFolder, disk
 
 _READ = (
@@ -44,24 +52,23 @@ def write_comparison(folder: RunFolder) -> Path:
 def comparison_page(folder: RunFolder, result: dict[str, Any], drawn: list[Figure]) -> str:
     title = f"Searches compared: {result['phenomenon']} in {result['model']}"
     searches = said.searches_of(result["rows"])
-    parts = [
-        f"<header><p class=kicker>pivotal</p><h1>{escape(title)}</h1>"
-        f"<p class=lead>{escape(said.sentence(result))}</p></header>",
-        section("What was asked", _asked(result)),
-        section("What each search finds", paragraph(_READ) + _texts(said.budget_sentence(result))
+    sections = [
+        Section("What was asked", _asked(result)),
+        Section("What each search finds", paragraphs(_READ, said.budget_sentence(result))
                 + "".join(map(figure_of, drawn))),
-        section("The table", table_of(said.full_table(result), title=False)),
-        section("The units", table_of(said.units_table(result), title=False)
+        Section("The table", table_of(said.full_table(result), title=False)),
+        Section("The units", table_of(said.units_table(result), title=False)
                 + paragraph("Each is an intervention by itself: give its folder to pivotal evaluate or generate.")),
-        section("Have it again", _reproduce(folder, result)),
+        Section("Have it again", _reproduce(folder, result)),
     ]  # fmt: skip
-    return document(title, f"{', '.join(searches)} on {result['phenomenon']}", parts)
+    description = f"{', '.join(searches)} on {result['phenomenon']}"
+    return document(title, said.sentence(result), sections, description=description)
 
 
 def _asked(result: dict[str, Any]) -> str:
     where = "at every step" if result["steps"] == "every" else "once, at the cue"
     sizes = ", ".join(map(str, result["sizes"]))
-    return _texts(
+    return paragraphs(
         f"Which units of {result['model']}, of {result['all_units']:,} in all, decide {result['phenomenon']} "
         f"({' or '.join(result['labels'])}) when they are set {where}? Each search was allowed {sizes} units and had "
         f"{tables.counted(result['runs'], 'run')}, learned on {result['pairs']['train']:,} pairs and was scored on "
@@ -70,10 +77,6 @@ def _asked(result: dict[str, Any]) -> str:
         tables.skipped_sentence(result),
         "" if result["finished"] else "The comparison is not finished: these are the rows that there are.",
     )
-
-
-def _texts(*sentences: str) -> str:
-    return "".join(paragraph(text) for text in sentences if text)
 
 
 def _reproduce(folder: RunFolder, result: dict[str, Any]) -> str:
@@ -91,5 +94,4 @@ def _reproduce(folder: RunFolder, result: dict[str, Any]) -> str:
         ("started", str(info.get("started", ""))),
     ]
     command = info.get("command") or "This comparison was started from Python; run.json has its settings."
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
-    return code(command + "\n") + f"<dl>{listed}</dl>"
+    return code(command + "\n") + definitions(rows)

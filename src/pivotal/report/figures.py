@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
-from pivotal.report.learning import learning_curves
+from pivotal.report.learning import learning_curves, stages
 from pivotal.report.tables import interval, number, percent, points, signed, table
 
 Row = dict[str, Any]
@@ -21,6 +21,7 @@ def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) ->
         control(summary),
         accuracy_and_kl(summary),
         learning_curves(history),
+        stages(summary),
     )
     return [figure for figure in made if figure is not None]
 

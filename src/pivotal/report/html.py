@@ -2,57 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib import resources
+from typing import Any
 
 from pivotal.report.drawing import Figure
-from pivotal.report.style import CSS
 from pivotal.report.tables import Table
 
 
-def document(title: str, description: str, parts: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Section:
+    """A part of a page that its list of contents names."""
+
+    title: str
+    content: str
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
+
+
+@cache
+def asset(name: str) -> str:
+    """A style sheet or script of ours; every page carries its own copy."""
+    return (resources.files("pivotal") / "data" / "report" / name).read_text(encoding="utf-8")
+
+
+def document(
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    *,
+    description: str,
+    facts: Sequence[tuple[str, str]] = (),
+    data: Mapping[str, Any] | None = None,
+) -> str:
+    """A whole page. `data` is for its script, which reads it by name."""
+    script = asset("page.js")
+    blocks = "".join(_data(name, content) for name, content in (data or {}).items())
     return (
-        "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
+        f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n{_policy(script)}\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
         '<meta name=color-scheme content="light dark">\n'
         f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
-        f"<style>\n{CSS}</style>\n</head>\n<body>\n<main>\n"
-        + "\n".join(parts)
-        + "\n</main>\n</body>\n</html>\n"
+        f"<style>\n{asset('page.css')}</style>\n</head>\n<body>\n"
+        '<a class=skip href="#main">To the content</a>\n<div class=frame>\n'
+        f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n<p class=lead>{escape(lead)}</p>\n"
+        f"{_facts(facts)}</header>\n{_contents(sections)}\n<main id=main>\n"
+        + "\n".join(map(_section, sections))
+        + "\n</main>\n<footer>Made by pivotal from the files beside this page. It loads nothing else.</footer>\n"
+        f"</div>\n{blocks}<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
-def section(title: str, content: str) -> str:
-    return f"<section>\n<h2>{escape(title)}</h2>\n{content}\n</section>"
+def _policy(script: str) -> str:
+    """The browser itself sees to it that nothing is fetched and that no script but ours runs."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    rules = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    return f"<meta http-equiv=Content-Security-Policy content=\"{rules}; form-action 'none'\">"
+
+
+def _data(name: str, content: Any) -> str:
+    # "</script>" in a sentence would end the block: JSON can write its first sign in another way.
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
+        "<", "\\u003c"
+    )
+    return f"<script type=application/json id={name}>{text}</script>\n"
+
+
+def _contents(sections: Iterable[Section]) -> str:
+    items = "".join(f'<li><a href="#{part.name}">{escape(part.title)}</a></li>' for part in sections)
+    return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
+
+
+def _section(part: Section) -> str:
+    return (
+        f"<section aria-labelledby={part.name}>\n<h2 id={part.name}>{escape(part.title)}</h2>\n"
+        f"{part.content}\n</section>"
+    )
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    items = "".join(f"<li><b>{escape(value)}</b> {escape(name)}</li>" for value, name in facts)
+    return f"<ul class=facts>{items}</ul>\n" if facts else ""
+
+
+# -- what sections are made of -----------------------------------------------------------------------------
 
 
 def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 
 
+def paragraphs(*texts: str) -> str:
+    """Those that say something."""
+    return "".join(paragraph(text) for text in texts if text)
+
+
 def table_of(content: Table, *, title: bool = True) -> str:
-    def cells(tag: str, row: tuple[str, ...]) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if i in content.numeric else ''}>{escape(cell)}</{tag}>"
-            for i, cell in enumerate(row)
-        )
+    """The first column names the row. What is wider than the screen scrolls, by keyboard too."""
+
+    def cells(row: tuple[str, ...], head: bool = False) -> str:
+        made = []
+        for i, cell in enumerate(row):
+            tag, scope = ("th", " scope=col" if head else " scope=row") if head or i == 0 else ("td", "")
+            right = " class=n" if i in content.numeric else ""
+            made.append(f"<{tag}{scope}{right}>{escape(cell)}</{tag}>")
+        return "".join(made)
 
     caption = f"<caption>{escape(content.title)}</caption>" if title and content.title else ""
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in content.rows)
+    body = "\n".join(f"<tr>{cells(row)}</tr>" for row in content.rows)
     note = paragraph(content.note) if content.note else ""
-    head = f"<thead><tr>{cells('th', content.columns)}</tr></thead>"
-    return f"<div class=scroll><table>{caption}{head}\n<tbody>\n{body}\n</tbody></table></div>{note}"
+    head = f"<thead><tr>{cells(content.columns, head=True)}</tr></thead>"
+    label = escape(content.title or "Table")
+    return (
+        f'<div class=scroll tabindex=0 role=group aria-label="{label}">'
+        f"<table>{caption}{head}\n<tbody>\n{body}\n</tbody></table></div>{note}"
+    )
 
 
 def figure_of(figure: Figure) -> str:
-    caption = f"<b>{escape(figure.title)}.</b> {escape(figure.alternative)}"
+    """The figure, what it shows in words, and the numbers behind it."""
+    label = escape(figure.title)
     return (
-        f"<figure id={figure.name}>\n<figcaption>{caption}</figcaption>\n"
-        f'<div class=scroll><div class=chart role=img aria-label="{escape(figure.alternative)}">'
-        f"{figure.svg}</div></div>\n"
+        f"<figure id={figure.name}>\n<figcaption><b>{label}.</b> {escape(figure.alternative)}</figcaption>\n"
+        f'<div class=scroll tabindex=0 role=group aria-label="{label}">'
+        f'<div class=chart role=img aria-label="{escape(figure.alternative)}">{figure.svg}</div></div>\n'
         f"<details><summary>The numbers</summary>{table_of(figure.data)}</details>\n</figure>"
     )
 
 
 def code(text: str) -> str:
-    return f"<pre><code>{escape(text)}</code></pre>"
+    return f"<pre tabindex=0><code>{escape(text)}</code></pre>"
+
+
+def definitions(rows: Iterable[tuple[str, str]]) -> str:
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows if value)
+    return f"<dl>{listed}</dl>"

@@ -1,4 +1,4 @@
-"""How a mask was learned: what history.jsonl says, as curves."""
+"""How a mask was learned: the curves of history.jsonl, and what was lost from the relaxed mask to the final units."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
-from pivotal.report.tables import number, percent, table
+from pivotal.report.tables import Table, counted, number, percent, stages_table, table
 
 Row = dict[str, Any]
 
 TICKS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
+SERIES = ("loss", "units", "multiplier", "accuracy")
+"""What is drawn over the updates, from the top; a search without multipliers has three of them."""
 
 
 def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
@@ -21,39 +23,33 @@ def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
         return None
     # All units at first and a few at the end: only a logarithm, one that has a zero, shows both.
     log = alt.Scale(type="symlog")
-    panels = [
-        _curves(rows, "loss", alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4))),
-        _curves(
-            rows, "units", alt.Y("units:Q", title="expected units", scale=log, axis=alt.Axis(values=TICKS))
-        ),
-        _curves(
-            rows, "accuracy", alt.Y("accuracy:Q", title="flipped", axis=alt.Axis(format="%", tickCount=4))
-        ),
-    ]
-    updates = sorted({row["update"] for row in rows})
-    kept = set(updates[:: max(1, len(updates) // 20)]) | {updates[-1]}
-    data = [
-        (
-            row["run"],
-            str(row["update"]),
-            number(row["loss"]),
-            number(row["units"], 1),
-            percent(row["accuracy"]),
-        )
-        for row in rows
-        if row["update"] in kept
-    ]
+    axes = {
+        "loss": alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4)),
+        "units": alt.Y("units:Q", title="expected units", scale=log, axis=alt.Axis(values=TICKS)),
+        "multiplier": alt.Y("multiplier:Q", title="multiplier", axis=alt.Axis(tickCount=4)),
+        "accuracy": alt.Y("accuracy:Q", title="flipped (relaxed)", axis=alt.Axis(format="%", tickCount=4)),
+    }
+    drawn = [key for key in SERIES if any(row[key] is not None for row in rows)]
+    panels = [_curves(rows, key, axes[key], last=key == drawn[-1]) for key in drawn]
+    runs = len({row["run"] for row in rows})
     return Figure(
         "learning",
         "Learning curves",
-        f"Loss, expected units and flipped preferences on training pairs over {updates[-1]} updates, "
-        "a line per run.",
+        f"{_listed(drawn)} of the relaxed mask on training pairs over {rows[-1]['update']} updates, a line for "
+        f"each of {counted(runs, 'run')}.",
         draw(alt.vconcat(*panels, spacing=8)),
-        table("", ("run", "update", "loss", "units", "flipped"), data),
+        _curves_table(rows, runs),
     )
 
 
-def _curves(rows: Sequence[Row], key: str, y: Any) -> Any:
+def _listed(drawn: Sequence[str]) -> str:
+    names = {"units": "expected units", "accuracy": "flipped preferences", "multiplier": "the multiplier"}
+    *first, last = (names.get(key, key) for key in drawn)
+    text = f"{', '.join(first)} and {last}" if first else last
+    return text[0].upper() + text[1:]
+
+
+def _curves(rows: Sequence[Row], key: str, y: Any, *, last: bool) -> Any:
     import altair as alt
 
     data = [
@@ -61,14 +57,44 @@ def _curves(rows: Sequence[Row], key: str, y: Any) -> Any:
     ]
     return (
         alt.Chart(alt.Data(values=data))
-        .mark_line(strokeWidth=1.6, opacity=0.85)
-        .encode(
-            x=alt.X("update:Q", title="update" if key == "accuracy" else None),
-            y=y,
-            color=alt.Color("run:N", title="run", scale=alt.Scale(range=list(COLOURS))),
-        )
-        .properties(width=WIDTH - 110, height=110)
+        .mark_line(strokeWidth=1.6, opacity=_opacity(rows))
+        .encode(x=alt.X("update:Q", title="update" if last else None), y=y, **_by_run(rows))
+        .properties(width=WIDTH - 110, height=100)
     )
+
+
+def _by_run(rows: Sequence[Row]) -> dict[str, Any]:
+    """A colour for each run while they can be told apart; of many runs only the bundle can be read."""
+    import altair as alt
+
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    if len(runs) > len(COLOURS):
+        return {"detail": "run:N", "color": alt.value(COLOURS[0])}
+    scale = alt.Scale(domain=runs, range=list(COLOURS[: len(runs)]))
+    return {"color": alt.Color("run:N", title="run", scale=scale)}
+
+
+def _opacity(rows: Sequence[Row]) -> float:
+    return 0.85 if len({row["run"] for row in rows}) <= len(COLOURS) else 0.35
+
+
+def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
+    """Some of the updates, of all runs: a table that can be read has not more than `most` lines or so."""
+    updates = sorted({row["update"] for row in rows})
+    kept = set(updates[:: -max(1, round(len(updates) * runs / most))])
+    data = [
+        (
+            row["run"],
+            str(row["update"]),
+            number(row["loss"]),
+            number(row["units"], 1),
+            number(row["multiplier"]),
+            percent(row["accuracy"]),
+        )
+        for row in rows
+        if row["update"] in kept
+    ]
+    return table("", ("run", "update", "loss", "expected units", "multiplier", "flipped"), data)
 
 
 def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Row]:
@@ -77,8 +103,44 @@ def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Ro
     learning = [row for row in history if row["phase"] == "learn"]
     every = max(1, len(learning) // most)
     for row in learning[::-every][::-1]:
-        series = {key: row[key] for key in ("loss", "units", "accuracy")}
+        series = {key: row.get(key, row.get("extra", {}).get(key, [])) for key in SERIES}
         for r in range(max(map(len, series.values()))):
             at = {key: column[r] if r < len(column) else None for key, column in series.items()}
             rows.append({"update": row["update"], "run": str(r), **at})
     return rows
+
+
+def stages(summary: Mapping[str, Any]) -> Figure | None:
+    """Relaxed, hard, and after the later steps: what each cost in flips and left in units, on training pairs."""
+    import altair as alt
+
+    rows = [
+        {"run": str(r), "stage": name, "accuracy": stage.get("accuracy"), "units": stage.get("units")}
+        for r, run in enumerate(summary["runs"])
+        for name, stage in run["stages"].items()
+    ]
+    names = list(dict.fromkeys(row["stage"] for row in rows))
+    if len(names) < 2:
+        return None
+    panels = []
+    for key, title, axis in (
+        ("accuracy", "flipped", alt.Axis(format="~%", tickCount=4)),
+        ("units", "units", alt.Axis(tickCount=4)),
+    ):
+        base = alt.Chart(alt.Data(values=[row for row in rows if row[key] is not None])).encode(
+            x=alt.X("stage:O", sort=names, title=None, axis=alt.Axis(labelAngle=0)),
+            y=alt.Y(f"{key}:Q", title=title, scale=alt.Scale(zero=False), axis=axis),
+            **_by_run(rows),
+        )
+        lines = base.mark_line(strokeWidth=1.6, opacity=_opacity(rows))
+        dots = base.mark_point(filled=True, size=40, opacity=_opacity(rows))
+        panels.append((lines + dots).properties(width=WIDTH - 110, height=110))
+    best = summary["runs"][summary["best"]]["stages"]
+    told = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
+    return Figure(
+        "stages",
+        "From the relaxed mask to the final units",
+        f"Flipped preferences and units on training pairs, a line per run. The best run: {told}.",
+        draw(alt.vconcat(*panels, spacing=8)),
+        stages_table(summary),
+    )

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import shlex
-from html import escape
 from pathlib import Path
 from typing import Any
 
-from pivotal.report import certified, tables
+from pivotal.report import certified, sentences, tables
 from pivotal.report.drawing import Figure
 from pivotal.report.figures import figures
-from pivotal.report.html import code, document, figure_of, paragraph, section, table_of
+from pivotal.report.html import (
+    Section,
+    code,
+    definitions,
+    document,
+    figure_of,
+    paragraph,
+    paragraphs,
+    table_of,
+)
 from pivotal.runs import FIGURES, REPORT, RunFolder
 
 _UNITS_NOTE = (
@@ -31,52 +39,49 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -> str:
-    title = f"{summary['phenomenon']} in {summary['model']}"
     best = summary["runs"][summary["best"]]
     several = len(summary["runs"]) > 1
-    certificate = folder.certificate()
+    traces = folder.traces()
 
     def figure(name: str) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
-    parts = [
-        f"<header><p class=kicker>pivotal</p><h1>{escape(title)}</h1>"
-        f"<p class=lead>{escape(tables.sentence(summary))}</p>{_facts(summary)}</header>",
-        section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
+    sections = [
+        Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
-        section("Where it works", figure("by-construction")),
-        section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
-        section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
-        section("Could fewer or others do it?", _certificate(folder, certificate)),
-        section("The runs" if several else "The run", table_of(tables.runs_table(summary), title=False)
+        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary))),
+        Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
+        Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
+        Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
+        Section("Could fewer or others do it?", _certificate(folder, folder.certificate())),
+        Section("The runs" if several else "The run", table_of(tables.runs_table(summary), title=False)
                 + figure("accuracy-kl")),
-        section("How it was learned", figure("learning") + table_of(tables.stages_table(summary))
-                + paragraph("On training pairs: of the relaxed mask, of the hard one, and after the later steps.")),
-        section("Apply it", _apply(folder, summary)),
-        section("Have it again", _reproduce(folder, summary)),
+        Section("How it was learned", figure("learning") + figure("stages")),
+        Section("Apply it", _apply(folder, summary)),
+        Section("Have it again", _reproduce(folder, summary)),
     ]  # fmt: skip
-    skipped = tables.skipped_sentence(summary)
-    if skipped:
-        parts.insert(2, section("Pairs left out", paragraph(skipped)))
-    description = f"{best['units']} units, {tables.percent(best['flip_accuracy'])} flipped"
-    return document(title, description, parts)
+    return document(
+        f"{summary['phenomenon']} in {summary['model']}",
+        tables.sentence(summary),
+        sections,
+        description=f"{best['units']} units, {tables.percent(best['flip_accuracy'])} flipped",
+        facts=_facts(summary),
+        data=sentences.data(traces, folder) if traces else None,
+    )
 
 
 # -- parts of the page -------------------------------------------------------------------------------------
 
 
-def _facts(summary: dict[str, Any]) -> str:
+def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     facts = [
         (tables.percent(summary["flip_accuracy"]), "flipped"),
-        (str(summary["units"]), f"of {summary['all_units']} units"),
+        (str(summary["units"]), f"of {summary['all_units']:,} units"),
         (tables.number(summary["kl"]), "KL"),
         (tables.percent(summary["clean_accuracy"]), _untouched(summary)),
         (f"{summary['seconds']['total']:.0f} s", "in all"),
     ]
-    items = "".join(
-        f"<li><b>{escape(value)}</b> {escape(name)}</li>" for value, name in facts if value != "–"
-    )
-    return f"<ul class=facts>{items}</ul>"
+    return [fact for fact in facts if fact[0] != "–"]
 
 
 def _untouched(summary: dict[str, Any]) -> str:
@@ -91,7 +96,7 @@ def _certificate(folder: RunFolder, certificate: dict[str, Any] | None) -> str:
         return paragraph(
             "Nobody has asked yet. This command tries swaps and smaller sets, and says what holds:"
         ) + code(command + "\n")
-    said = "".join(map(paragraph, (certified.verdict(certificate), *certified.sentences(certificate))))
+    said = paragraphs(certified.verdict(certificate), *certified.sentences(certificate))
     return said + table_of(certified.units_table(certificate))
 
 
@@ -152,5 +157,4 @@ def _reproduce(folder: RunFolder, summary: dict[str, Any]) -> str:
         ("started", str(info.get("started", ""))),
     )  # fmt: skip
     command = info.get("command") or "This run was started from Python; run.json has its settings."
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in rows)
-    return code(command + "\n") + f"<dl>{listed}</dl>"
+    return code(command + "\n") + definitions(rows)

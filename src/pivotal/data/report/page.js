@@ -1,0 +1,161 @@
+// Filters the held-out sentences and draws the trace of the one that is opened. The page says the same without it.
+"use strict";
+(() => {
+  const PAGE = 20;
+  const byId = (id) => document.getElementById(id);
+
+  function element(tag, attributes = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  }
+
+  // What does not overflow needs no stop for the keyboard.
+  function stops() {
+    for (const box of document.querySelectorAll(".scroll, pre")) {
+      if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+      else box.removeAttribute("tabindex");
+    }
+  }
+
+  // -- the list ---------------------------------------------------------------------------------------------
+
+  function browse(list) {
+    const form = byId("filters"), count = byId("count"), more = byId("more");
+    const stored = JSON.parse(byId("traces").textContent);
+    const traces = new Map(stored.traces.map((trace) => [String(trace.pair), trace]));
+    const items = [...list.children];
+    const texts = items.map((item) => item.querySelector("summary").textContent.toLowerCase());
+    let most = PAGE;
+
+    function update() {
+      const wanted = new FormData(form);
+      const text = wanted.get("text").trim().toLowerCase();
+      const kinds = ["flipped", "group", "direction", "traced"].filter((kind) => wanted.get(kind));
+      let matching = 0;
+      items.forEach((item, i) => {
+        const fits = texts[i].includes(text) && kinds.every((kind) => item.dataset[kind] === wanted.get(kind));
+        if (fits) matching += 1;
+        item.hidden = !fits || matching > most;
+      });
+      const sentences = items.length === 1 ? "sentence" : "sentences";
+      count.textContent = `${matching} of ${items.length} ${sentences}${matching > most ? `, the first ${most} shown` : ""}.`;
+      more.hidden = matching <= most;
+    }
+
+    function filter() {
+      most = PAGE;
+      update();
+    }
+
+    function open(item) {
+      const place = item.querySelector(".trace");
+      if (!place.hasChildNodes()) place.append(...course(stored.frame, traces.get(item.dataset.pair), stored.command, item));
+      stops();
+    }
+
+    function follow() {
+      const item = items.find((candidate) => `#${candidate.id}` === location.hash);
+      if (!item) return;
+      form.reset();
+      most = Math.max(most, items.indexOf(item) + 1);
+      update();
+      item.querySelector("details").open = true;
+      item.scrollIntoView();
+    }
+
+    form.addEventListener("input", filter);
+    form.addEventListener("submit", (event) => event.preventDefault());
+    form.addEventListener("reset", () => setTimeout(filter));
+    more.addEventListener("click", () => {
+      const first = items.filter((item) => !item.hidden).length;
+      most += PAGE;
+      update();
+      items.filter((item) => !item.hidden)[first]?.querySelector("summary").focus();
+    });
+    for (const item of items) {
+      item.querySelector("details").addEventListener("toggle", (event) => event.target.open && open(item));
+    }
+    addEventListener("hashchange", follow);
+    form.hidden = false;
+    update();
+    follow();
+  }
+
+  // -- a trace ----------------------------------------------------------------------------------------------
+
+  const minus = (text) => text.replace("-", "−");
+  const fixed = (digits) => (value) => minus(value.toFixed(digits));
+  const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : (100 * p).toPrecision(p < 1e-6 ? 1 : 2)) + "%";
+  const largest = (rows) => Math.max(1e-9, ...rows.flat().map(Math.abs));
+
+  function course(frame, trace, command, item) {
+    if (!trace) {
+      const code = element("code", {}, `${command} ${item.dataset.pair}`);
+      return [element("p", {}, "Its course is not stored; this command shows it:"), element("pre", {}, code)];
+    }
+    const probability = (rows) => rows.map((row) => row.map(Math.exp));
+    const before = probability(trace.log_p.untouched), after = probability(trace.log_p.edited);
+    const target = frame.labels.indexOf(trace.direction);
+    const set = frame.values[target].map((value) => value !== null);
+    const units = frame.numbers.map((number, i) => `${number} (${frame.units[i]})`);
+    const activations = { top: largest([...trace.activation.untouched, ...trace.activation.edited]), show: fixed(2) };
+    const chances = { top: largest([...before, ...after]), show: percent, grows: true };
+    const moved = { top: largest(trace.change), show: fixed(2), grows: true };
+    const isSet = (row, step) => trace.edited[step] && set[row];
+
+    const table = element(
+      "table",
+      { class: "heat" },
+      element("caption", {}, `Step by step, to ${trace.direction}`),
+      heading(trace),
+      block("Units, untouched", units, trace.activation.untouched, activations),
+      block("Units, with the edit", units, trace.activation.edited, activations, isSet),
+      block("Chance to follow, untouched", trace.words, before, chances),
+      block("Chance to follow, with the edit", trace.words, after, chances),
+      block("KL to the untouched model", ["KL"], [trace.kl], { top: largest([trace.kl]), show: fixed(2), grows: true }),
+    );
+    if (frame.layers.length) table.append(block("How far each layer is moved", frame.layers, trace.change, moved));
+    const legend =
+      "A column is a step: what the model has read so far ends in that word. Orange is above zero, blue below; the " +
+      `strongest colour is ${activations.show(activations.top)}. Framed: a unit that is set. A layer is moved by ` +
+      "the length of the difference, over the length of the untouched state.";
+    const box = { class: "scroll", role: "group", "aria-label": `Trace of ${trace.prefix}` };
+    return [element("div", box, table), element("p", { class: "legend" }, legend)];
+  }
+
+  function heading(trace) {
+    const cells = trace.tokens.map((token, step) => {
+      const cell = element("th", { scope: "col" }, token.trim() || "␣");
+      if (step === trace.cue) cell.append(element("small", {}, "cue"));
+      else if (trace.edited[step]) cell.append(element("small", {}, "set"));
+      return cell;
+    });
+    return element("thead", {}, element("tr", {}, element("td"), ...cells));
+  }
+
+  function block(title, names, rows, scale, framed = () => false) {
+    const head = element("th", { scope: "rowgroup", colspan: rows[0].length + 1 }, title);
+    const lines = rows.map((row, r) => {
+      const cells = row.map((value, step) => {
+        const cell = element("td", {}, scale.show(value));
+        // A cell is never so dark that its number could not be read.
+        const strength = (0.55 * Math.min(1, Math.abs(value) / scale.top)).toFixed(3);
+        const tone = scale.grows ? "--grey" : value > 0 ? "--high" : "--low";
+        cell.style.setProperty("background-color", `rgba(var(${tone}), ${strength})`);
+        if (framed(r, step)) cell.className = "set";
+        return cell;
+      });
+      return element("tr", {}, element("th", { scope: "row" }, names[r]), ...cells);
+    });
+    return element("tbody", {}, element("tr", { class: "block" }, head), ...lines);
+  }
+
+  document.documentElement.classList.add("js");
+  const list = byId("sentence-list");
+  if (list) browse(list);
+  stops();
+  addEventListener("resize", stops);
+  for (const part of document.querySelectorAll("figure details")) part.addEventListener("toggle", stops);
+})();

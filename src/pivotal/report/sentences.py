@@ -1,0 +1,113 @@
+"""The held-out sentences of a run, to be looked through: a list that a script filters and opens.
+
+Every sentence and its outcome is in the page as text. The script, which has the whole traces as data, only hides what
+is not asked for and draws the trace of the sentence that is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from html import escape
+from typing import Any
+
+from pivotal.report.html import paragraph
+from pivotal.report.tables import number, signed
+from pivotal.runs import RunFolder
+from pivotal.traces import PairOutcome, Traces
+
+NONE_KEPT = (
+    "This run was made by a version of pivotal that kept no sentences. Repeat it to look through them."
+)
+
+
+def listed(traces: Traces) -> str:
+    """Those with a whole trace first: they have the most to show."""
+    traced = {trace.pair for trace in traces.traces}
+    pairs = sorted(traces.pairs, key=lambda pair: (pair.pair not in traced, pair.pair))
+    items = "\n".join(_item(pair, traces.frame.labels, pair.pair in traced) for pair in pairs)
+    return (
+        paragraph(_introduction(traces, len(traced)))
+        + "<noscript><p>With scripts switched off this is a plain list, without filters and traces.</p></noscript>\n"
+        + _filters(traces)
+        + "<p id=count role=status></p>\n"
+        f"<ul class=sentences id=sentence-list>\n{items}\n</ul>\n"
+        '<button class=more id=more type=button hidden>Show more</button>'
+    )  # fmt: skip
+
+
+def data(traces: Traces, folder: RunFolder) -> dict[str, Any]:
+    """What the script needs: the whole traces, and the command for the others."""
+    kept = json.loads(traces.dumps())
+    command = shlex.join(["pivotal", "trace", folder.path.as_posix(), "--pair"])
+    return {"traces": {"frame": kept["frame"], "traces": kept["traces"], "command": command}}
+
+
+def _introduction(traces: Traces, traced: int) -> str:
+    flipped = sum(pair.flipped for pair in traces.pairs)
+    which = "" if len(traces.pairs) == traces.held_out else f" of {traces.held_out:,}"
+    return (
+        f"{len(traces.pairs):,}{which} held-out sentences and the units of run {traces.run}: {flipped:,} preferences "
+        f"flip, {len(traces.pairs) - flipped:,} do not. The cue is marked; the word that the untouched model prefers "
+        f"is struck out, the one to flip to follows. {traced:,} of them, the first in the list, open to show "
+        "the units step by step."
+    )
+
+
+def _filters(traces: Traces) -> str:
+    groups = sorted({pair.group for pair in traces.pairs if pair.group})
+    labels = traces.frame.labels
+    choices = [
+        ("flipped", "Outcome", [("yes", "flipped"), ("no", "not flipped")]),
+        ("group", "Construction", [(group, group) for group in groups]),
+        ("direction", "Direction", [(label, f"→ {label}") for label in labels]),
+    ]
+    made = "".join(_choice(*choice) for choice in choices if len(choice[2]) > 1)
+    return (
+        "<form class=filters id=filters hidden>\n"
+        '<label class=wide>Words <input name=text type=search autocomplete=off spellcheck=false></label>\n'
+        f"{made}<label class=tick><input name=traced type=checkbox value=yes> with a trace</label>\n"
+        "<button type=reset>All</button>\n</form>\n"
+    )  # fmt: skip
+
+
+def _choice(name: str, title: str, options: list[tuple[str, str]]) -> str:
+    offered = "".join(f'<option value="{escape(value)}">{escape(text)}</option>' for value, text in options)
+    return f'<label>{title} <select name={name}><option value="">all</option>{offered}</select></label>\n'
+
+
+def _item(pair: PairOutcome, labels: tuple[str, str], traced: bool) -> str:
+    kinds = {
+        "pair": str(pair.pair),
+        "flipped": "yes" if pair.flipped else "no",
+        "group": pair.group,
+        "direction": pair.direction,
+        "traced": "yes" if traced else "no",
+    }
+    attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in kinds.items())
+    wanted = labels.index(pair.direction)
+    words = pair.words[1 - wanted], pair.words[wanted]
+    verdict = '<span class="verdict flipped">flipped</span>' if pair.flipped else (
+        '<span class="verdict kept">not flipped</span>'
+    )  # fmt: skip
+    return (
+        f"<li id=pair-{pair.pair}{attributes}><details>"
+        f"<summary><span>{_sentence(pair, *words)}</span>{verdict}</summary>"
+        f"<p class=outcome>{escape(_outcome(pair, *words))}</p><div class=trace></div></details></li>"
+    )
+
+
+def _sentence(pair: PairOutcome, preferred: str, wanted: str) -> str:
+    words = [escape(word) for word in pair.prefix.split()]
+    if pair.cue < len(words):
+        words[pair.cue] = f"<mark>{words[pair.cue]}</mark>"
+    return f"{' '.join(words)} <s>{escape(preferred)}</s> <b>{escape(wanted)}</b>"
+
+
+def _outcome(pair: PairOutcome, preferred: str, wanted: str) -> str:
+    before, after = pair.log_odds
+    kind = f"{pair.group}, " if pair.group else ""
+    return (
+        f"Pair {pair.pair}: {kind}to {pair.direction}. Log-odds of “{wanted}” over “{preferred}”: "
+        f"{signed(before)} untouched, {signed(after)} with the edit. KL {number(pair.kl)}."
+    )
