@@ -60,6 +60,12 @@ def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) ->
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
 
 
+def test_a_count_of_layers_is_not_taken_for_a_window() -> None:
+    """Gemma 3 has `sliding_window_pattern`, Qwen 2 `max_window_layers`: what is longer would not be packed."""
+    assert shared("gemma3")._window == 32
+    assert shared("qwen2")._window > 1000
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float16, 5e-2)])
 def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
     lm = TransformersLM("llama", random_model("llama").to(dtype), tokenizer())

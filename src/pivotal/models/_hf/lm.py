@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,8 @@ from pivotal.units import Site
 
 _LONGEST_ROW = 512
 """Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides."""
+_WINDOW = re.compile(r"(window|window_size|chunk_size)$")
+"""Settings that say how far a layer sees; `sliding_window_pattern` and `max_window_layers` count layers."""
 
 
 @dataclass
@@ -156,7 +159,7 @@ def _window(config: Any) -> int:
     sizes = [
         value
         for key, value in text.to_dict().items()
-        if ("window" in key or "chunk" in key) and isinstance(value, int) and not isinstance(value, bool)
+        if _WINDOW.search(key) and isinstance(value, int) and not isinstance(value, bool)
     ]
     return min((size for size in sizes if size > 1), default=2**31)
 
