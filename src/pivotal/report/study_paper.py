@@ -1,0 +1,60 @@
+"""What the paper prints for its own LSTM, so that tables of ours can show it beside what was measured here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+Spread = tuple[float, float | None]
+"""Mean, and standard deviation where the paper gives one."""
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One line of the paper: a row of scores, or a table of units."""
+
+    source: str
+    runs: int
+    beside: Mapping[str, Mapping[str, str]]
+    """By the name of a study, the labels of the cell that it stands next to."""
+    figures: Mapping[str, Any]
+
+    def spread(self, name: str) -> Spread | None:
+        """`flip_accuracy`, `units` or `kl`; None where the paper says nothing of it."""
+        given = self.figures.get(name)
+        return None if given is None else (given[0], given[1] if len(given) > 1 else None)
+
+
+def scores_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
+    return _beside("scores", study, cell)
+
+
+def units_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
+    """Its `figures["units"]` are the rows of the paper's table."""
+    return _beside("units", study, cell)
+
+
+def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
+    for printed in printed_in(kind):
+        where = printed.beside.get(study)
+        if where is not None and where.items() <= cell.items():
+            return printed
+    return None
+
+
+@cache
+def printed_in(kind: str) -> tuple[Printed, ...]:
+    """All that the paper prints: `scores` or `units`."""
+    text = resources.files("pivotal").joinpath("data/paper.json").read_text(encoding="utf-8")
+    lines: list[dict[str, Any]] = json.loads(text)[kind]
+    known = ("source", "runs", "beside")
+    return tuple(
+        Printed(
+            **{key: line[key] for key in known}, figures={k: v for k, v in line.items() if k not in known}
+        )
+        for line in lines
+    )
