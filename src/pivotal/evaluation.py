@@ -17,6 +17,7 @@ from pivotal.intervention import Intervention
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.refit import Refit
+from pivotal.traces import PairOutcome
 
 _RESAMPLES = 2000
 _DRAWN = 50_000_000
@@ -72,6 +73,8 @@ class Evaluation:
     clean_accuracy: float | None
     drop_one: tuple[DropOne, ...] = ()
     control: Control | None = None
+    outcomes: tuple[PairOutcome, ...] = ()
+    """What became of each pair, in the order of the problem's."""
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -94,31 +97,32 @@ def evaluate(
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
     check_question(intervention, problem)
-    flipped, kl, kl_after = score_many([intervention], problem)
+    outcomes, kl, kl_after = _outcomes(intervention, problem)
+    flipped = np.array([outcome.flipped for outcome in outcomes])
     share = Bootstrap(problem, seed)
     control = None
     if controls:
         if train is None:
             raise PivotalError("Random controls learn their values on training pairs: give those as train=.")
-        accuracy = float(flipped[0].mean())
+        accuracy = float(flipped.mean())
         control = random_control(intervention, accuracy, problem, train, controls, terms or Terms(), seed)
     return Evaluation(
-        flip_accuracy=share(flipped[0]),
+        flip_accuracy=share(flipped),
         by_direction={
-            label: share(flipped[0], problem.direction == i)
+            label: share(flipped, problem.direction == i)
             for i, label in enumerate(problem.labels)
             if (problem.direction == i).any()
         },
         by_group={
-            g: share(flipped[0], np.array([p.group == g for p in problem.pairs]))
-            for g in problem.pairs.groups
+            g: share(flipped, np.array([p.group == g for p in problem.pairs])) for g in problem.pairs.groups
         },
         units=len(intervention),
-        kl=float(kl[0]),
-        kl_after_edit=float(kl_after[0]),
+        kl=kl,
+        kl_after_edit=kl_after,
         clean_accuracy=problem.clean_accuracy,
         drop_one=_drop_one(intervention, problem),
         control=control,
+        outcomes=outcomes,
     )
 
 
@@ -134,6 +138,36 @@ def check_question(intervention: Intervention, problem: Problem) -> None:
             f"This intervention acts at steps={intervention.steps!r}, but the problem is about "
             f"steps={problem.steps!r}. Make the problem with the steps of the intervention."
         )
+
+
+@torch.no_grad()
+def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairOutcome, ...], float, float]:
+    """Pair by pair, and the KL over all positions and after the edit."""
+    outcome = problem.run_intervention(intervention)
+    each = problem.kl(outcome.states)
+    before, after = -problem.clean_log_ratio.cpu(), -outcome.log_ratio[0].cpu()
+    at_nodes = np.zeros(len(problem.tree.token))
+    at_nodes[problem.tree.live] = each[:, 0].cpu().numpy()
+    kl = problem.tree.gathered(at_nodes)[problem.tree.leaf] / (problem.tree.lengths + 1)
+    outcomes = tuple(
+        PairOutcome(
+            pair=i,
+            prefix=pair.prefix,
+            cue=pair.cue,
+            words=pair.words,
+            label=pair.label,
+            group=pair.group,
+            direction=problem.labels[problem.direction[i]],
+            log_odds=(float(before[i]), float(after[i])),
+            kl=float(kl[i]),
+        )
+        for i, pair in enumerate(problem.pairs)
+    )
+    return (
+        outcomes,
+        float((problem.position_weight @ each)[0]),
+        float((problem.after_edit_weight @ each)[0]),
+    )
 
 
 @torch.no_grad()

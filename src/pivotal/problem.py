@@ -150,7 +150,7 @@ class Problem:
     def standard(self) -> Standard:
         """The measure in which values are learned; where all sites are bounded, nothing needs to be looked at."""
         if all(site.bounds is not None for site in self.space.sites):
-            return Standard.plain(len(self.space), self.model.device)
+            return Standard.plain(self.space.coordinates, self.model.device)
         return Standard.of(self.space, self.activations)
 
     @cached_property
@@ -208,7 +208,7 @@ class Problem:
     def run(
         self,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
         *,
         zeros_stay: bool = False,
     ) -> Outcome:
@@ -229,7 +229,7 @@ class Problem:
         """How many masks may go into one `run`, so that memory is bounded whoever tries many; half if the passes are to
         be gone through backwards."""
         many = 1 if self.model.device.type == "cpu" else 10
-        entries = len(self.labels) * len(self.space)
+        entries = len(self.labels) * self.space.coordinates
         return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
 
     def run_intervention(self, intervention: Intervention) -> Outcome:
@@ -295,12 +295,18 @@ class Problem:
         return self.position_weight @ self.kl(states)
 
     def _kl(self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]) -> Tensor:
-        log_p = self.model.readout(clean).log_softmax(-1)
-        p = log_p.exp()
-        entropy = (p * log_p).sum(-1)
-        logits = self.model.readout(states)
-        cross = torch.einsum("nrv,nv->nr", logits, p) - logits.logsumexp(-1)
-        return entropy[:, None] - cross
+        return divergence(self.model.readout(clean), self.model.readout(states))
+
+
+def divergence(
+    untouched: Float[Tensor, "nodes vocabulary"], edited: Float[Tensor, "nodes runs vocabulary"]
+) -> Float[Tensor, "nodes runs"]:
+    """KL(untouched || edited) of two distributions given by their logits."""
+    log_p = untouched.log_softmax(-1)
+    p = log_p.exp()
+    entropy = (p * log_p).sum(-1)
+    cross = torch.einsum("nrv,nv->nr", edited, p) - edited.logsumexp(-1)
+    return entropy[:, None] - cross
 
 
 def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], list[MinimalPair], Rejected]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, isfinite, nan
 from typing import Any
 
 from pivotal.errors import PivotalError
@@ -181,8 +181,13 @@ class Traces:
             ) from None
 
 
-def rounded(value: float, digits: int = DIGITS) -> float:
-    return float(f"{value:.{digits}g}")
+def rounded(value: float, digits: int = DIGITS) -> float | None:
+    """None for what JSON has no number for: a probability may be zero, and its logarithm minus infinity."""
+    return float(f"{value:.{digits}g}") if isfinite(value) else None
+
+
+def _number(value: float | None) -> float:
+    return nan if value is None else float(value)
 
 
 # -- rows of JSON ------------------------------------------------------------------------------------------
@@ -249,7 +254,7 @@ def _trace_of(row: Mapping[str, Any], frame: Frame) -> Trace:
         edited=tuple(map(bool, row["edited"])),
         activation=_both_of(row["activation"]),
         log_p=_both_of(row["log_p"]),
-        kl=tuple(map(float, row["kl"])),
+        kl=tuple(map(_number, row["kl"])),
         change=_grid_of(row["change"]),
     )
 
@@ -278,8 +283,8 @@ def _outcome_of(row: Mapping[str, Any]) -> PairOutcome:
         label=row["label"],
         group=row["group"],
         direction=row["direction"],
-        log_odds=(float(row["log_odds"][0]), float(row["log_odds"][1])),
-        kl=float(row["kl"]),
+        log_odds=(_number(row["log_odds"][0]), _number(row["log_odds"][1])),
+        kl=_number(row["kl"]),
     )
 
 
@@ -291,9 +296,9 @@ def _both_of(row: Mapping[str, Any]) -> Both:
     return Both(_grid_of(row["untouched"]), _grid_of(row["edited"]))
 
 
-def _grid_row(grid: Grid, digits: int = DIGITS) -> list[list[float]]:
+def _grid_row(grid: Grid, digits: int = DIGITS) -> list[list[float | None]]:
     return [[rounded(value, digits) for value in row] for row in grid]
 
 
-def _grid_of(rows: Sequence[Sequence[float]]) -> Grid:
-    return tuple(tuple(map(float, row)) for row in rows)
+def _grid_of(rows: Sequence[Sequence[float | None]]) -> Grid:
+    return tuple(tuple(map(_number, row)) for row in rows)

@@ -142,10 +142,22 @@ class PrefixTree:
 
     def live_steps(self) -> np.ndarray:
         """Per node, how many nodes on the way to it, itself included, are live."""
-        steps = self.live.astype(np.int64)
+        return self.gathered(self.live.astype(np.int64))
+
+    def gathered(self, per_node: np.ndarray) -> np.ndarray:
+        """Per node, the sum over the nodes on the way to it, itself included."""
+        total = per_node.copy()
         for rows in self._depths():
-            steps[rows] += steps[self.parent[rows]]
-        return steps
+            total[rows] += total[self.parent[rows]]
+        return total
+
+    def path(self, node: int) -> list[int]:
+        """The nodes on the way to a node, itself included, the root left out."""
+        found = []
+        while node > 0:
+            found.append(node)
+            node = int(self.parent[node])
+        return found[::-1]
 
     def _depths(self) -> list[slice]:
         """The rows of each depth, from 1 on."""

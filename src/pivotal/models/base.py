@@ -97,6 +97,12 @@ class LanguageModel(ABC):
     def unit_space(self, sites: str = "all") -> UnitSpace:
         return UnitSpace(select_sites(self.sites, sites))
 
+    @property
+    def layers(self) -> tuple[Site, ...]:
+        """The sites that hold what a layer hands on, from the first layer to the last: along them one can see how far
+        an edit has spread. By default all of the kind that is computed last."""
+        return tuple(site for site in self.sites if site.kind == self.sites[-1].kind)
+
     # -- a model with an intervention switched on ---------------------------------------------------------------
 
     @contextmanager

@@ -82,7 +82,7 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
         return Part(np.array(ends), nodes, own)
 
     for end in _ends(tree):
-        path = _path(tree, end)
+        path = tree.path(end)
         new = sum(node not in inside for node in path) if shared else len(path)
         if ends and tokens + new > most:
             found.append(close())
@@ -144,7 +144,7 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
     edited = np.full(tokens.shape, -1)
     place = np.full(len(tree.token), -1)
     for row, end in enumerate(part.ends):
-        path = np.array(_path(tree, int(end)))
+        path = np.array(tree.path(int(end)))
         at = first - 1 + tree.depth[path]
         tokens[row, at] = tree.token[path]
         edited[row, at] = np.where(tree.edited[path], tree.direction[path], -1)
@@ -186,14 +186,6 @@ def _ends(tree: PrefixTree) -> Iterator[int]:
             waiting.extend(reversed(below))
         elif node:
             yield node
-
-
-def _path(tree: PrefixTree, node: int) -> list[int]:
-    path = []
-    while node > 0:
-        path.append(node)
-        node = int(tree.parent[node])
-    return path[::-1]
 
 
 def _ancestors(above: np.ndarray) -> np.ndarray:

@@ -1,0 +1,193 @@
+"""Sentences step by step, untouched and edited: the paper's figures as data.
+
+Both sides come from one pass of the model, as two runs: in the first the mask is zero. An edit may look as well as
+change, and that is all it takes; a model need not know. The tree is one in which every node has a *direction* of its
+own, so that the spans which a model hands to an edit say which row belongs to which node, however it lays them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.edits import MaskedEdit, dense
+from pivotal.intervention import Intervention
+from pivotal.models.base import LanguageModel
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem, divergence
+from pivotal.traces import Both, Frame, Grid, Trace
+from pivotal.tree import PrefixTree, Span
+
+_ROWS = 256
+"""Rows, of both sides, of the vocabulary-wide softmax that exist at one time."""
+
+
+def trace(
+    model: LanguageModel,
+    intervention: Intervention,
+    pair: MinimalPair,
+    *,
+    direction: str | None = None,
+    any_model: bool = False,
+) -> Trace:
+    """One sentence. By default the direction is the label of the word that the untouched model does not prefer."""
+    intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+    asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
+    problem = Problem(model, asked, steps=intervention.steps)
+    to = int(problem.direction[0]) if direction is None else intervention.direction(direction)
+    return trace_pairs(model, intervention, [pair], [to])[0]
+
+
+@torch.no_grad()
+def trace_pairs(
+    model: LanguageModel,
+    intervention: Intervention,
+    pairs: Sequence[MinimalPair],
+    directions: Sequence[int],
+) -> list[Trace]:
+    """Many sentences at once, each edited in its direction: an index into those of the intervention."""
+    encodings = [model.encode(pair.prefix) for pair in pairs]
+    cues = [encoding.last_token_of(pair.cue) for encoding, pair in zip(encodings, pairs, strict=True)]
+    tree = PrefixTree.build([e.ids for e in encodings], cues, directions, intervention.steps)
+    watch = _Watch(model, intervention, tree)
+    seen = model.states(model.prepare(_told_apart(tree)), watch)
+    watch.check_reached()
+    words = [[model.single_token(word) for word in pair.words] for pair in pairs]
+    vocabulary = sorted({token for two in words for token in two})
+    log_p, kl = _predictions(model, seen, vocabulary)
+    # Before the first edit both sides are the same, and their KL is zero and not what rounding makes of it.
+    kl = kl.clamp(min=0).where(torch.as_tensor(tree.live[1:]), 0.0)
+    frame = _frame(model, intervention)
+    traces = []
+    for i, (pair, encoding) in enumerate(zip(pairs, encodings, strict=True)):
+        path = np.array(tree.path(int(tree.leaf[i])))
+        asked = [vocabulary.index(token) for token in words[i]]
+        traces.append(
+            Trace(
+                frame=frame,
+                prefix=pair.prefix,
+                words=pair.words,
+                direction=intervention.directions[directions[i]],
+                tokens=tuple(model.word(token).strip() or " " for token in encoding.ids),
+                cue=cues[i],
+                edited=tuple(tree.edited[path].tolist()),
+                activation=Both(*(_grid(side[path]) for side in watch.activation.unbind(1))),
+                log_p=Both(*(_grid(side[path - 1][:, asked]) for side in log_p.unbind(1))),
+                kl=tuple(kl[path - 1].tolist()),
+                change=_grid(watch.change[path]),
+                group=pair.group,
+            )
+        )
+    return traces
+
+
+class _Watch:
+    """The intervention as the second of two runs, the first being left alone; keeps what it sees of both."""
+
+    runs = 2
+
+    def __init__(self, model: LanguageModel, intervention: Intervention, tree: PrefixTree) -> None:
+        """`tree` says which nodes are edited, and in which direction."""
+        space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+        mask, values = dense(intervention, space, model.device)
+        self._edit = MaskedEdit(
+            space, torch.cat([torch.zeros_like(mask), mask]), values.expand(2, *values.shape[1:])
+        )
+        self._tree = tree
+        self._layers = {site.name: i for i, site in enumerate(model.layers)}
+        self._units: dict[str, list[int]] = {}
+        for i, unit in enumerate(intervention.units):
+            self._units.setdefault(unit.site, []).append(i)
+        self._index = [unit.index for unit in intervention.units]
+        self.sites = frozenset(self._layers) | frozenset(self._units)
+        nodes = len(tree.token)
+        self.activation: Float[Tensor, "nodes sides units"] = torch.zeros(nodes, 2, len(intervention))
+        self.change: Float[Tensor, "nodes layers"] = torch.zeros(nodes, len(self._layers))
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if site not in self.sites or not spans:
+            return h
+        new = self._edit(site, self._edited(spans), h)
+        nodes = torch.tensor([span.direction for span in spans])
+        rows = torch.tensor([span.start for span in spans], device=h.device)
+        sides = new[rows].expand(-1, 2, -1)
+        if site in self._units:
+            units = self._units[site]
+            self.activation[nodes[:, None], :, torch.tensor(units)] = (
+                sides[..., [self._index[i] for i in units]].transpose(1, 2).float().cpu()
+            )
+        if site in self._layers:
+            untouched, edited = sides.float().unbind(1)
+            moved = (edited - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
+            self.change[nodes, self._layers[site]] = moved.cpu()
+        return new
+
+    def _edited(self, spans: Sequence[Span]) -> list[Span]:
+        """The rows to be edited, in their own directions; neighbours in one direction together."""
+        found: list[Span] = []
+        for span in spans:
+            if not self._tree.edited[span.direction]:
+                continue
+            direction = int(self._tree.direction[span.direction])
+            if found and (found[-1].stop, found[-1].direction) == (span.start, direction):
+                found[-1] = Span(found[-1].start, span.stop, direction)
+            else:
+                found.append(Span(span.start, span.stop, direction))
+        return found
+
+    def check_reached(self) -> None:
+        self._edit.check_reached()
+
+
+def _told_apart(tree: PrefixTree) -> PrefixTree:
+    """The tree with every node live, edited, and in a direction of its own: its number."""
+    nodes = np.arange(len(tree.token))
+    return PrefixTree(
+        token=tree.token,
+        parent=tree.parent,
+        depth=tree.depth,
+        direction=nodes,
+        edited=nodes > 0,
+        live=nodes > 0,
+        leaf=tree.leaf,
+    )
+
+
+def _predictions(
+    model: LanguageModel, states: Float[Tensor, "nodes sides width"], vocabulary: Sequence[int]
+) -> tuple[Float[Tensor, "nodes sides words"], Float[Tensor, " nodes"]]:
+    """The log-probabilities of some words, and the KL between the sides, from one look at the whole vocabulary."""
+    ids = torch.as_tensor(vocabulary, device=states.device)
+    log_p, kl = [], []
+    for part in states.split(_ROWS):
+        logits = model.readout(part)
+        log_p.append((logits[..., ids] - logits.logsumexp(-1, keepdim=True)).float())
+        kl.append(divergence(logits[:, 0], logits[:, 1:])[:, 0].float())
+    return torch.cat(log_p).cpu(), torch.cat(kl).cpu()
+
+
+def _frame(model: LanguageModel, intervention: Intervention) -> Frame:
+    first, second = (
+        tuple(float(v) if on else None for v, on in zip(values, active, strict=True))
+        for values, active in zip(intervention.values, intervention.active, strict=True)
+    )
+    return Frame(
+        model=model.name,
+        phenomenon=intervention.phenomenon,
+        steps=intervention.steps,
+        labels=intervention.directions,
+        units=tuple(map(str, intervention.units)),
+        numbers=tuple(unit.number for unit in intervention.units),
+        values=(first, second),
+        layers=tuple(site.name for site in model.layers),
+    )
+
+
+def _grid(steps_by_rows: Float[Tensor, "steps rows"]) -> Grid:
+    return tuple(map(tuple, steps_by_rows.T.tolist()))
