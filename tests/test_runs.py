@@ -197,3 +197,10 @@ def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
     folder.write_json("summary.json", {"kl": float("inf"), "ids": (1, 2)})
     assert json.loads((tmp_path / "summary.json").read_text()) == {"kl": None, "ids": [1, 2]}
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "run.json.partial").write_text('{"format": "pivo')
+    RunFolder.create(tmp_path, SETTINGS)
+    assert RunFolder.open(tmp_path).settings == SETTINGS
+    assert not list(tmp_path.rglob("*.partial"))

@@ -22,8 +22,9 @@ FORMAT = "pivotal-intervention-1"
 class Intervention:
     """Set these units to these values and the model's preference turns to the direction named.
 
-    `values[d, i]` is what unit i is set to when flipping to direction d; where `active[d, i]` is False the unit is
-    left alone in that direction (only a search with one mask per direction makes such units).
+    `values[d]` is what the units are set to when flipping to direction d, coordinate by coordinate, which is unit by
+    unit unless some are attention heads; where `active[d, i]` is False unit i is left alone in that direction (only a
+    search with one mask per direction makes such units).
     """
 
     units: tuple[Unit, ...]
@@ -40,16 +41,16 @@ class Intervention:
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float32)
-        active = (
-            np.array(self.active, dtype=bool) if np.size(self.active) else np.ones(values.shape, dtype=bool)
-        )
+        shape = (len(self.directions), len(self.units))
+        active = np.array(self.active, dtype=bool) if np.size(self.active) else np.ones(shape, dtype=bool)
         if not self.units or not active.any():
             raise PivotalError(
                 "An intervention must have at least one unit, but its mask is empty. Allow more units."
             )
-        if values.shape != (len(self.directions), len(self.units)) or active.shape != values.shape:
+        coordinates = sum(unit.size for unit in self.units)
+        if values.shape != (len(self.directions), coordinates) or active.shape != shape:
             raise PivotalError(
-                f"An intervention needs a value per direction and unit, ({len(self.directions)}, {len(self.units)}), "
+                f"An intervention needs a value per direction and unit, ({len(self.directions)}, {coordinates}), "
                 f"but the values have the shape {values.shape} and the mask {active.shape}."
             )
         if not np.isfinite(values).all():
@@ -84,13 +85,24 @@ class Intervention:
             )
         return self.directions.index(label)
 
+    @property
+    def shown(self) -> np.ndarray:
+        """One number per direction and unit, for tables: the value, or of a unit with several coordinates the root mean
+        square of its values."""
+        ends = np.cumsum([unit.size for unit in self.units])[:-1]
+        parts = np.split(self.values, ends, axis=1)
+        return np.stack(
+            [p[:, 0] if p.shape[1] == 1 else np.sqrt(np.square(p).mean(1)) for p in parts], axis=1
+        )
+
     def without(self, unit: int) -> Intervention:
         """The intervention less its i-th unit."""
         keep = [i for i in range(len(self.units)) if i != unit]
+        owner = np.repeat(np.arange(len(self.units)), [u.size for u in self.units])
         return Intervention(
             units=tuple(self.units[i] for i in keep),
             directions=self.directions,
-            values=self.values[:, keep],
+            values=self.values[:, owner != unit],
             active=self.active[:, keep],
             steps=self.steps,
             model=self.model,
@@ -118,7 +130,7 @@ class Intervention:
             "data_fingerprint": self.data_fingerprint,
             "steps": self.steps,
             "directions": list(self.directions),
-            "units": [{"site": u.site, "index": u.index, "number": u.number} for u in self.units],
+            "units": [_unit_row(unit) for unit in self.units],
             "scores": self.scores,
         }
 
@@ -155,7 +167,10 @@ class Intervention:
             )
         try:
             return Intervention(
-                units=tuple(Unit(u["site"], int(u["index"]), int(u["number"])) for u in card["units"]),
+                units=tuple(
+                    Unit(u["site"], int(u["index"]), int(u["number"]), int(u.get("size", 1)))
+                    for u in card["units"]
+                ),
                 directions=(card["directions"][0], card["directions"][1]),
                 values=tensors["values"],
                 active=tensors["active"].astype(bool),
@@ -170,6 +185,11 @@ class Intervention:
             raise PivotalError(
                 f"{folder / 'card.json'} is not a complete intervention card: {error!r} is missing or malformed."
             ) from None
+
+
+def _unit_row(unit: Unit) -> dict[str, Any]:
+    row: dict[str, Any] = {"site": unit.site, "index": unit.index, "number": unit.number}
+    return row if unit.size == 1 else {**row, "size": unit.size}
 
 
 def _read_card(path: Path) -> dict[str, Any]:
@@ -188,9 +208,13 @@ def _read_card(path: Path) -> dict[str, Any]:
     return card
 
 
+PARTIAL = ".partial"
+"""What a kill may leave behind under the name of a file, with this at its end."""
+
+
 def write_atomically(path: Path, write: Any) -> None:
     """Whoever reads `path` sees the old file or the whole new one, even after a kill."""
-    partial = path.with_name(path.name + ".partial")
+    partial = path.with_name(path.name + PARTIAL)
     try:
         write(partial)
         os.replace(partial, path)

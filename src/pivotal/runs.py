@@ -18,7 +18,7 @@ from typing import Any, Literal, TextIO
 from safetensors import SafetensorError
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention, write_atomically
+from pivotal.intervention import PARTIAL, Intervention, write_atomically
 from pivotal.traces import Traces
 
 Kind = Literal["run", "comparison"]
@@ -34,6 +34,8 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "certificate.json",
     "report.html",
 )
+ABLATION = "ablation.json"
+"""Beside the summary, if it was asked: which units replacing each unit alone would have found."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
 COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
 RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
@@ -74,7 +76,7 @@ class RunFolder:
                         with (path / name).open(encoding="utf-8") as file:
                             lock(file, path)
                 RunFolder._clear(path)
-            elif foreign := sorted(p.name for p in path.iterdir()):
+            elif foreign := sorted(p.name for p in path.iterdir() if p.name != RUN + PARTIAL):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
                     "Nothing was touched; name another folder with --out."
@@ -142,7 +144,18 @@ class RunFolder:
                         shutil.rmtree(entry)
                 if not any(folder.iterdir()):
                     folder.rmdir()
-        for name in (CERTIFICATE, SUMMARY, TRACES, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT, RUN):
+        for name in (
+            CERTIFICATE,
+            ABLATION,
+            SUMMARY,
+            TRACES,
+            COMPARE,
+            *COMPARED,
+            REPORT,
+            HISTORY,
+            CHECKPOINT,
+            RUN,
+        ):
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
@@ -319,7 +332,7 @@ def _about_this_run() -> dict[str, Any]:
     return {"versions": versions, "started": started}
 
 
-def lock(file: TextIO, folder: Path) -> None:
+def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
     """Held until the file is closed, or its process ends, however it ends."""
     try:
         import fcntl
@@ -330,7 +343,7 @@ def lock(file: TextIO, folder: Path) -> None:
     except BlockingIOError:
         file.close()
         raise PivotalError(
-            f"Another process is working on the run in {folder}. Wait for it, or name another with --out."
+            f"Another process is working on the {kind} in {folder}. Wait for it, or name another with --out."
         ) from None
     except OSError:  # some network file systems know no locks
         return
