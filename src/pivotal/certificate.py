@@ -21,7 +21,9 @@ class Effort:
     sample: int = 96
     """Training prefixes on which it is tried; 0 takes all."""
     finalists: int = 12
-    """Of the sets tried, so many of the best have their values fitted."""
+    """Of the swaps tried, so many of the best have their values fitted."""
+    smaller: int = 6
+    """Of the smaller sets tried, so many of each size."""
     polish: int = 60
     """Updates of the values."""
     pairs: Literal["screened", "all", "none"] = "screened"
@@ -32,12 +34,12 @@ class Effort:
     """Flips that count as more."""
 
     def __post_init__(self) -> None:
-        for name, least in (("candidates", 0), ("audit", 0), ("points", 3), ("sample", 0), ("finalists", 1)):
-            if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
-        for name, least in (("polish", 1), ("first", 1)):
-            if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+        least = {"points": 3} | dict.fromkeys(("finalists", "smaller", "polish", "first"), 1)
+        for name in ("candidates", "audit", "sample", *least):
+            if getattr(self, name) < least.get(name, 0):
+                raise PivotalError(
+                    f"{name} must be {least.get(name, 0)} or more, but it is {getattr(self, name)}."
+                )
         if not 0 <= self.epsilon < 1:
             raise PivotalError(f"epsilon is a share of the flips, 0 or more, but it is {self.epsilon:g}.")
 
@@ -48,8 +50,6 @@ class Judged:
 
     units: tuple[str, ...]
     flipped: float
-    loss: float
-    """What the search minimises, KL at its weight included."""
     kl: float
     bound_kept: bool
     """Whether KL is within its bound, if there is one."""
@@ -83,16 +83,23 @@ class Neighbours:
 
 
 @dataclass(frozen=True)
+class Look:
+    """A round in which sets are run but not fitted."""
+
+    sets: int
+    prefixes: int
+    points: int
+    """Values of each unit, in each direction."""
+
+
+@dataclass(frozen=True)
 class Smaller:
     """Sets of no more than so many units."""
 
     size: int
     there_are: int
-    tried: int
-    prefixes: int
-    """On which they were tried,"""
-    points: int
-    """at so many values of each unit."""
+    looks: tuple[Look, ...]
+    """Each at the best of the one before."""
     refitted: int
     best: Judged
     """The one that flips most, of all that were judged, those met elsewhere in the examination included."""
@@ -108,7 +115,7 @@ class Certificate:
     smaller: tuple[Smaller, ...]
     effort: Effort
     prefixes: dict[str, int]
-    """On how many training prefixes sets were tried, and judged."""
+    """On how many training prefixes swaps were tried, and refitted sets were judged; and on how many their KL."""
     nodes: int
     seconds: float
 

@@ -7,6 +7,7 @@ than epsilon more, by more than two standard errors of the difference, and keeps
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -17,31 +18,23 @@ from torch import Tensor
 
 from pivotal.certificate import Certificate, Effort, Judged, Neighbours, Smaller, Without
 from pivotal.edits import dense
-from pivotal.errors import PivotalError
 from pivotal.evaluation import check_question, score_masks
 from pivotal.exchanging import Swaps, swaps_of
 from pivotal.intervention import Intervention
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.refit import Refit
+from pivotal.scanning import Scan, Tried
 from pivotal.searches.base import Clock, Progress
 from pivotal.summary import KL_TOLERANCE
-from pivotal.trials import (
-    Scores,
-    finalists,
-    first_order,
-    grid_of,
-    score_additions,
-    score_sets,
-    screened,
-)
+from pivotal.trials import grid_of, screened
 
 _JUDGES = 1024
 """Prefixes on which sets with fitted values are compared."""
-_MOST_PAIRS = 2_000_000
-_SCAN = {"prefixes": 32, "points": 3}
-"""On what, and at how many values of each unit, every pair there is would be tried."""
-_RESCANNED = 2000
+_KL_JUDGES = 256
+"""Prefixes on which their KL is measured: it takes the whole vocabulary at every position."""
+_LOOKS = 5
+"""How often values are scored while they are fitted."""
 
 
 def certify(
@@ -72,10 +65,13 @@ class _Examination:
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.train, self.terms, self.test, self.effort, self.seed = train, terms, test, effort, seed
+        # Flips decide, so that rivals are chosen by what flips; KL that is bounded decides as well, and is counted.
+        self.trying = terms if terms.max_kl is not None else replace(terms, kl_weight=0.0)
         self.judges = train.sample(_JUDGES, seed)
+        self.onlookers = train.sample(_KL_JUDGES, seed)
         self.sample = train.sample(effort.sample, seed)
         self.grid = grid_of(train, effort.points)
-        self.refit = Refit(terms, effort.polish)
+        self.refit = Refit(terms, effort.polish, looks=_LOOKS)
         self.progress = progress
         self.judged: list[Judged] = []
         """All sets that were judged so far."""
@@ -84,21 +80,17 @@ class _Examination:
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
-        units = len(self.train.space)
-        if self.effort.pairs == "all" and units * (units - 1) // 2 > _MOST_PAIRS:
-            raise PivotalError(
-                f"Every pair can be tried where there are at most {_MOST_PAIRS:,} of them, but {units:,} units make "
-                f"{units * (units - 1) // 2:,}. Use pairs screened, or fewer sites."
-            )
+        scan = Scan(self.train, self.trying, self.effort, self.seed, self._tell)
+        scan.check()
         mask, values = dense(intervention, self.train.space, self.train.model.device)
         self._tell("refitting the set", 0)
         fitted = self.refit.fit(self.train, mask, values, seed=self.seed)
         (found,) = self._judge(mask.bool(), fitted.values)
         without = self._without(mask[0].bool(), fitted.values[0], found)
         neighbours = self._neighbours(mask[0].bool(), fitted.values[0], fitted.price[0], found)
-        smaller = [self._singles(found)]
+        smaller = [self._smaller(1, scan.singles(), found)]
         if len(intervention) > 1 and self.effort.pairs != "none":
-            smaller.append(self._pairs(found))
+            smaller.append(self._smaller(2, scan.pairs(), found))
         cost = clock.read()
         return Certificate(
             found=found,
@@ -106,7 +98,11 @@ class _Examination:
             neighbours=neighbours,
             smaller=tuple(smaller),
             effort=self.effort,
-            prefixes={"tried": _prefixes(self.sample), "judged": _prefixes(self.judges)},
+            prefixes={
+                "tried": _prefixes(self.sample),
+                "judged": _prefixes(self.judges),
+                "kl": _prefixes(self.onlookers),
+            },
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
             max_kl=self.terms.max_kl,
@@ -137,7 +133,7 @@ class _Examination:
         noise = torch.Generator().manual_seed(self.seed)
 
         def swaps(choose: Callable[[Tensor], Tensor]) -> Swaps:
-            return swaps_of(self.sample, self.terms, price, mask, values, self.grid, choose)
+            return swaps_of(self.sample, self.trying, price, mask, values, self.grid, choose)
 
         tried = swaps(lambda gain: screened(gain, effort.candidates))
         left_out = max(0, len(self.train.space) - k - effort.candidates) if effort.candidates else 0
@@ -162,117 +158,23 @@ class _Examination:
             optimal=not any(self._better(rival, found) for rival in judged),
         )
 
-    def _singles(self, found: Judged) -> Smaller:
-        self._tell("single units", 3)
-        units = len(self.train.space)
-        mask = torch.zeros(1, len(self.train.labels), units, dtype=torch.bool, device=self._device)
-        price = torch.full((1,), self.terms.first_price, device=self._device)
-        everyone = torch.arange(units, device=self._device)[None]
-        tried = score_additions(self.sample, self.terms, price, mask, mask.float(), everyone, self.grid)
-        self._single = tried
-        order = finalists(tried.score[0], tried.accuracy[0], self.effort.finalists)
-        self._fit_sets(order[:, None], tried.values[0, order][..., None])
-        return self._smaller(1, units, units, len(order), found)
-
-    def _pairs(self, found: Judged) -> Smaller:
-        units = len(self.train.space)
-        there_are = units * (units - 1) // 2
-        if self.effort.pairs == "all":
-            pairs, values = self._all_pairs()
-            self._fit_sets(pairs, values)
-            return self._smaller(2, there_are, there_are, len(pairs), found, **_SCAN)
-        self._tell("pairs", 4)
-        first = self._single.score[0].argsort()[: self.effort.first]
-        mask = torch.zeros(len(first), len(self.train.labels), units, dtype=torch.bool, device=self._device)
-        values = torch.zeros(mask.shape, device=self._device)
-        for row, unit in enumerate(first.tolist()):
-            mask[row, :, unit] = True
-            values[row, :, unit] = self._single.values[0, unit]
-        price = torch.full((len(first),), self.terms.first_price, device=self._device)
-        gain = first_order(self.sample, self.terms, price, mask, values, self.grid)
-        partners = screened(gain, self.effort.candidates)
-        tried = score_additions(self.sample, self.terms, price, mask, values, partners, self.grid)
-        # A pair may have been grown from either of its units: the better of the two counts.
-        rows: dict[frozenset[int], tuple[int, int]] = {}
-        for flat in tried.score.flatten().argsort().tolist():
-            row, column = divmod(flat, partners.shape[1])
-            rows.setdefault(frozenset((int(first[row]), int(partners[row, column]))), (row, column))
-        base, column = torch.tensor(list(rows.values()), device=self._device).T
-        pairs = torch.stack([first[base], partners[base, column]], 1)
-        at = torch.stack([self._single.values[0, first[base]], tried.values[base, column]], -1)
-        chosen = finalists(tried.score[base, column], tried.accuracy[base, column], self.effort.finalists)
-        self._fit_sets(pairs[chosen], at[chosen])
-        return self._smaller(2, there_are, len(pairs), len(chosen), found)
-
-    def _all_pairs(self) -> tuple[Int[Tensor, "sets 2"], Float[Tensor, "sets directions 2"]]:
-        """Every pair at the ends and the natural value of both units on few prefixes, the best again on more prefixes
-        and at more values."""
-        units = len(self.train.space)
-        everyone = torch.triu_indices(units, units, 1, device=self._device).T
-        few = self.train.sample(_SCAN["prefixes"], self.seed)
-        kept, _ = self._scan(few, everyone, grid_of(self.train, _SCAN["points"]), _RESCANNED)
-        return self._scan(self.sample, kept, self.grid, self.effort.finalists)
-
-    def _scan(
-        self, problem: Problem, pairs: Int[Tensor, "sets 2"], grid: Tensor, keep: int
-    ) -> tuple[Int[Tensor, "kept 2"], Float[Tensor, "kept directions 2"]]:
-        """The best pairs at any two values of a grid, and these values."""
-        # KL that is only weighed, not bounded, is left for the finalists: it would double the price of a pair.
-        terms = self.terms if self.terms.max_kl is not None else replace(self.terms, kl_weight=0.0)
-        price = torch.full((), self.terms.first_price, device=self._device)
-        points, directions, _ = grid.shape
-        combinations = torch.cartesian_prod(torch.arange(points), torch.arange(points)).to(self._device)
-        size = max(1, problem.runs_at_once() // len(combinations))
-        best: list[Tensor] = []
-        where: list[Tensor] = []
-        for number, some in enumerate(pairs.split(size)):
-            if number % 50 == 0:
-                self._tell("pairs", number * size, len(pairs))
-            at = torch.stack([grid[combinations[:, i]][:, :, some[:, i]] for i in (0, 1)], -1)
-            at = at.permute(2, 0, 1, 3)  # pairs, combinations, directions, 2
-            flat = some[:, None].expand(-1, len(combinations), -1).flatten(0, 1)
-            scores = score_sets(problem, terms, price, flat, at.flatten(0, 1))
-            shape = (len(some), len(combinations), directions)
-            picked, at_which = Scores(scores.score.view(shape), scores.accuracy.view(shape)).best(1)
-            best.append(picked.score.sum(-1))
-            where.append(at_which)
-        order = torch.cat(best).argsort()[:keep]
-        chosen, at_best = pairs[order], combinations[torch.cat(where)[order]]
-        direction = torch.arange(directions, device=self._device)
-        at = torch.stack([grid[at_best[..., i], direction, chosen[:, i, None]] for i in (0, 1)], -1)
-        return chosen, at
-
-    # -- fitting and judging ------------------------------------------------------------------------------------
-
-    def _smaller(
-        self,
-        size: int,
-        there_are: int,
-        tried: int,
-        refitted: int,
-        found: Judged,
-        *,
-        prefixes: int | None = None,
-        points: int | None = None,
-    ) -> Smaller:
+    def _smaller(self, size: int, tried: Tried, found: Judged) -> Smaller:
+        index = tried.units[:, None].expand_as(tried.values)
+        shape = (len(tried.units), len(self.train.labels), len(self.train.space))
+        mask = torch.zeros(shape, device=index.device).scatter_(2, index, 1.0)
+        self._fit_and_judge(mask.bool(), torch.zeros_like(mask).scatter_(2, index, tried.values))
         best = self._most_flips([j for j in self.judged if len(j.units) <= size])
         fewer = len(best.units) < len(found.units) and best.bound_kept
         return Smaller(
             size=size,
-            there_are=there_are,
-            tried=tried,
-            prefixes=prefixes or _prefixes(self.sample),
-            points=points or self.effort.points,
-            refitted=refitted,
+            there_are=math.comb(len(self.train.space), size),
+            looks=tried.looks,
+            refitted=len(tried.units),
             best=best,
             enough=fewer and best.flipped >= found.flipped - self.effort.epsilon,
         )
 
-    def _fit_sets(self, units: Int[Tensor, "sets k"], values: Float[Tensor, "sets directions k"]) -> None:
-        index = units[:, None].expand_as(values)
-        shape = (len(units), len(self.train.labels), len(self.train.space))
-        mask = torch.zeros(shape, device=self._device).scatter_(2, index, 1.0)
-        self._fit_and_judge(mask.bool(), torch.zeros_like(mask).scatter_(2, index, values))
+    # -- fitting and judging ------------------------------------------------------------------------------------
 
     def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
         fitted = self.refit.fit(self.train, mask.float(), values, seed=self.seed)
@@ -280,22 +182,16 @@ class _Examination:
 
     @torch.no_grad()
     def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
-        judged = []
-        flipped, kl, _ = score_masks(mask.float(), values, self.judges)
-        tested = None if self.test is None else score_masks(mask.float(), values, self.test, kl=False)[0]
-        size = self.judges.runs_at_once()
-        loss = torch.cat(
-            [
-                self.terms.loss(self.judges.run(m.float(), v))
-                for m, v in zip(mask.split(size), values.split(size), strict=True)
-            ]
-        ).tolist()
+        on = mask.float()
+        flipped = score_masks(on, values, self.judges, kl=False)[0]
+        kl = score_masks(on, values, self.onlookers)[1]
+        tested = None if self.test is None else score_masks(on, values, self.test, kl=False)[0]
         most = torch.inf if self.terms.max_kl is None else KL_TOLERANCE * self.terms.max_kl
-        for i, on in enumerate(mask):
+        judged = []
+        for i, chosen in enumerate(mask):
             one = Judged(
-                units=tuple(self._name(u) for u in _units(on)),
+                units=tuple(self._name(u) for u in _units(chosen)),
                 flipped=float(flipped[i].mean()),
-                loss=loss[i] + self.terms.kl_weight * float(kl[i]),
                 kl=float(kl[i]),
                 bound_kept=bool(kl[i] <= most),
                 flipped_test=None if tested is None else float(tested[i].mean()),

@@ -105,18 +105,24 @@ def _swaps(certificate: Certificate) -> str:
 
 def _smaller(certificate: Certificate, part: Mapping[str, Any]) -> str:
     what = "single unit" if part["size"] == 1 else f"set of up to {part['size']} units"
-    if part["tried"] == part["there_are"]:
+    first, *closer = part["looks"]
+    if first["sets"] == part["there_are"]:
         tried = f"all {part['there_are']:,} were"
     else:
         tried = (
-            f"{part['tried']:,} of {part['there_are']:,} (the {certificate['effort']['first']} best single units with "
+            f"{first['sets']:,} of {part['there_are']:,} (the {certificate['effort']['first']} best single units with "
             "their most promising partners) were"
         )
+    again = "".join(f", the best {look['sets']:,} again {_look(look)}" for look in closer)
     return (
         f"Size {part['size']}: no {what} was found to flip more than {_flips(part['best'])}, by "
-        f"{' + '.join(part['best']['units'])}: {tried} run at {part['points']} values of each unit and direction on "
-        f"{part['prefixes']:,} prefixes, the best {part['refitted']} refitted."
+        f"{' + '.join(part['best']['units'])}: {tried} run {_look(first)}{again}, and the best {part['refitted']} "
+        "refitted."
     )
+
+
+def _look(look: Mapping[str, Any]) -> str:
+    return f"at {look['points']} values of each unit and direction on {look['prefixes']:,} prefixes"
 
 
 def _assumed(certificate: Certificate) -> str:
@@ -125,9 +131,9 @@ def _assumed(certificate: Certificate) -> str:
     kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better."
     held_out = "" if certificate.get("pairs") == "all" else " Nothing was chosen by held-out pairs."
     return (
-        f"Assumed: that runs at the tried values on {prefixes['tried']:,} prefixes tell which sets are worth "
-        f"refitting; refitted sets are compared on {prefixes['judged']:,} prefixes, values as "
-        f"{certificate['effort']['polish']} updates leave them.{kept}{held_out}"
+        f"Assumed: that runs at the tried values, of swaps on {prefixes['tried']:,} prefixes, tell which sets are "
+        f"worth refitting; refitted sets are compared on {prefixes['judged']:,} prefixes (their KL on {prefixes['kl']:,}), "
+        f"values as {certificate['effort']['polish']} updates leave them.{kept}{held_out}"
     )
 
 
