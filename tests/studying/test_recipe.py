@@ -6,6 +6,7 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.studying.cells import Cell, cells_of, chosen
+from pivotal.studying.layout import Layout
 from pivotal.studying.recipe import parse_recipe
 
 GOOD = """\
@@ -19,7 +20,7 @@ grid:
   kl: [{label: without KL, kl_weight: 0}, {label: with KL, kl_weight: 1, runs: 4}]
 also:
   - {label: {model: planted, kl: greedy}, model: planted, search: greedy, max-units: 2}
-table: {rows: [model], columns: [kl]}
+table: {pool: model}
 resources: {cpus: 1, gpus: 0.5}
 """
 
@@ -55,7 +56,7 @@ def test_a_default_option_is_for_the_searches_that_have_it() -> None:
 
 def test_the_rest_of_a_recipe() -> None:
     recipe = parse_recipe(GOOD, "toy.yaml")
-    assert recipe.table == {"rows": ["model"], "columns": ["kl"]}
+    assert recipe.table == Layout(pool="model")
     assert (recipe.resources.cpus, recipe.resources.gpus) == (1, 0.5)
     assert recipe.text == GOOD
 
@@ -105,6 +106,9 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
         ("runs: 2", "runs: 0", "'runs' and 'at_once' are 1 or more"),
         ("runs: 4", "runs: 0", "line 8 .*'runs' is 1 or more, but it is 0"),
         ("cpus: 1", "cpu: 1", "line 12: there is no key 'cpu' here. Did you mean 'cpus'?"),
+        ("pool: model", "pol: model", "line 11: there is no key 'pol' here. Did you mean 'pool'?"),
+        ("pool: model", "pool: modl", "line 11: 'pool' names an axis .* Did you mean 'model'?"),
+        ("pool: model", "kind: scroes", "line 11: Option 'kind' .* Did you mean 'scores'?"),
         ("cpus: 1", "cpus: 0", "line 12: 'cpus' must be 1 or more"),
         ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),
         ("runs: 2", "runs: 2\nruns: 3", "line 4: 'runs' is there twice; the first is in line 3"),

@@ -10,6 +10,8 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.options import build, options_of
+from pivotal.studying.layout import Layout
+from pivotal.studying.shipped import shipped
 from pivotal.studying.yaml_lines import Place, parse
 
 LABEL = "label"
@@ -73,8 +75,8 @@ class Recipe:
 
     top: Top
     drafts: tuple[Draft, ...]
-    table: dict[str, Any] = field(default_factory=dict)
-    """How the rows are shown; whoever shows them knows its keys."""
+    table: Layout = field(default_factory=Layout)
+    """How the rows are shown."""
     resources: Resources = field(default_factory=Resources)
     text: str = ""
     source: str = ""
@@ -89,11 +91,17 @@ class Recipe:
 
 
 def read_recipe(path: str | Path) -> Recipe:
-    path = Path(path)
+    """The recipe of a file, or one that comes with the package, by its name."""
+    named, path = shipped(), Path(path)
+    if str(path) in named and not path.is_file():
+        path = named[str(path)]
     try:
         text = path.read_text(encoding="utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        raise PivotalError(f"A study needs a recipe, a YAML file, but there is no {path}.") from None
+        raise PivotalError(
+            "A study needs a recipe, a YAML file or the name of one that comes with pivotal, but there is no "
+            f"{path}.{did_you_mean(str(path), named)}"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise PivotalError(f"The recipe {path} cannot be read: {error}.") from None
     return parse_recipe(text, str(path))
@@ -122,12 +130,22 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     ]
     if not drafts:
         raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
+    table_at = place.within("table")
+    shown = _mapping(parts.get("table", {}), table_at, "'table'")
+    _check_keys(shown, [option.name for option in options_of(Layout)], table_at)
+    table = _build(Layout, shown, table_at)
+    axes = {axis for draft in drafts for axis in draft.label}
+    if table.pool is not None and table.pool not in axes:
+        raise PivotalError(
+            f"{table_at.within('pool')}: 'pool' names an axis of the cells, but '{table.pool}' is none."
+            + did_you_mean(table.pool, axes)
+        )
     defaults_at = place.within("defaults")
     defaults = _mapping(parts.get("defaults", {}), defaults_at, "'defaults'")
     return Recipe(
         top=top,
         drafts=tuple(_over(defaults, defaults_at, draft) for draft in drafts),
-        table=_mapping(parts.get("table", {}), place.within("table"), "'table'"),
+        table=table,
         resources=_build(Resources, resources, resources_at),
         text=text,
         source=source,
