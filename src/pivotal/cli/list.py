@@ -17,7 +17,7 @@ def list_names(
     json: asked.Json = False,
 ) -> None:
     """List the models, phenomena, searches (with their options and presets) or masks that can be named."""
-    entries = _entries(kind)
+    entries = entries(kind)
     if json:
         show.as_json({kind: entries})
         return
@@ -27,7 +27,7 @@ def list_names(
         _print(entry, width=max(len(e["name"]) for e in entries))
 
 
-def _entries(kind: str) -> list[dict[str, Any]]:
+def entries(kind: str) -> list[dict[str, Any]]:
     if kind == "models":
         from pivotal.models import list_models
 

@@ -1,0 +1,153 @@
+"""What `mkdocs build` fills in from the code, so that it cannot fall behind: the reference of commands and searches.
+
+A page says where by a comment, `<!-- commands -->`; read as plain Markdown, it does without.
+"""
+
+from __future__ import annotations
+
+import html
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from pivotal.cli.list import entries
+from pivotal.cli.main import app
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by mkdocs with the text of every page."""
+    for name, filled in FILLED.items():
+        mark = f"<!-- {name} -->"
+        if mark in markdown:
+            markdown = markdown.replace(mark, filled())
+    return markdown
+
+
+# -- verbs ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An argument or option of a verb, as typer is told of it."""
+
+    name: str
+    kind: Any
+    default: Any
+    about: ArgumentInfo | OptionInfo
+
+    @property
+    def flags(self) -> list[str]:
+        """`--max-units`, or both of `--tied/--no-tied`; none of an argument."""
+        if isinstance(self.about, ArgumentInfo):
+            return []
+        # Within Annotated, typer takes the first flag for the default.
+        texts = (self.about.default, *(self.about.param_decls or ()))
+        declared = [flag for text in texts if isinstance(text, str) for flag in text.split("/")]
+        return declared or [f"--{self.name.replace('_', '-')}"]
+
+    @property
+    def value(self) -> str:
+        """What is written for it; nothing for a switch."""
+        if self.about.metavar or isinstance(self.about, ArgumentInfo):
+            return self.about.metavar or self.name.upper()
+        return _written(self.kind)
+
+    @property
+    def panel(self) -> str:
+        plain = "Arguments" if isinstance(self.about, ArgumentInfo) else "Options"
+        return self.about.rich_help_panel if isinstance(self.about.rich_help_panel, str) else plain
+
+    @property
+    def required(self) -> bool:
+        return self.default is inspect.Parameter.empty
+
+    def row(self) -> tuple[str, str, str]:
+        shown = ", ".join(f"`{flag}`" for flag in self.flags)
+        unset = self.default is None or self.default is False
+        default = "required" if self.required else "" if unset else f"`{self.default}`"
+        name = f"{shown} `{self.value}`" if shown and self.value else shown or f"`{self.value}`"
+        return name, _prose(self.about.help or ""), default
+
+
+def commands() -> str:
+    """Every verb with its arguments and options, in the panels of its help."""
+    return "\n".join(
+        _verb(str(info.name), info.callback) for info in app.registered_commands if info.callback
+    )
+
+
+def parameters_of(verb: Callable[..., Any]) -> list[Parameter]:
+    found = []
+    for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
+        kind, about = get_args(parameter.annotation)
+        found.append(Parameter(name, kind, parameter.default, about))
+    return found
+
+
+def _verb(name: str, verb: Callable[..., Any]) -> str:
+    parameters = parameters_of(verb)
+    arguments = [p.value if p.required else f"[{p.value}]" for p in parameters if not p.flags]
+    needed = [f"{p.flags[0]} {p.value}" for p in parameters if p.flags and p.required]
+    usage = " ".join(["pivotal", name, *arguments, *needed, "[OPTIONS]"])
+    parts = [f"## pivotal {name}\n", f"```\n{usage}\n```\n", f"{_prose(inspect.getdoc(verb) or '')}\n"]
+    for panel in dict.fromkeys(p.panel for p in parameters):
+        rows = [p.row() for p in parameters if p.panel == panel]
+        parts.append(_table((panel, "", "default"), rows))
+    return "\n".join(parts)
+
+
+def _written(kind: Any) -> str:
+    """A type as a reader of help sees it."""
+    if get_origin(kind) is Annotated:
+        return _written(get_args(kind)[0])
+    if get_origin(kind) is Literal:
+        return "|".join(map(str, get_args(kind)))
+    inner = [part for part in get_args(kind) if part is not NoneType]
+    if inner:
+        return _written(inner[0])
+    return {bool: "", int: "INTEGER", float: "NUMBER"}.get(kind, "TEXT")
+
+
+# -- searches -------------------------------------------------------------------------------------------------------
+
+
+def searches() -> str:
+    """Every search with its options and presets, as `pivotal list searches` shows them."""
+    parts = []
+    for entry in entries("searches"):
+        parts.append(f"### {entry['name']}\n\n{_prose(entry['summary'])}\n")
+        rows = [
+            (f"`{o['name']}`", _prose(o["help"] or o["takes"]), f"`{o['default']}`") for o in entry["options"]
+        ]
+        parts.append(_table(("option", "", "default"), rows))
+        for preset, values in entry["presets"].items():
+            settings = " ".join(f"{name}={value}" for name, value in values.items())
+            parts.append(f"`--preset {preset}`: `{settings}`\n")
+    return "\n".join(parts)
+
+
+FILLED: dict[str, Callable[[], str]] = {"commands": commands, "searches": searches}
+
+
+# -- Markdown -------------------------------------------------------------------------------------------------------
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = ["| " + " | ".join(row) + " |" for row in (columns, ("---",) * len(columns), *rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _prose(text: str) -> str:
+    """Help is plain text with code in backticks: everything else must mean itself."""
+    paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
+    pieces = re.split(r"(`[^`]*`)", "\n\n".join(paragraphs))
+    return "".join(piece if piece.startswith("`") else _plain(piece) for piece in pieces)
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\*_|\[\]])", r"\\\1", html.escape(text, quote=False))
