@@ -85,7 +85,7 @@ def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(fin
 def test_the_folder_is_whole(finding: Finding) -> None:
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
-    assert names == {"run.json", "history.jsonl", "summary.json", "interventions"}
+    assert names == {"run.json", "history.jsonl", "summary.json", "traces.json", "interventions"}
     assert json.loads((path / "summary.json").read_text()) == json.loads(json.dumps(finding.summary))
     run = RunFolder.open(path)
     assert run.settings["search"]["max_units"] == 3
@@ -98,9 +98,27 @@ def test_the_folder_is_whole(finding: Finding) -> None:
     assert phases[0] == "learn" and phases[-1] == "final"
 
 
+def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
+    summary, traces = finding.summary, finding.folder.traces()
+    assert traces is not None and traces.run == summary["best"] and traces.held_out == 80
+    assert [outcome.pair for outcome in traces.pairs] == list(range(80))
+    best = summary["runs"][summary["best"]]
+    assert sum(outcome.flipped for outcome in traces.pairs) / 80 == best["flip_accuracy"]
+    assert sum(outcome.kl for outcome in traces.pairs) / 80 == pytest.approx(best["kl"], rel=1e-3)
+    assert list(traces.frame.units) == best["unit_labels"]
+    assert {(t.group, t.direction) for t in traces.traces} == {(p.group, p.direction) for p in traces.pairs}
+    for found in traces.traces:
+        assert found.pair is not None
+        outcome = traces.pairs[found.pair]
+        assert (found.prefix, found.words, found.flipped) == (outcome.prefix, outcome.words, outcome.flipped)
+
+
 def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_path: Path) -> None:
     again = find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "again"))
     assert without_times(again.folder.path) == without_times(finding.folder.path)
+    assert (again.folder.path / "traces.json").read_text() == (
+        finding.folder.path / "traces.json"
+    ).read_text()
     other = find(replace(QUESTION, seed=5), SEARCH, runs=3, out=str(tmp_path / "other"))
     assert without_times(other.folder.path) != without_times(finding.folder.path)
 

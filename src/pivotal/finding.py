@@ -15,9 +15,11 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem, Work
-from pivotal.runs import CHECKPOINT, INTERVENTIONS, SUMMARY, History, RunFolder, default_path
+from pivotal.runs import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, History, RunFolder, default_path
 from pivotal.searches.base import Discovery, Progress, Search
 from pivotal.summary import summarise
+from pivotal.traces import Traces
+from pivotal.tracing import trace_held_out
 
 _TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
 """Held-out pairs as in the paper; of other phenomena a fifth."""
@@ -145,7 +147,7 @@ def find(
         # The controls will work on the training pairs too; what the search spent is what it spent up to here.
         work = Work(train.work.forward, train.work.backward)
         searching, searched = checkpoint.seconds, time.monotonic()
-        summary = summarise(
+        summary, scores = summarise(
             found,
             train,
             test,
@@ -155,8 +157,9 @@ def find(
             dropped=train_pairs.dropped,
             progress=watch.progress,
         )
+        traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
         summary["seconds"] = _seconds(loaded, searching, time.monotonic() - searched)
-        _write(folder, found, summary)
+        _write(folder, found, summary, traces)
         checkpoint.remove()
     except KeyboardInterrupt:
         raise Interrupted(_farewell(folder)) from None
@@ -203,7 +206,7 @@ def _search(
     return found
 
 
-def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any]) -> None:
+def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any], traces: Traces) -> None:
     scored = [
         dataclasses.replace(
             i, scores={k: run[k] for k in ("flip_accuracy", "interval", "kl", "kl_after_edit")}
@@ -211,6 +214,7 @@ def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any]) -> None
         for i, run in zip(found.interventions, summary["runs"], strict=True)
     ]
     folder.save_interventions(scored)
+    folder.write_text(TRACES, traces.dumps())
     folder.write_json(SUMMARY, summary)
 
 

@@ -30,8 +30,9 @@ def summarise(
     terms: Terms,
     progress: Callable[[Progress], None],
     dropped: int = 0,
-) -> dict[str, Any]:
-    """Everything but the timings: with the same seed on the same machine it is the same to the last digit.
+) -> tuple[dict[str, Any], Evaluation]:
+    """Everything but the timings: with the same seed on the same machine it is the same to the last digit. And the
+    scores of the best run, which say what became of each pair.
 
     `terms` are the search's loss, with the bound on KL that it was to keep; `dropped` the pairs in neither part of
     the split.
@@ -49,7 +50,7 @@ def summarise(
     # The lower median: a run that exists, so that its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r]["flip_accuracy"], r))[(len(runs) - 1) // 2]
     example = test.pairs[len(test) // 2]
-    return {
+    summary = {
         "model": test.model.name,
         "phenomenon": test.pairs.name,
         "steps": test.steps,
@@ -75,6 +76,7 @@ def summarise(
         },
         "runs": runs,
     }
+    return summary, scores[best]
 
 
 def _bound(max_kl: float | None, kl: float) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def _run_row(
         "values": {
             direction: [float(v) if on else None for v, on in zip(values, active, strict=True)]
             for direction, values, active in zip(
-                intervention.directions, intervention.values, intervention.active, strict=True
+                intervention.directions, intervention.shown, intervention.active, strict=True
             )
         },
         "train_score": float(train_score),

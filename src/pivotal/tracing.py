@@ -7,7 +7,10 @@ own, so that the spans which a model hands to an edit say which row belongs to w
 
 from __future__ import annotations
 
+import itertools
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -19,9 +22,12 @@ from pivotal.intervention import Intervention
 from pivotal.models.base import LanguageModel
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.problem import Problem, divergence
-from pivotal.traces import Both, Frame, Grid, Trace
+from pivotal.splits import stratified
+from pivotal.traces import Both, Frame, Grid, PairOutcome, Trace, Traces
 from pivotal.tree import PrefixTree, Span
 
+_PAIRS, _TRACES, _NUMBERS = 1000, 96, 120_000
+"""Outcomes and traces that a run folder keeps at most, and the numbers in all those traces: about a megabyte."""
 _ROWS = 256
 """Rows, of both sides, of the vocabulary-wide softmax that exist at one time."""
 
@@ -42,6 +48,41 @@ def trace(
     return trace_pairs(model, intervention, [pair], [to])[0]
 
 
+def trace_held_out(
+    intervention: Intervention, problem: Problem, outcomes: Sequence[PairOutcome], *, run: int, seed: int
+) -> Traces:
+    """What a run folder keeps: the outcome of the problem's pairs, and whole traces of a balanced sample of them."""
+    rng = random.Random(seed)
+    kept = outcomes
+    if len(outcomes) > _PAIRS:
+        strata = [(outcome.group, outcome.direction) for outcome in outcomes]
+        kept = [outcomes[i] for i in stratified(strata, _PAIRS, rng)]
+    per_step = 2 * len(intervention) + len(problem.model.layers) + 5
+    most = int(_NUMBERS / (per_step * problem.tree.lengths.mean()))
+    chosen = sorted(outcome.pair for outcome in _balanced(kept, min(_TRACES, most), rng))
+    pairs = [problem.pairs[i] for i in chosen]
+    traces = trace_pairs(problem.model, intervention, pairs, problem.direction[chosen].tolist())
+    return Traces(
+        frame=_frame(problem.model, intervention),
+        run=run,
+        held_out=len(outcomes),
+        pairs=tuple(kept),
+        traces=tuple(replace(found, pair=i) for found, i in zip(traces, chosen, strict=True)),
+    )
+
+
+def _balanced(outcomes: Sequence[PairOutcome], most: int, rng: random.Random) -> list[PairOutcome]:
+    """In turn one of each construction, direction and kind of outcome: the few that did not flip are not to be
+    missed."""
+    strata: dict[tuple[str, str, bool], list[PairOutcome]] = {}
+    for outcome in outcomes:
+        strata.setdefault((outcome.group, outcome.direction, outcome.flipped), []).append(outcome)
+    for members in strata.values():
+        rng.shuffle(members)
+    turns = itertools.zip_longest(*strata.values())
+    return [outcome for turn in turns for outcome in turn if outcome is not None][:most]
+
+
 @torch.no_grad()
 def trace_pairs(
     model: LanguageModel,
@@ -50,6 +91,8 @@ def trace_pairs(
     directions: Sequence[int],
 ) -> list[Trace]:
     """Many sentences at once, each edited in its direction: an index into those of the intervention."""
+    if not pairs:
+        return []
     encodings = [model.encode(pair.prefix) for pair in pairs]
     cues = [encoding.last_token_of(pair.cue) for encoding, pair in zip(encodings, pairs, strict=True)]
     tree = PrefixTree.build([e.ids for e in encodings], cues, directions, intervention.steps)
