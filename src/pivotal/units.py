@@ -59,6 +59,9 @@ class UnitSpace:
     def __len__(self) -> int:
         return sum(site.width for site in self.sites)
 
+    def __str__(self) -> str:
+        return f"{len(self):,} units in {pattern_of(self.sites)}"
+
     def __iter__(self) -> Iterator[Unit]:
         return (self.unit(flat) for flat in range(len(self)))
 
@@ -123,6 +126,26 @@ def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tup
             )
         wanted |= matched
     return tuple(site for site in available if site.name in wanted)
+
+
+def pattern_of(sites: Iterable[Site]) -> str:
+    """Sites as `select_sites` reads them: `hidden.0-1`, `mlp.3-8, resid.2`."""
+    levels: dict[str, list[list[int]]] = {}
+    for site in sites:
+        kind, _, level = site.name.rpartition(".")
+        if not kind or not level.isdigit():
+            levels[site.name] = []
+            continue
+        ranges = levels.setdefault(kind, [])
+        if ranges and ranges[-1][1] + 1 == int(level):
+            ranges[-1][1] += 1
+        else:
+            ranges.append([int(level), int(level)])
+    return ", ".join(
+        name
+        for kind, ranges in levels.items()
+        for name in ([f"{kind}.{a}" if a == b else f"{kind}.{a}-{b}" for a, b in ranges] or [kind])
+    )
 
 
 def _matches(site: Site, pattern: str) -> bool:

@@ -62,6 +62,22 @@ class Discovery:
     def best(self) -> Intervention:
         return self.interventions[self.best_run]
 
+    def __repr__(self) -> str:
+        if len(self.interventions) == 1:
+            return f"Discovery({self.best!r})"
+        return f"Discovery({len(self.interventions)} runs, the best is run {self.best_run}: {self.best!r})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import discovery_html
+
+        return discovery_html(self)
+
+    def plot(self) -> Any:
+        """What the units of all runs are set to, as an altair chart."""
+        from pivotal.display import plot_interventions
+
+        return plot_interventions(self.interventions)
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:
