@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import math
 import textwrap
@@ -96,6 +97,7 @@ def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
     return {} if preset is None else dict(presets[preset])
 
 
+@functools.cache  # reading the source takes a hundred times as long as all the rest, and a study asks for every cell
 def _helps(cls: type) -> dict[str, str]:
     """The string literals that stand under the fields in the source of the class and its bases."""
     helps: dict[str, str] = {}

@@ -20,7 +20,7 @@ class Printed:
     source: str
     runs: int
     beside: Mapping[str, Mapping[str, str]]
-    """By the name of a study, the labels of the cell that it stands next to."""
+    """By the name of a study, the labels of the line that it stands next to."""
     figures: Mapping[str, Any]
 
     def spread(self, name: str) -> Spread | None:
@@ -39,11 +39,7 @@ def units_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
 
 
 def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
-    for printed in printed_in(kind):
-        where = printed.beside.get(study)
-        if where is not None and where.items() <= cell.items():
-            return printed
-    return None
+    return next((p for p in printed_in(kind) if p.beside.get(study) == cell), None)
 
 
 @cache

@@ -1,0 +1,73 @@
+"""Make docs/results.md from its hand-written parts and from the results of studies.
+
+    python scripts/results.py [--check]
+
+The parts, docs/results/parts/*.md, follow one another in the order of their names. A line `<!-- study: NAME -->` in one
+of them becomes what was measured with the recipe NAME: how it is run, on which machine it was, how long it took, and
+its tables beside the paper's figures, all from docs/results/NAME/results.jsonl. With --check nothing is written: the
+exit code is 1 if the page is not what its sources make.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.report.study_files import measured, study_markdown
+from pivotal.studying.recipe import read_recipe
+from pivotal.studying.rows import RESULTS, read_results
+from pivotal.studying.shipped import shipped
+
+DOCS = Path(__file__).parents[1] / "docs"
+NOTICE = "<!-- Made by scripts/results.py from results/; edit results/parts/ and run it again. -->\n\n"
+_STUDY = re.compile(r"^<!-- study: (.+) -->$", re.MULTILINE)
+
+
+def page(docs: Path = DOCS) -> str:
+    parts = [path.read_text(encoding="utf-8").strip() for path in sorted(docs.glob("results/parts/*.md"))]
+    text = _STUDY.sub(lambda mark: study(mark[1], docs), "\n\n".join(parts))
+    return f"{NOTICE}{text}\n"
+
+
+def study(name: str, docs: Path = DOCS) -> str:
+    """What stands in the place of a study's line."""
+    known = shipped()
+    if name not in known:
+        raise PivotalError(
+            f"A part names the study '{name}', for which there is no recipe.{did_you_mean(name, known)}"
+        )
+    recipe = read_recipe(known[name])
+    about, command = " ".join(recipe.about.split()), f"`pivotal study {name}`"
+    raw = docs / "results" / name / RESULTS
+    if not raw.is_file():
+        return f"{about}\n\n{command}: not measured yet."
+    results = read_results(raw)
+    if results.lost:
+        raise PivotalError(results.sentence(raw))
+    said = f"{command}: {measured(results.rows)} Raw rows: [{name}/{RESULTS}](results/{name}/{RESULTS})."
+    return f"{about}\n\n{said}\n\n{study_markdown(recipe, results.rows).strip()}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; exit code 1 if the page is out of step"
+    )
+    asked = parser.parse_args()
+    target, made = DOCS / "results.md", page()
+    if not asked.check:
+        target.write_text(made, encoding="utf-8")
+        return 0
+    if target.read_text(encoding="utf-8") == made:
+        return 0
+    print("docs/results.md is not what its sources make. Run: python scripts/results.py", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""The rows of a study put together by cell: what tables and sentences about it are made from."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pivotal.report.study_paper import Spread
+from pivotal.studying.recipe import Recipe
+from pivotal.studying.rows import Row
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """A cell with its rows; of a pooled line, the rows of several cells, and the labels that they share."""
+
+    label: Mapping[str, str]
+    rows: tuple[Row, ...]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.label.values())
+
+    @property
+    def done(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.done)
+
+    def spread(self, of: Callable[[Row], float | None]) -> Spread | None:
+        """Mean and standard deviation over the runs; None while there is no run."""
+        there = [value for row in self.done if (value := of(row)) is not None]
+        if not there:
+            return None
+        return statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None
+
+    @property
+    def seconds(self) -> float:
+        """Of searching, all runs together."""
+        return sum(row.search_seconds or 0.0 for row in batches(self.done))
+
+    @property
+    def nodes(self) -> int:
+        """Node evaluations, forward and backward, of all runs together."""
+        return sum((row.forward_nodes or 0) + (row.backward_nodes or 0) for row in batches(self.done))
+
+
+def cells(recipe: Recipe, rows: Iterable[Row]) -> list[CellRows]:
+    """In the recipe's order, then what it does not have (any more). Of a cell whose settings were changed, the rows
+    with those of its last row."""
+    by_label: dict[tuple[tuple[str, str], ...], list[Row]] = defaultdict(list)
+    for draft in recipe.drafts:
+        by_label[tuple(draft.label.items())] = []
+    for row in rows:
+        by_label[tuple(row.cell.items())].append(row)
+    found = []
+    for label, of_cell in by_label.items():
+        current = tuple(row for row in of_cell if row.key == of_cell[-1].key)
+        found.append(CellRows(dict(label), tuple(sorted(current, key=lambda row: row.seed))))
+    return found
+
+
+def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
+    """The cells that differ in `axis` alone, as one."""
+    groups: dict[tuple[tuple[str, str], ...], list[Row]] = defaultdict(list)
+    for cell in of:
+        shared = tuple((key, value) for key, value in cell.label.items() if key != axis)
+        groups[shared] += cell.rows
+    return [CellRows(dict(label), tuple(rows)) for label, rows in groups.items()]
+
+
+def batches(rows: Iterable[Row]) -> list[Row]:
+    """One row of each batch: seconds and work are those of the batch together."""
+    return list({(row.key, tuple(row.batch) or row.seed): row for row in rows}.values())

@@ -1,0 +1,74 @@
+"""The tables of a study as files: Markdown and LaTeX for people, CSV with a line per run for programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from pivotal.report import export
+from pivotal.report.study_cells import batches
+from pivotal.report.study_tables import study_tables
+from pivotal.report.tables import Table, counted
+from pivotal.studying.recipe import Recipe
+from pivotal.studying.rows import Row
+
+_SCORES = ("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy")
+_WHAT = ("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status")
+_COST = ("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error")
+
+
+def measured(rows: Sequence[Row]) -> str:
+    """How much was run, where, and how long that took."""
+    done = [row for row in rows if row.done]
+    if not done:
+        return "Not measured yet."
+    machines = " and ".join(dict.fromkeys(row.machine or row.device or "an unnamed machine" for row in done))
+    seconds = sum(row.total_seconds or 0.0 for row in batches(done))
+    versions = ", ".join(
+        dict.fromkeys(f"torch {row.versions['torch']}" for row in done if "torch" in row.versions)
+    )
+    return (
+        f"{counted(len(done), 'run')} of {counted(len({row.key for row in done}), 'cell')} on {machines}"
+        f"{f' ({versions})' if versions else ''}: {_duration(seconds)} in all, loading and scoring included."
+    )
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+def study_markdown(recipe: Recipe, rows: Sequence[Row]) -> str:
+    return "\n".join(f"{_bold(shown)}{export.markdown(shown)}" for shown in study_tables(recipe, rows))
+
+
+def _bold(shown: Table) -> str:
+    return f"**{shown.title}**\n\n" if shown.title else ""
+
+
+def study_latex(recipe: Recipe, rows: Sequence[Row]) -> str:
+    """A tabular for the package booktabs per table, its title and its note as comments."""
+    return "\n".join(
+        "".join(f"% {text}\n" for text in (shown.title or recipe.name, shown.note) if text)
+        + export.latex(shown)
+        for shown in study_tables(recipe, rows)
+    )
+
+
+def study_csv(rows: Sequence[Row]) -> str:
+    """A line per run. Seconds and nodes are those of its batch together; `batch` says how many runs it had."""
+    axes = list(dict.fromkeys(axis for row in rows for axis in row.cell))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow((*(f"cell: {axis}" for axis in axes), *_WHAT, *_SCORES, "unit_numbers", "batch", *_COST))
+    for row in rows:
+        writer.writerow(
+            (
+                *(row.cell.get(axis, "") for axis in axes),
+                *(getattr(row, name) for name in (*_WHAT, *_SCORES)),
+                " ".join(str(unit.number) for unit in row.found),
+                len(row.batch),
+                *(getattr(row, name) for name in _COST),
+            )
+        )
+    return out.getvalue()

@@ -1,0 +1,177 @@
+"""The tables of a study, beside what the paper prints; command line, page, files and documentation show the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pivotal.report.study_cells import CellRows, cells, pooled
+from pivotal.report.study_paper import Printed, Spread, scores_beside, units_beside
+from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
+from pivotal.studying.recipe import Recipe
+from pivotal.studying.rows import FoundUnit, Row
+
+PAPER = "paper"
+ALL = "all"
+
+_SCORES_NOTE = (
+    "Mean ± standard deviation over the runs, on held-out pairs. Seconds of searching and million node evaluations, "
+    "forward and backward, are those of all runs of a line together."
+)
+_PAPER_NOTE = "The columns “paper” are what the paper prints for its own LSTM ({sources})."
+
+
+def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
+    """The tables that the recipe asks for."""
+    lines = lines_of(recipe, rows)
+    if recipe.table.kind == "units":
+        return [shown for line in lines for shown in _unit_tables(recipe.name, line, recipe.table.least)]
+    return [_scores_table(recipe.name, lines)]
+
+
+def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
+    """The cells; where the recipe pools an axis, after the cells that differ in it alone all of them together."""
+    found, pool = cells(recipe, rows), recipe.table.pool
+    if pool is None:
+        return found
+    lines: list[CellRows] = []
+    for whole in pooled(found, pool):
+        parts = [cell for cell in found if whole.label.items() <= cell.label.items()]
+        lines += [*parts, whole] if len(parts) > 1 else parts
+    return lines
+
+
+# -- scores ------------------------------------------------------------------------------------------------
+
+
+def _scores_table(study: str, lines: Sequence[CellRows]) -> Table:
+    axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label))
+    beside = [scores_beside(study, cell.label) for cell in lines]
+    columns = [(axis, [cell.label.get(axis, ALL) for cell in lines]) for axis in axes]
+    columns.append(("runs", [_count(cell) for cell in lines]))
+    for metric in _METRICS:
+        columns.append((metric.title, [metric.text(cell.spread(metric.of)) for cell in lines]))
+        theirs = [printed.spread(metric.name) if printed else None for printed in beside]
+        if any(theirs):
+            columns.append((PAPER, [metric.text(spread) if spread else "" for spread in theirs]))
+    columns.append(("seconds", [f"{cell.seconds:,.1f}" if cell.done else "–" for cell in lines]))
+    hours = [printed.figures.get("hours") if printed else None for printed in beside]
+    if any(hours):
+        columns.append((PAPER, [f"{spent:g} h" if spent else "" for spent in hours]))
+    columns.append(("M nodes", [f"{cell.nodes / 1e6:,.2f}" if cell.done else "–" for cell in lines]))
+    notes = _SCORES_NOTE, _sources(beside), failures(lines)
+    return table(
+        "",
+        [title for title, _ in columns],
+        list(zip(*(texts for _, texts in columns), strict=True)),
+        text=len(axes),
+        note=" ".join(filter(None, notes)),
+    )
+
+
+@dataclass(frozen=True)
+class _Metric:
+    title: str
+    name: str
+    """What the paper's figures call it."""
+    of: Callable[[Row], float | None]
+    digits: int
+    scale: int = 1
+
+    def text(self, spread: Spread | None) -> str:
+        """Mean ± standard deviation, and never "100.0" for less than all."""
+        if spread is None:
+            return "–"
+        mean, sd = self.scale * spread[0], spread[1]
+        digits = self.digits + (self.scale == 100 and mean < 100 and f"{mean:.{self.digits}f}" == "100.0")
+        return f"{mean:.{digits}f}" + ("" if sd is None else f" ± {self.scale * sd:.{digits}f}")
+
+
+_METRICS = (
+    _Metric("flipped %", "flip_accuracy", lambda row: row.accuracy, digits=1, scale=100),
+    _Metric("units", "units", lambda row: row.units, digits=1),
+    _Metric("KL", "kl", lambda row: row.kl, digits=3),
+)
+
+
+def _count(cell: CellRows) -> str:
+    done, all_runs = len(cell.done), len(cell.rows)
+    return str(done) if done == all_runs else f"{done} of {all_runs}"
+
+
+def _sources(beside: Sequence[Printed | None]) -> str:
+    sources = list(dict.fromkeys(printed.source for printed in beside if printed))
+    return _PAPER_NOTE.format(sources=", ".join(sources)) if sources else ""
+
+
+def failures(found: Sequence[CellRows]) -> str:
+    """Which runs failed, and why; empty when none did."""
+    failed = [(cell.name, row) for cell in found for row in cell.rows if not row.done]
+    if not failed:
+        return ""
+    reasons = list(dict.fromkeys(f"{name}: {row.error}" for name, row in failed))
+    return f"{counted(len(failed), 'run')} failed ({'; '.join(reasons)})."
+
+
+# -- units -------------------------------------------------------------------------------------------------
+
+
+def _unit_tables(study: str, cell: CellRows, least: float) -> list[Table]:
+    """The units of a cell, and after them those of the paper."""
+    printed = units_beside(study, cell.label)
+    shown = [_units_table(cell, least)]
+    if printed is not None:
+        shown.append(_paper_units(cell.name, printed))
+    return shown
+
+
+def _units_table(cell: CellRows, least: float) -> Table:
+    units: dict[tuple[int, str], list[FoundUnit]] = defaultdict(list)
+    for row in cell.done:
+        for unit in row.found:
+            units[unit.number, f"{unit.site}:{unit.index}"].append(unit)
+    labels = list(dict.fromkeys(label for row in cell.done for unit in row.found for label in unit.values))
+    runs = len(cell.done)
+    often = {key: having for key, having in sorted(units.items()) if len(having) >= least * runs}
+    rows = [
+        (
+            str(number),
+            site,
+            *(mean_and_spread([unit.values[label] for unit in having]) for label in labels),
+            f"{len(having) / runs:.0%}",
+            _yes_or_no(having[0].by_ablation),
+        )
+        for (number, site), having in often.items()
+    ]
+    rare = len(units) - len(often)
+    notes = (
+        f"{counted(rare, 'further unit')} in fewer than {least:.0%} of the runs." if rare else "",
+        failures([cell]),
+    )
+    return _units(f"{cell.name}: {counted(runs, 'run')}", labels, rows, " ".join(filter(None, notes)))
+
+
+def _paper_units(name: str, printed: Printed) -> Table:
+    labels = printed.figures["labels"]
+    rows = [
+        (
+            str(unit["number"]),
+            "",
+            *(f"{signed(unit['values'][label][0])} ± {unit['values'][label][1]:.2f}" for label in labels),
+            f"{unit['prevalence']:.0%}",
+            _yes_or_no(unit.get("found_by_ablation")),
+        )
+        for unit in printed.figures["units"]
+    ]
+    title = f"{name}, the paper's LSTM: {counted(printed.runs, 'run')} ({printed.source})"
+    return _units(title, labels, rows, "")
+
+
+def _units(title: str, labels: Sequence[str], rows: Sequence[tuple[str, ...]], note: str) -> Table:
+    columns = ("unit", "site", *(f"→ {label}" for label in labels), "prevalence", "found by ablation")
+    return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns) - 1)}), note)
+
+
+def _yes_or_no(found: bool | None) -> str:
+    return "–" if found is None else "yes" if found else "no"

@@ -1,0 +1,31 @@
+"""Rows as a study writes them, with round numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pivotal.studying.rows import FoundUnit, Row
+
+
+def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> Row:
+    content: dict[str, Any] = {
+        "study": "summary", "cell": dict(cell), "key": "-".join(cell.values()), "seed": seed, "status": "done",
+        "model": "wiki-lstm", "phenomenon": "number-agreement", "steps": "single", "sites": "all",
+        "split": "random", "test": None, "split_seed": 0, "priming": None, "dtype": None, "search": "learned",
+        "preset": None, "options": {}, "batch": [0, 1, 2], "accuracy": 0.8, "kl": 0.5, "units": 5,
+        "search_seconds": 6.0, "total_seconds": 9.0, "forward_nodes": 2_000_000, "backward_nodes": 1_000_000,
+        "machine": "a machine", "versions": {"torch": "2.0"},
+    }  # fmt: skip
+    return Row(**{**content, **changes})
+
+
+def runs(cell: Mapping[str, str], accuracy: Sequence[float], **changes: Any) -> list[Row]:
+    """One batch, a run for every accuracy."""
+    seeds = list(range(len(accuracy)))
+    return [row(cell, seed, accuracy=accuracy[seed], batch=seeds, **changes) for seed in seeds]
+
+
+def unit(number: int, to_singular: float, to_plural: float, by_ablation: bool | None = None) -> FoundUnit:
+    values: dict[str, float | None] = {"singular": to_singular, "plural": to_plural}
+    return FoundUnit("hidden.0", number - 1, number, values, by_ablation)

@@ -1,0 +1,158 @@
+"""What the tables of a study say of its rows, and how they stand beside the paper's."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from tests.report.study_rows import row, runs, unit
+
+from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
+from pivotal.report.study_tables import study_tables
+from pivotal.report.tables import Table
+from pivotal.studying.cells import cells_of
+from pivotal.studying.recipe import parse_recipe, read_recipe
+from pivotal.studying.shipped import shipped
+
+SUMMARY = read_recipe("summary")
+WITHOUT = {"question": "number single", "KL term": "without"}
+WITH = {"question": "number single", "KL term": "with"}
+
+
+def line(table: Table, **where: str) -> dict[str, str]:
+    """The line whose cells are `where`; columns of the paper are named after what stands before them."""
+    names: list[str] = []
+    for column in table.columns:
+        names.append(f"{column}: {names[-1]}" if column == "paper" else column)
+    found = [dict(zip(names, cells, strict=True)) for cells in table.rows]
+    (one,) = [cells for cells in found if where.items() <= cells.items()]
+    return one
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_every_recipe_of_the_package_is_sound(name: str) -> None:
+    recipe = read_recipe(name)
+    assert recipe.name == name and recipe.about
+    assert cells_of(recipe)
+    assert study_tables(recipe, [])
+
+
+def test_means_and_spreads_stand_beside_the_paper() -> None:
+    (table,) = study_tables(SUMMARY, runs(WITHOUT, [0.8, 0.9, 1.0]))
+    assert line(table, **WITHOUT) == {
+        **WITHOUT,
+        "runs": "3",
+        "flipped %": "90.0 ± 10.0",
+        "paper: flipped %": "88.0 ± 0.2",
+        "units": "5.0 ± 0.0",
+        "paper: units": "5.0 ± 0.0",
+        "KL": "0.500 ± 0.000",
+        "paper: KL": "0.034 ± 0.003",
+        "seconds": "6.0",  # of the batch, not three times that
+        "M nodes": "3.00",
+    }
+    assert "Table 1" in table.note
+
+
+def test_lines_are_in_the_order_of_the_recipe_whatever_finished_first() -> None:
+    (table,) = study_tables(SUMMARY, [*runs(WITH, [0.5]), *runs(WITHOUT, [0.6])])
+    assert table.rows[0][:4] == ("number single", "without", "1", "60.0")
+    assert table.rows[1][:4] == ("number single", "with", "1", "50.0")
+    assert len(table.rows) == 8 and table.rows[2][2:4] == ("0", "–")
+
+
+def test_nearly_all_is_not_all() -> None:
+    (table,) = study_tables(SUMMARY, runs(WITHOUT, [0.9998, 0.9999]))
+    assert line(table, **WITHOUT)["flipped %"] == "99.98 ± 0.01"
+
+
+def test_a_failed_run_is_counted_and_named_and_enters_no_mean() -> None:
+    failed = row(WITHOUT, 2, status="failed", error="out of memory", accuracy=None, kl=None, units=None)
+    (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.8, 0.9]), failed])
+    shown = line(table, **WITHOUT)
+    assert (shown["runs"], shown["flipped %"]) == ("2 of 3", "85.0 ± 7.1")
+    assert "1 run failed (number single, without: out of memory)." in table.note
+
+
+def test_rows_of_settings_that_were_changed_since_are_left_out() -> None:
+    (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.1], key="old"), *runs(WITHOUT, [0.9], key="new")])
+    assert line(table, **WITHOUT)["flipped %"] == "90.0"
+
+
+def test_more_seeds_add_their_batch() -> None:
+    first, more = runs(WITHOUT, [0.8, 0.8]), row(WITHOUT, 2, batch=[2], search_seconds=1.5)
+    (table,) = study_tables(SUMMARY, [*first, more])
+    shown = line(table, **WITHOUT)
+    assert (shown["runs"], shown["seconds"], shown["M nodes"]) == ("3", "7.5", "6.00")
+
+
+def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
+    recipe = read_recipe("robustness")
+    rows = [
+        one
+        for seed, share in enumerate((0.8, 0.9))
+        for one in runs({"question": "number single", "model": f"seed-{seed}"}, [share, share])
+    ]
+    (table,) = study_tables(recipe, rows)
+    both = line(table, question="number single", model="all")
+    assert (both["runs"], both["flipped %"], both["paper: flipped %"]) == ("4", "85.0 ± 5.8", "88.7 ± 2.6")
+    one = line(table, question="number single", model="seed-0")
+    assert (one["flipped %"], one["paper: flipped %"]) == ("80.0 ± 0.0", "")
+
+
+def test_hours_of_the_paper_stand_beside_seconds() -> None:
+    (table,) = study_tables(read_recipe("efficiency"), runs({"search": "REINFORCE, 6 units"}, [0.8]))
+    shown = line(table, search="REINFORCE, 6 units")
+    assert (shown["seconds"], shown["paper: seconds"]) == ("6.0", "3.6 h")
+
+
+def units_rows(**changes: Any) -> list[Any]:
+    found = [
+        [unit(123, 0.5, -1.0, True), unit(700, 0.1, 0.2, False)],
+        [unit(123, 0.7, -1.0, True)],
+        [unit(123, 0.6, -1.0, True)],
+    ]
+    cell = {"question": "number every"}
+    return [row(cell, seed, found=found[seed], units=len(found[seed]), **changes) for seed in range(3)]
+
+
+def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
+    ours, theirs, *_ = study_tables(read_recipe("units"), units_rows())
+    assert ours.title == "number every: 3 runs"
+    assert ours.columns == ("unit", "site", "→ singular", "→ plural", "prevalence", "found by ablation")
+    assert ours.rows == (
+        ("123", "hidden.0:122", "+0.60 ± 0.10", "−1.00 ± 0.00", "100%", "yes"),
+        ("700", "hidden.0:699", "+0.10", "+0.20", "33%", "no"),
+    )
+    assert "Table 2" in theirs.title and "25 runs" in theirs.title
+    assert theirs.columns == ours.columns
+    assert theirs.rows[4] == ("776", "", "−1.00 ± 0.00", "+0.52 ± 0.03", "100%", "yes")
+
+
+def test_units_that_few_runs_found_are_counted() -> None:
+    text = (
+        "name: few\ngrid: {question: [{label: number every, steps: every}]}\ntable: {kind: units, least: 0.5}"
+    )
+    (ours,) = study_tables(parse_recipe(text), units_rows())
+    assert [cells[0] for cells in ours.rows] == ["123"]
+    assert ours.note == "1 further unit in fewer than 50% of the runs."
+
+
+def test_markdown_latex_and_csv_say_the_same() -> None:
+    rows = runs(WITHOUT, [0.8, 0.9, 1.0])
+    assert "| number single | without | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in study_markdown(SUMMARY, rows)
+    assert r"number single & without & 3 & 90.0 $\pm$ 10.0 & 88.0 $\pm$ 0.2 &" in study_latex(SUMMARY, rows)
+    lines = list(csv.DictReader(io.StringIO(study_csv(rows))))
+    assert [float(one["accuracy"]) for one in lines] == [0.8, 0.9, 1.0]
+    assert [one["cell: KL term"] for one in lines] == ["without"] * 3
+    assert [one["seed"] for one in lines] == ["0", "1", "2"]
+
+
+def test_what_was_measured_where() -> None:
+    rows = [*runs(WITHOUT, [0.8, 0.9]), *runs(WITH, [0.8], total_seconds=200.0, machine="another")]
+    assert measured(rows) == (
+        "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in all, loading and scoring included."
+    )
+    assert measured([]) == "Not measured yet."

@@ -1,0 +1,66 @@
+"""docs/results.md is made from stored results, and in step with them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.report.study_rows import runs
+
+from pivotal.errors import PivotalError
+from pivotal.studying.rows import read_results
+from pivotal.studying.shipped import shipped
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("results_script", ROOT / "scripts" / "results.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_is_what_its_sources_make(script: ModuleType) -> None:
+    written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert written == script.page(), "run: python scripts/results.py"
+
+
+def test_every_recipe_has_its_place(script: ModuleType) -> None:
+    parts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/results/parts").glob("*.md"))
+    for name in shipped():
+        assert parts.count(f"<!-- study: {name} -->") == 1, name
+
+
+def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
+    for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
+        results = read_results(path)
+        assert results.rows and not results.lost
+        assert {row.study for row in results.rows} == {path.parent.name}
+        assert path.parent.name in shipped()
+
+
+def test_a_study_that_no_recipe_knows_is_named(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "results" / "parts").mkdir(parents=True)
+    (tmp_path / "results" / "parts" / "1.md").write_text("<!-- study: sumary -->\n")
+    with pytest.raises(PivotalError, match=r"'sumary'.*Did you mean 'summary'"):
+        script.page(tmp_path)
+
+
+def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "results" / "parts").mkdir(parents=True)
+    (tmp_path / "results" / "parts" / "1.md").write_text("# Results\n\n<!-- study: summary -->\n")
+    assert "not measured yet" in script.page(tmp_path)
+    (tmp_path / "results" / "summary").mkdir()
+    rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
+    text = "".join(one.to_json() + "\n" for one in rows)
+    (tmp_path / "results" / "summary" / "results.jsonl").write_text(text)
+    made = script.page(tmp_path)
+    assert (
+        "| number single | without | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
+        and "not measured yet" not in made
+    )
