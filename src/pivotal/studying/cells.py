@@ -41,9 +41,10 @@ class Asked:
     runs: int | None = None
     at_once: int | None = None
     batch_nodes: int | None = None
+    ablation: bool = False
 
 
-_NOT_ASKED = ("search", "preset", "runs", "at_once", "batch_nodes")
+_NOT_ASKED = ("search", "preset", "runs", "at_once", "batch_nodes", "ablation")
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,8 @@ class Cell:
     seeds: range
     at_once: int
     batch_nodes: int | None = None
+    ablation: bool = False
+    """Whether to say of each unit if single-unit ablation would have found it."""
 
     @property
     def name(self) -> str:
@@ -147,6 +150,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         seeds=range(seed, seed + number),
         at_once=asked.at_once or recipe.top.at_once or number,
         batch_nodes=asked.batch_nodes,
+        ablation=asked.ablation,
     )
 
 

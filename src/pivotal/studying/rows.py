@@ -14,7 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.intervention import write_atomically
 from pivotal.runs import disk, plain
 
-RESULTS = "results.jsonl"
+RESULTS, FORMER = "results.jsonl", "former.jsonl"
 
 Status = Literal["done", "failed"]
 DONE: Status = "done"
@@ -167,22 +167,29 @@ def read_results(path: Path) -> Results:
 class Sheet:
     """results.jsonl, open for appending: a row is on the disk before the next run begins."""
 
-    def __init__(self, path: Path, rows: Iterable[Row]) -> None:
-        """Begins with `rows`, in place of whatever the file holds."""
-        text = "".join(row.to_json() + "\n" for row in rows)
+    def __init__(self, path: Path, rows: Iterable[Row], former: Iterable[Row] = ()) -> None:
+        """Begins with `rows`, in place of whatever the file holds; rows of cells that are gone are put beside it."""
+        text, gone = _lines(rows), _lines(former)
         with disk(path):
+            if gone:
+                with path.with_name(FORMER).open("a", encoding="utf-8") as beside:
+                    beside.write(gone)
             write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
             self._file: TextIO = path.open("a", encoding="utf-8")
         self._path = path
 
     def append(self, rows: Iterable[Row]) -> None:
         with disk(self._path):
-            self._file.write("".join(row.to_json() + "\n" for row in rows))
+            self._file.write(_lines(rows))
             self._file.flush()
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
         self._file.close()
+
+
+def _lines(rows: Iterable[Row]) -> str:
+    return "".join(row.to_json() + "\n" for row in rows)
 
 
 def _required(of: dataclasses.Field[Any]) -> bool:

@@ -1,0 +1,253 @@
+"""A study from end to end: what is there, what is missing, the batches that are run for it, and their rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pivotal.finding import Interrupted
+from pivotal.models import device_named
+from pivotal.studying.batches import Batch, batches_of, begun_folders
+from pivotal.studying.cells import Cell, cells_of, chosen
+from pivotal.studying.checking import check_there
+from pivotal.studying.estimate import Estimate, estimate
+from pivotal.studying.folder import check_folder, default_folder, opened
+from pivotal.studying.harvest import recovered
+from pivotal.studying.local import Local
+from pivotal.studying.recipe import Recipe
+from pivotal.studying.rows import RESULTS, Results, Row, Sheet, read_results
+from pivotal.studying.watching import Nobody, Standing, StudyWatch
+from pivotal.studying.work import Workplace
+
+
+class Executor(Protocol):
+    """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
+
+    @property
+    def width(self) -> int:
+        """How many batches run at a time."""
+
+    def run(
+        self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[Row]]]: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a study would do now."""
+
+    folder: Path
+    cells: tuple[Cell, ...]
+    """Those that were chosen."""
+    order: dict[str, int]
+    """The place of each cell in the recipe, by its key."""
+    rows: tuple[Row, ...]
+    """Those that are there, of all cells of the recipe, under its labels and in its order."""
+    batches: tuple[Batch, ...]
+    estimate: Estimate
+    note: str = ""
+    """What is to be said of the state in which the results were found."""
+
+    former: tuple[Row, ...] = ()
+    """Rows of cells that the recipe has no longer."""
+
+    def standings(self, rows: Iterable[Row] | None = None) -> list[Standing]:
+        """Where each cell stands, by default now: what failed will be tried again and is not counted."""
+        rows = [row for row in self.rows if row.done] if rows is None else list(rows)
+        return [_standing(cell, rows) for cell in self.cells]
+
+
+@dataclass(frozen=True)
+class Studied:
+    """A study that ran to its end, be it with failed runs."""
+
+    folder: Path
+    rows: tuple[Row, ...]
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if not row.done)
+
+
+def dry_run(
+    recipe: Recipe,
+    *,
+    out: str | Path | None = None,
+    only: str | None = None,
+    runs: int | None = None,
+    device: str | None = None,
+    width: int = 1,
+) -> Plan:
+    """What `study` would do; nothing is written."""
+    cells = cells_of(recipe, runs)
+    picked = chosen(cells, only)
+    check_there(picked)
+    folder = default_folder(recipe) if out is None else Path(out)
+    check_folder(folder, recipe)
+    return _plan(recipe, cells, picked, folder, device, width)
+
+
+def study(
+    recipe: Recipe,
+    *,
+    out: str | Path | None = None,
+    only: str | None = None,
+    runs: int | None = None,
+    device: str | None = None,
+    executor: Executor | None = None,
+    command: str = "",
+    watch: StudyWatch | None = None,
+) -> Studied:
+    """Run what is missing of a study; its rows are on the disk as soon as they are there."""
+    executor, watch = executor or Local(), watch or Nobody()
+    cells = cells_of(recipe, runs)
+    picked = chosen(cells, only)
+    check_there(picked)
+    folder = default_folder(recipe) if out is None else Path(out)
+    with opened(folder, recipe, command):
+        plan = _plan(recipe, cells, picked, folder, device, executor.width)
+        if plan.note:
+            watch.say(plan.note)
+        place = Workplace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
+        rows = _run(plan, executor, place, watch)
+    if text := _changed_models(rows):
+        watch.say(text)
+    return Studied(folder, tuple(rows))
+
+
+def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) -> list[Row]:
+    path = plan.folder / RESULTS
+    rows = {row.run: row for row in plan.rows}
+    counted = {row.run: row for row in plan.rows if row.done}
+    sheet = Sheet(path, plan.rows, plan.former)
+    left = list(plan.batches)
+    watch.stands(plan.standings(), plan.estimate.seconds)
+    try:
+        for batch, found in executor.run(plan.batches, place, watch):
+            sheet.append(found)
+            rows |= {row.run: row for row in found}
+            counted |= {row.run: row for row in found}
+            left.remove(batch)
+            again = estimate(left, counted.values(), _kind(place.device), executor.width)
+            watch.stands(plan.standings(counted.values()), again.seconds)
+    except KeyboardInterrupt:
+        raise Interrupted(_farewell(plan, counted.values(), place.command)) from None
+    finally:
+        sheet.close()
+    ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
+    Sheet(
+        path, ordered
+    ).close()  # whoever compares two files of results should not see in what order they came
+    return ordered
+
+
+def _plan(
+    recipe: Recipe,
+    cells: Sequence[Cell],
+    picked: Sequence[Cell],
+    folder: Path,
+    device: str | None,
+    width: int,
+) -> Plan:
+    order = {cell.key: i for i, cell in enumerate(cells)}
+    results = read_results(folder / RESULTS)
+    rows = {
+        row.run: dataclasses.replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
+        for row in results.rows
+        if row.key in order
+    }
+    have = {row.run for row in rows.values() if _is_whole(row, cells[order[row.key]])}
+    begun = [batch for cell in cells for batch in begun_folders(cell, folder)]
+    found = recovered(begun, have, recipe.name, folder)
+    rows |= {row.run: row for row in found}
+    have |= {row.run for row in found}
+    batches = [
+        batch
+        for cell in _by_model(picked)
+        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in have))
+    ]
+    ordered = sorted(rows.values(), key=lambda row: (order[row.key], row.seed))
+    return Plan(
+        folder=folder,
+        cells=tuple(picked),
+        order=order,
+        rows=tuple(ordered),
+        batches=tuple(batches),
+        estimate=estimate(batches, ordered, _kind(device), width),
+        note=_note(results, found, folder),
+        former=tuple(row for row in results.rows if row.key not in order),
+    )
+
+
+def _is_whole(row: Row, cell: Cell) -> bool:
+    return row.done and not (cell.ablation and any(unit.by_ablation is None for unit in row.found))
+
+
+def _by_model(cells: Sequence[Cell]) -> list[Cell]:
+    """As the recipe has them, but those of one model together: then it is loaded once."""
+    first: dict[tuple[object, ...], int] = {}
+    for i, cell in enumerate(cells):
+        first.setdefault(_model(cell), i)
+    return sorted(cells, key=lambda cell: first[_model(cell)])
+
+
+def _model(cell: Cell) -> tuple[object, ...]:
+    return cell.question.model, cell.question.dtype, cell.question.priming, cell.batch_nodes
+
+
+def _standing(cell: Cell, rows: Iterable[Row]) -> Standing:
+    mine = [row for row in rows if row.key == cell.key and row.seed in cell.seeds]
+    failed = [row for row in mine if not row.done]
+    batches = {row.folder: row.total_seconds or 0.0 for row in mine}
+    return Standing(
+        cell,
+        wanted=len(cell.seeds),
+        done=len(mine) - len(failed),
+        failed=len(failed),
+        seconds=sum(batches.values()),
+        error=(failed[0].error or "") if failed else "",
+    )
+
+
+def _kind(device: str | None) -> str:
+    return device_named(None).type if device is None else device.partition(":")[0]
+
+
+def _note(results: Results, found: Sequence[Row], folder: Path) -> str:
+    said = [results.sentence(folder / RESULTS)] if results.lost else []
+    if found:
+        said.append(
+            f"{_runs(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
+        )
+    return " ".join(said)
+
+
+def _changed_models(rows: Iterable[Row]) -> str:
+    prints: dict[str, set[str]] = {}
+    for row in rows:
+        if row.model_fingerprint is not None:
+            prints.setdefault(row.model, set()).add(row.model_fingerprint)
+    changed = sorted(model for model, different in prints.items() if len(different) > 1)
+    if not changed:
+        return ""
+    return (
+        f"The weights of {', '.join(changed)} have changed between runs of this study: its rows are not of one model. "
+        "Begin a new study in another folder."
+    )
+
+
+def _farewell(plan: Plan, rows: Iterable[Row], command: str) -> str:
+    standings = plan.standings(rows)
+    done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
+    go_on = f"Go on with: {command}" if command else "The same study in the same folder goes on from there."
+    return (
+        f"Stopped; {done} of {_runs(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
+        f"last checkpoint. {go_on}"
+    )
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"

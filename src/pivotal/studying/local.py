@@ -1,0 +1,37 @@
+"""Batches one after the other in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pivotal.searches.base import Progress
+from pivotal.studying.batches import Batch
+from pivotal.studying.rows import Row
+from pivotal.studying.watching import StudyWatch
+from pivotal.studying.work import Workplace, carry_out
+
+
+class Local:
+    """An executor that needs nothing."""
+
+    width = 1
+
+    def run(
+        self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[Row]]]:
+        for batch in batches:
+            watch.began(batch.cell)
+            yield batch, carry_out(batch, place, _Inside(batch, watch))
+
+
+class _Inside:
+    """Looks on within one batch."""
+
+    def __init__(self, batch: Batch, watch: StudyWatch) -> None:
+        self._batch, self._watch = batch, watch
+
+    def say(self, text: str) -> None:
+        self._watch.say(f"{self._batch.cell.name}: {text}")
+
+    def progress(self, progress: Progress) -> None:
+        self._watch.progress(self._batch.cell, progress)
