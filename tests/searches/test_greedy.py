@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from pivotal.models.planted import plant
 from pivotal.objective import Terms
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
-from pivotal.searches.base import interventions_of
+from pivotal.searches.base import Search, interventions_of
+from pivotal.searches.best_of import BestOf
 from pivotal.searches.exchange import Exchange
 from pivotal.searches.greedy import Greedy
+from pivotal.searches.random import RandomUnits
 from pivotal.testing import check_search
 
 PAIRS = load_phenomenon("planted")
@@ -104,6 +107,35 @@ def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
         list(search.frontier(problem, [1, 2]))
 
 
+@pytest.mark.parametrize("max_kl", [None, 0.1])
+def test_the_best_of_several_starts_is_chosen_run_by_run_and_all_are_paid_for(max_kl: float | None) -> None:
+    problem = problem_of("every")
+    parts = (
+        Greedy(candidates=4, sample=12, polish=5, refit=5, max_kl=max_kl),
+        RandomUnits(refit=5, max_kl=max_kl),
+    )
+    alone = [list(part.frontier(problem, [1, 3], runs=2)) for part in parts]
+    both = list(BestOf(parts).frontier(problem, [1, 3], runs=2))
+    assert [point.size for point in both] == [1, 3]
+    for point, *each in zip(both, *alone, strict=True):
+        scores = zip(*(one.found.train_score for one in each), strict=True)
+        assert point.found.train_score == tuple(min(pair) for pair in scores)
+        assert point.cost.nodes == sum(one.cost.nodes for one in each)
+
+
+def test_an_exchange_from_several_starts_is_no_worse_than_any_of_them() -> None:
+    problem = problem_of("every")
+    search = replace(SWAPS, start="random + attribution")
+    begun = [replace(SWAPS, start=name)._start() for name in ("random", "attribution")]
+    found = search.solve(problem, runs=2)
+    for start in begun:
+        assert isinstance(start, Search)
+        others = start.solve(problem, runs=2).train_score
+        assert all(mine <= other + 1e-6 for mine, other in zip(found.train_score, others, strict=True))
+    cheaper = search.within(problem, 1, 20_000)
+    assert cheaper.start_nodes == 10_000 and cheaper.solve(problem).best
+
+
 def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
     problem = problem_of("every")
     mask = torch.zeros(2, 64, dtype=torch.bool)
@@ -123,6 +155,8 @@ def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
         (lambda: Exchange(rounds=0), "at least one round"),
         (lambda: Exchange(finalists=0), "finalists must be 1 or more"),
         (lambda: Exchange(start="exchange").solve(problem_of("every")), "starts from another search"),
+        (lambda: Exchange(start="greedy+exchange").solve(problem_of("every")), "starts from another search"),
+        (lambda: Exchange(start="random+gredy").solve(problem_of("every")), "Did you mean 'greedy'"),
         (lambda: Exchange(start="gredy").solve(problem_of("every")), "Did you mean 'greedy'"),
         (lambda: Greedy(max_units=65).solve(problem_of("every")), "There are 64 units"),
     ],

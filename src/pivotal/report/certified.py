@@ -132,8 +132,8 @@ def _assumed(certificate: Certificate) -> str:
     held_out = "" if certificate.get("pairs") == "all" else " Nothing was chosen by held-out pairs."
     return (
         f"Assumed: that runs at the tried values, of swaps on {prefixes['tried']:,} prefixes, tell which sets are "
-        f"worth refitting; refitted sets are compared on {prefixes['judged']:,} prefixes (their KL on {prefixes['kl']:,}), "
-        f"values as {certificate['effort']['polish']} updates leave them.{kept}{held_out}"
+        f"worth refitting; refitted sets are compared on {prefixes['judged']:,} prefixes, their KL on "
+        f"{prefixes['kl']:,}, values as {certificate['effort']['polish']} updates leave them.{kept}{held_out}"
     )
 
 

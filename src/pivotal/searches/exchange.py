@@ -25,6 +25,7 @@ from pivotal.searches.base import (
     budget_of,
     interventions_of,
 )
+from pivotal.searches.best_of import BestOf
 from pivotal.searches.selection import Selection
 
 
@@ -34,10 +35,13 @@ class Exchange(Selection):
 
     name: ClassVar[str] = "exchange"
     summary: ClassVar[str] = "swap one unit at a time while that helps, from the result of another search"
-    presets: ClassVar[dict[str, dict[str, object]]] = {"exact": {"candidates": 0}}
+    presets: ClassVar[dict[str, dict[str, object]]] = {
+        "exact": {"candidates": 0},
+        "best": {"start": "attribution+greedy+learned"},
+    }
 
-    start: str = "greedy"
-    """Where to begin: the name of a search, or the folder of an intervention."""
+    start: str = "attribution+greedy"
+    """Where to begin: a search, the best of several on training pairs (joined by +), or an intervention's folder."""
     candidates: int = 24
     """Units scored by masked runs in the place of each unit, those of the highest first-order gain; 0 scores all."""
     points: int = 6
@@ -178,21 +182,24 @@ class Exchange(Selection):
 
     def _start(self) -> Search | Intervention:
         """The search, with the settings that this one shares with it, or the intervention."""
+        from pivotal.searches import SEARCHES
+
+        if self.start not in SEARCHES and Path(self.start).is_dir():
+            return Intervention.load(Path(self.start))
+        searches = tuple(self._search(name.strip()) for name in self.start.split("+"))
+        return searches[0] if len(searches) == 1 else BestOf(searches)
+
+    def _search(self, name: str) -> Search:
         from pivotal.options import build
         from pivotal.searches import SEARCHES
 
-        if self.start == self.name:
+        if name == self.name:
             raise PivotalError(
-                "An exchange starts from another search, but start is 'exchange'. Name another."
+                f"An exchange starts from another search, but start is {self.start!r}. Name another."
             )
-        if self.start in SEARCHES:
-            cls = SEARCHES.get(self.start)
-            shared = {f.name for f in fields(Selection)} - {"refit"}
-            return build(cls, {f.name: getattr(self, f.name) for f in fields(cls) if f.name in shared})  # type: ignore[arg-type]
-        if Path(self.start).is_dir():
-            return Intervention.load(Path(self.start))
-        SEARCHES.get(self.start)  # raises, with the names that there are
-        raise AssertionError
+        cls = SEARCHES.get(name)
+        shared = {f.name for f in fields(Selection)} - {"refit"}
+        return build(cls, {f.name: getattr(self, f.name) for f in fields(cls) if f.name in shared})  # type: ignore[arg-type]
 
     def _check_start(self, start: Intervention, problem: Problem) -> None:
         start.check_model(problem.model.name, problem.model.fingerprint())
