@@ -129,3 +129,12 @@ class Certificate:
 
     def as_dict(self) -> dict[str, Any]:
         return {"holds": self.holds, **asdict(self)}
+
+    def __repr__(self) -> str:
+        holds = "holds" if self.holds else "does not hold"
+        return f"Certificate({holds} for {' + '.join(self.found.units)}, {self.nodes:,} node evaluations)"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import certificate_html
+
+        return certificate_html(self)

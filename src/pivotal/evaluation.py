@@ -79,6 +79,24 @@ class Evaluation:
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def __repr__(self) -> str:
+        units = "1 unit" if self.units == 1 else f"{self.units:,} units"
+        return (
+            f"Evaluation({self.flip_accuracy} of {self.flip_accuracy.n:,} preferences flipped, {units}, "
+            f"KL {self.kl:.3f})"
+        )
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import evaluation_html
+
+        return evaluation_html(self)
+
+    def plot(self) -> Any:
+        """Flipped preferences by construction and direction, as an altair chart."""
+        from pivotal.display import plot_evaluation
+
+        return plot_evaluation(self)
+
 
 def evaluate(
     intervention: Intervention,

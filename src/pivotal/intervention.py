@@ -17,6 +17,9 @@ from pivotal.units import Steps, Unit
 
 FORMAT = "pivotal-intervention-1"
 
+_LISTED = 8
+"""Units that its line of text names."""
+
 
 @dataclass(frozen=True)
 class Intervention:
@@ -66,6 +69,23 @@ class Intervention:
 
     def __len__(self) -> int:
         return len(self.units)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(map(str, self.units[:_LISTED])) + (", …" if len(self) > _LISTED else "")
+        units = "1 unit" if len(self) == 1 else f"{len(self):,} units"
+        step = "every step" if self.steps == "every" else "a single step"
+        return f"Intervention({self.phenomenon} in {self.model}, {step}, {units}: {listed})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import intervention_html
+
+        return intervention_html(self)
+
+    def plot(self) -> Any:
+        """The values of its units, as an altair chart."""
+        from pivotal.display import plot_interventions
+
+        return plot_interventions([self])
 
     def __eq__(self, other: object) -> bool:
         return (

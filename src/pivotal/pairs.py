@@ -104,6 +104,16 @@ class PairSet:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def __repr__(self) -> str:
+        pairs = "1 pair" if len(self) == 1 else f"{len(self):,} pairs"
+        groups = f", {len(self.groups)} groups" if len(self.groups) > 1 else ""
+        return f"PairSet({pairs} of {self.name}, {' or '.join(self.labels)}{groups})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import pairs_html
+
+        return pairs_html(self)
+
     def __iter__(self) -> Iterator[MinimalPair]:
         return iter(self.pairs)
 

@@ -126,6 +126,17 @@ class Problem:
     def __len__(self) -> int:
         return len(self.pairs)
 
+    def __repr__(self) -> str:
+        step = "every step" if self.steps == "every" else "a single step"
+        pairs = "1 pair" if len(self) == 1 else f"{len(self):,} pairs"
+        left = f", {self.rejected.total:,} left out" if self.rejected.total else ""
+        return f"Problem({pairs} of {self.pairs.name} in {self.model.name}, {step}, {self.space}{left})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import problem_html
+
+        return problem_html(self)
+
     @property
     def labels(self) -> tuple[str, str]:
         return self.pairs.labels

@@ -100,6 +100,23 @@ class RunFolder:
         info = {key: value for key, value in content.items() if key not in ("format", "settings")}
         return RunFolder(path, content["settings"], info, kinds[content["format"]])
 
+    def __repr__(self) -> str:
+        asked = f"{self.settings.get('phenomenon')} in {self.settings.get('model')}"
+        return (
+            f"RunFolder({self.path}: a {self.kind}, {asked}, {'finished' if self.finished else 'unfinished'})"
+        )
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import run_html
+
+        return run_html(self)
+
+    def plot(self) -> Any:
+        """Flipped preferences of a finished run by construction and direction, as an altair chart."""
+        from pivotal.display import plot_run
+
+        return plot_run(self)
+
     @property
     def result(self) -> Path:
         return self.path / RESULT[self.kind]

@@ -90,6 +90,9 @@ class LanguageModel(ABC):
         """A prompt and what follows it, as text."""
         return self.join([prompt, *(self.word(token) for token in tokens)])
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name}, {self.unit_space()})"
+
     def describe(self) -> str:
         """What a user should know of how this model reads sentences, in a line."""
         return self.name

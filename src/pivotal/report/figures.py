@@ -11,6 +11,9 @@ from pivotal.report.tables import interval, number, percent, points, signed, tab
 
 Row = dict[str, Any]
 
+MOST_UNITS = 20
+"""Units that a chart of values shows."""
+
 
 def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[Figure]:
     """Those that have something to show."""
@@ -30,29 +33,8 @@ def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) ->
 
 
 def by_construction(summary: Mapping[str, Any]) -> Figure:
-    import altair as alt
-
     best = summary["runs"][summary["best"]]
-    rows = [
-        {"name": f"{mark}{name or 'all pairs'}", "kind": kind, **share}
-        for kind, mark, shares in (
-            ("construction", "", best["by_group"]),
-            ("direction", "→ ", best["by_direction"]),
-        )
-        for name, share in shares.items()
-    ]
-    order = [row["name"] for row in rows]
-    y = alt.Y("name:N", sort=order, title=None)
-    colour = alt.Color("kind:N", legend=None, scale=alt.Scale(range=list(COLOURS)))
-    scale = alt.Scale(domain=[min(0.5, *(row["low"] for row in rows)), 1])
-    x = alt.X("value:Q", title="preferences flipped", scale=scale, axis=alt.Axis(format="%"))
-    base = alt.Chart(alt.Data(values=rows))
-    chart = (
-        base.mark_rule(strokeWidth=3, opacity=0.45).encode(
-            x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
-        )
-        + base.mark_point(size=70, filled=True, opacity=1).encode(x=x, y=y, color=colour)
-    ).properties(width=WIDTH - 130, height=22 * len(rows))
+    rows = _share_rows(best)
     worst = min(rows, key=lambda row: row["value"])
     run = f" Run {summary['best']}." if len(summary["runs"]) > 1 else ""
     data = [(r["name"], f"{r['n']:,}", percent(r["value"]), interval(r["low"], r["high"])) for r in rows]
@@ -61,27 +43,61 @@ def by_construction(summary: Mapping[str, Any]) -> Figure:
         "Flipped preferences by construction and direction",
         f"Dots with 95% intervals for {len(rows)} kinds of pairs, the lowest {percent(worst['value'])} "
         f"({worst['name']}).{run}",
-        draw(chart),
+        draw(shares_chart(best)),
         table("", ("", "pairs", "flipped", "95% interval"), data),
     )
 
 
-def values(summary: Mapping[str, Any]) -> Figure:
+def shares_chart(scores: Mapping[str, Any]) -> Any:
+    """Dots with intervals, of a run of a summary or of other scores with the same keys."""
     import altair as alt
 
-    rows: list[Row] = []
-    labels = list(summary["labels"])
-    for r, run in enumerate(summary["runs"]):
-        for direction, numbers in run["values"].items():
-            for label, unit, value in zip(run["unit_labels"], run["unit_numbers"], numbers, strict=True):
-                if value is not None:
-                    rows.append(
-                        {"unit": f"{unit} ({label})", "direction": direction, "value": value, "run": r}
-                    )
-    units = [f"{found['number']} ({label})" for label, found in list(summary["prevalence"].items())[:20]]
-    rows = [row for row in rows if row["unit"] in units]
-    chart = (
-        alt.Chart(alt.Data(values=rows))
+    rows = _share_rows(scores)
+    order = [row["name"] for row in rows]
+    y = alt.Y("name:N", sort=order, title=None)
+    colour = alt.Color("kind:N", legend=None, scale=alt.Scale(range=list(COLOURS)))
+    scale = alt.Scale(domain=[min(0.5, *(row["low"] for row in rows)), 1])
+    x = alt.X("value:Q", title="preferences flipped", scale=scale, axis=alt.Axis(format="%"))
+    base = alt.Chart(alt.Data(values=rows))
+    return (
+        base.mark_rule(strokeWidth=3, opacity=0.45).encode(
+            x=alt.X("low:Q", scale=scale), x2="high:Q", y=y, color=colour
+        )
+        + base.mark_point(size=70, filled=True, opacity=1).encode(x=x, y=y, color=colour)
+    ).properties(width=WIDTH - 130, height=22 * len(rows))
+
+
+def _share_rows(scores: Mapping[str, Any]) -> list[Row]:
+    return [
+        {"name": f"{mark}{name or 'all pairs'}", "kind": kind, **share}
+        for kind, mark, shares in (
+            ("construction", "", scores["by_group"]),
+            ("direction", "→ ", scores["by_direction"]),
+        )
+        for name, share in shares.items()
+    ]
+
+
+def values(summary: Mapping[str, Any]) -> Figure:
+    units = [f"{found['number']} ({label})" for label, found in summary["prevalence"].items()][:MOST_UNITS]
+    rows = _value_rows(summary["runs"], units)
+    data = [(row["unit"], row["direction"], str(row["run"]), signed(row["value"])) for row in rows]
+    return Figure(
+        "values",
+        "What the units are set to",
+        f"Values of {len(units)} units, a dot for each run and direction; the table beneath has the numbers.",
+        draw(values_chart(summary["runs"], summary["labels"], units)),
+        table("", ("unit", "direction", "run", "value"), data, text=2),
+    )
+
+
+def values_chart(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], units: Sequence[str]) -> Any:
+    """A dot for each run and direction; `units` are named in the order in which they are to stand."""
+    import altair as alt
+
+    units, labels = list(units)[:MOST_UNITS], list(labels)
+    return (
+        alt.Chart(alt.Data(values=_value_rows(runs, units)))
         .mark_point(filled=True, size=80, opacity=0.75)
         .encode(
             x=alt.X("value:Q", title="value that the unit is set to", scale=alt.Scale(padding=10)),
@@ -94,14 +110,16 @@ def values(summary: Mapping[str, Any]) -> Figure:
         )
         .properties(width=WIDTH - 130, height=24 * len(units))
     )
-    data = [(row["unit"], row["direction"], str(row["run"]), signed(row["value"])) for row in rows]
-    return Figure(
-        "values",
-        "What the units are set to",
-        f"Values of {len(units)} units, a dot for each run and direction; the table beneath has the numbers.",
-        draw(chart),
-        table("", ("unit", "direction", "run", "value"), data, text=2),
-    )
+
+
+def _value_rows(runs: Sequence[Mapping[str, Any]], units: Sequence[str]) -> list[Row]:
+    rows = [
+        {"unit": f"{unit} ({label})", "direction": direction, "value": value, "run": r}
+        for r, run in enumerate(runs)
+        for direction, numbers in run["values"].items()
+        for label, unit, value in zip(run["unit_labels"], run["unit_numbers"], numbers, strict=True)
+    ]
+    return [row for row in rows if row["value"] is not None and row["unit"] in units]
 
 
 def drop_one(summary: Mapping[str, Any]) -> Figure | None:
