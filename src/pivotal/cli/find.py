@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from pivotal.finding import Finding
     from pivotal.searches.base import Search
 
-_MAX_UNITS = {"every": 4, "single": 5}
-"""Where nothing is said: about the numbers that the paper ends up with (3.3 and 5)."""
-
 
 def find(
     model: asked.Model = "wiki-lstm",
@@ -134,11 +131,8 @@ def build_search(
     name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: str
 ) -> Search:
     """The search with its settings: a preset, over it the options, and a budget if none was named."""
-    from pivotal.options import build, options_of, preset_of
-    from pivotal.searches import SEARCHES
+    from pivotal.searches.choosing import choose
 
-    cls = SEARCHES.get(name)
-    values = preset_of(cls, preset)
     for text in options:
         key, equals, value = text.partition("=")
         key = key.strip().replace("-", "_")
@@ -149,10 +143,7 @@ def build_search(
         if key in given:
             raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value
-    values |= given
-    if "max_units" not in values and "max_units" in {option.name for option in options_of(cls)}:
-        values["max_units"] = _MAX_UNITS[steps]
-    return build(cls, values)
+    return choose(name, preset, given, steps)
 
 
 def _print(found: Finding, quiet: bool) -> None:

@@ -144,7 +144,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
     fields = {k: v for k, v in dataclasses.asdict(asked).items() if k not in _NOT_ASKED}
     return Cell(
         label=draft.label,
-        question=Question(**{**fields, "test": _whole(asked.test)}, seed=seed, split_seed=seed),
+        question=Question(**fields, seed=seed, split_seed=seed),
         search=_search(asked, settings, defaults, where),
         preset=asked.preset,
         seeds=range(seed, seed + number),
@@ -207,7 +207,3 @@ class _Where:
 
     def error(self, setting: str, text: str) -> PivotalError:
         return PivotalError(f"{self.place(setting)} (cell '{self.draft.name}'): {text}")
-
-
-def _whole(test: int | float | None) -> int | float | None:
-    return int(test) if test is not None and test >= 1 and test == int(test) else test

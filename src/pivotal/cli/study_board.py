@@ -1,0 +1,89 @@
+"""What is shown while a study runs: a table that is kept up to date on a terminal, lines elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from pivotal.cli import show
+from pivotal.cli.progress import numbers
+from pivotal.searches.base import Progress
+from pivotal.studying.cells import Cell
+from pivotal.studying.watching import Lines, Nobody, Standing, StudyWatch, span
+
+_FEWEST = 5
+"""Cells that are listed even on the smallest screen."""
+
+
+@contextmanager
+def watch(quiet: bool) -> Iterator[StudyWatch]:
+    console = show.err()
+    if quiet:
+        yield Nobody()
+    elif console.is_terminal:
+        board = Board(console)
+        with Live(get_renderable=board.drawn, console=console, refresh_per_second=4):
+            yield board
+    else:
+        yield Lines()
+
+
+class Board:
+    """Every cell with its runs; where they are too many for the screen, those that are not done first."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._cells: Sequence[Standing] = ()
+        self._left: float | None = None
+        self._now: dict[str, str] = {}
+
+    def say(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+    def stands(self, cells: Sequence[Standing], seconds_left: float | None) -> None:
+        for standing in cells:
+            if not standing.left:
+                self._now.pop(standing.cell.key, None)
+        self._cells, self._left = cells, seconds_left
+
+    def began(self, cell: Cell) -> None:
+        self._now[cell.key] = "…"
+
+    def progress(self, cell: Cell, progress: Progress) -> None:
+        self._now[cell.key] = (
+            f"{progress.phase} {progress.update}/{progress.updates}  {numbers(progress)}".rstrip()
+        )
+
+    def drawn(self) -> Group:
+        room = max(_FEWEST, self._console.height - 4)
+        shown = list(self._cells)
+        if len(shown) > room:
+            shown = sorted(shown, key=lambda s: (s.cell.key not in self._now, not s.failed, not s.left))[
+                :room
+            ]
+        columns = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+        for name in ("cell", "done", "failed", "time", ""):
+            columns.add_column(
+                name, justify="right" if name in ("done", "failed", "time") else "left", no_wrap=True
+            )
+        for s in shown:
+            columns.add_row(
+                Text(s.cell.name),
+                f"{s.done}/{s.wanted}",
+                Text(str(s.failed), style="red") if s.failed else "",
+                span(s.seconds) if s.seconds else "",
+                Text(self._now.get(s.cell.key, s.error), style="dim"),
+            )
+        return Group(columns, Text(self._total(len(shown))))
+
+    def _total(self, shown: int) -> str:
+        done, wanted = sum(s.done for s in self._cells), sum(s.wanted for s in self._cells)
+        hidden = len(self._cells) - shown
+        more = f", {hidden} more cells" if hidden else ""
+        left = f", about {span(self._left)} left" if self._left else ""
+        return f"{done} of {wanted} runs done{left}{more}"

@@ -1,0 +1,121 @@
+"""Batches as tasks of Ray, on this machine or on a cluster. Ray decides what runs where; rows come as they are done."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pivotal.errors import PivotalError
+from pivotal.studying.batches import Batch
+from pivotal.studying.folder import STUDY
+from pivotal.studying.harvest import failed_rows
+from pivotal.studying.recipe import Resources
+from pivotal.studying.rows import Row
+from pivotal.studying.watching import StudyWatch
+from pivotal.studying.work import Workplace, carry_out
+
+
+class OnRay:
+    """An executor on the cluster at `address`, or, without one, on a Ray of its own on this machine.
+
+    A Ray that is running in this process already is used as it is.
+    """
+
+    def __init__(self, resources: Resources, address: str | None = None) -> None:
+        self._ray = _ray()
+        self._resources = resources
+        if self._ray.is_initialized():
+            return
+        try:
+            self._ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
+        except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+            raise PivotalError(
+                f"A Ray cluster should answer at {address!r}, but it does not ({str(error).splitlines()[0]}). "
+                "Start one with `ray start --head`, or leave it to --ray."
+            ) from None
+
+    @property
+    def width(self) -> int:
+        """As many batches as the cluster has room for now."""
+        there, asked = self._ray.cluster_resources(), self._resources
+        rooms = [there.get("CPU", 0) / (asked.cpus or 1)]
+        if asked.gpus:
+            rooms.append(there.get("GPU", 0) / asked.gpus)
+        return max(1, int(min(rooms)))
+
+    def run(
+        self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[Row]]]:
+        asked = self._resources
+        place = replace(
+            place,
+            device=place.device or ("cuda" if asked.gpus else "cpu"),
+            threads=asked.cpus or 1,
+        )
+        self._check_room()
+        # max_calls: Ray would end a worker with a GPU after each task, and its model with it.
+        task = self._ray.remote(_work).options(
+            num_cpus=asked.cpus or 1,
+            num_gpus=asked.gpus,
+            memory=None if asked.memory is None else int(asked.memory * 1e9),
+            max_retries=asked.retries,
+            max_calls=0,
+        )
+        waiting = {task.remote(batch, place, os.getcwd()): batch for batch in batches}
+        for batch in batches:
+            watch.began(batch.cell)
+        try:
+            while waiting:
+                (ready,), _ = self._ray.wait(list(waiting), num_returns=1)
+                batch = waiting.pop(ready)
+                yield batch, self._rows(ready, batch, place)
+        finally:
+            for reference in waiting:
+                self._ray.cancel(reference, force=True)
+
+    def close(self) -> None:
+        self._ray.shutdown()
+
+    def _rows(self, ready: Any, batch: Batch, place: Workplace) -> list[Row]:
+        try:
+            rows: list[Row] = self._ray.get(ready)
+            return rows
+        except self._ray.exceptions.RayError as error:  # the worker died, and so did those that tried again
+            reason = str(error).strip().splitlines()[0]
+            return failed_rows(batch, place.study, f"{type(error).__name__}: {reason}")
+
+    def _check_room(self) -> None:
+        """Ray would wait for ever for what no machine of the cluster has."""
+        asked = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus}
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(all(node.get(kind, 0) >= number for kind, number in asked.items()) for node in nodes):
+            most = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in asked}
+            raise PivotalError(
+                f"A batch asks for {asked['CPU']:g} CPU and {asked['GPU']:g} GPU, but no machine of the Ray cluster "
+                f"has both (at most {most['CPU']:g} CPU and {most['GPU']:g} GPU). Ask for less with --cpus and --gpus."
+            )
+
+
+def _work(batch: Batch, place: Workplace, here: str) -> list[Row]:
+    """What a worker of Ray does. Names of models and pairs may be paths from where the study was started."""
+    if Path(here).is_dir():
+        os.chdir(here)
+    if not (place.folder / STUDY).is_file():
+        return failed_rows(
+            batch,
+            place.study,
+            "The folder of a study on Ray must be one that all machines share, but a worker does not see "
+            f"{place.folder}. Name another with --out.",
+        )
+    return carry_out(batch, place)
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise PivotalError("To run a study on Ray, install it: pip install 'pivotal[ray]'.") from None
+    return ray

@@ -1,0 +1,45 @@
+"""What a study says of itself before and after, in plain lines."""
+
+from __future__ import annotations
+
+from pivotal.studying.cells import Cell
+from pivotal.studying.job import Plan, Studied
+from pivotal.studying.rows import RESULTS
+from pivotal.studying.watching import span
+
+
+def planned(plan: Plan) -> list[str]:
+    """A line for each cell, and what it would take."""
+    lines = [plan.note] if plan.note else []
+    for standing in plan.standings():
+        left = seeds_left(plan, standing.cell)
+        would = f"would run the seeds {left}" if left else "nothing left to run"
+        lines.append(f"{standing.cell.name}: {standing.done} of {standing.wanted} done; {would}")
+    return [*lines, total(plan)]
+
+
+def seeds_left(plan: Plan, cell: Cell) -> str:
+    """The batches that would run, by their seeds."""
+    batches = [batch.seeds for batch in plan.batches if batch.cell.key == cell.key]
+    return ", ".join(str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" for seeds in batches)
+
+
+def total(plan: Plan) -> str:
+    runs, batches = sum(len(batch.seeds) for batch in plan.batches), len(plan.batches)
+    done = sum(standing.done for standing in plan.standings())
+    if not batches:
+        return f"All {done} runs are done: see {plan.folder / RESULTS}."
+    return (
+        f"{done} runs are done; {runs} would run in {batches} batch{'es' * (batches > 1)}, in about "
+        f"{span(plan.estimate.seconds)} ({plan.estimate.source}). Nothing was run."
+    )
+
+
+def ending(studied: Studied) -> str:
+    failed = studied.failed
+    done = f"{len(studied.rows) - len(failed)} runs are done: see {studied.folder / RESULTS}."
+    if not failed:
+        return done
+    which = "1 run" if len(failed) == 1 else f"{len(failed)} runs"
+    first = f"{failed[0].name}: {failed[0].error}"
+    return f"{done} {which} failed, and will be tried again by the same command; the first is {first}"
