@@ -59,7 +59,7 @@ def test_every_figure_is_inline_saved_described_and_has_its_numbers(folder: RunF
         svg = (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert svg.strip() in text and "learned@paper" in svg
-    assert text.count("<figure ") == text.count("role=img") == len(names)
+    assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == len(names)
     assert text.count("<summary>The numbers</summary>") == len(names)
     for figure in comparison_figures(folder.summary()):
         assert len(figure.data.rows) == 4, "two searches, two sizes"

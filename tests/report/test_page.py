@@ -50,7 +50,7 @@ def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
         svg = (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert svg.strip() in text
-    assert text.count("<figure ") == text.count("role=img") == len(FIGURES)
+    assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == len(FIGURES)
     assert text.count("<summary>The numbers</summary>") == len(FIGURES)
 
 

@@ -36,7 +36,7 @@ def write_comparison(folder: RunFolder) -> Path:
     result = folder.summary()
     drawn = comparison_figures(result)
     for figure in drawn:
-        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.svg + "\n")
+        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.labelled + "\n")
     full, chart = said.full_table(result), overview(result)
     folder.write_text("compare.md", markdown(full))
     folder.write_text("compare.tex", latex(full))

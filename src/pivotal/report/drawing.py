@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from pivotal.report.tables import Table
@@ -28,6 +29,11 @@ class Figure:
     svg: str
     data: Table
 
+    @property
+    def labelled(self) -> str:
+        """The SVG with its alternative inside, which so goes wherever the picture goes."""
+        return self.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(self.alternative)}" ', 1)
+
 
 def draw(chart: Any) -> str:
     """The chart as an SVG that takes its text colour from the page and scales with it."""
@@ -46,16 +52,24 @@ def picture(chart: Any) -> bytes:
     return png
 
 
+def printable(chart: Any) -> bytes:
+    """The chart as a PDF in black on white, with text that stays text."""
+    import vl_convert
+
+    pdf: bytes = vl_convert.vegalite_to_pdf(_styled(chart, "#1d2329", "white"))
+    return pdf
+
+
 def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
     faint = {"gridColor": ink, "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
     text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
-            "labelFontSize": 12, "titleFontSize": 12}  # fmt: skip
+            "labelFontSize": 13, "titleFontSize": 13}  # fmt: skip
     spec: dict[str, Any] = (
         chart.configure(background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6})
         .configure_view(stroke=None)
         .configure_axis(**axis)
-        .configure_legend(**text, labelFontSize=12, titleFontSize=12, orient="bottom")
+        .configure_legend(**text, labelFontSize=13, titleFontSize=13, orient="bottom")
         .to_dict(validate=False)
     )
     return spec

@@ -134,7 +134,7 @@ def figure_of(figure: Figure) -> str:
     return (
         f"<figure id={figure.name}>\n<figcaption><b>{label}.</b> {escape(figure.alternative)}</figcaption>\n"
         f'<div class=scroll tabindex=0 role=group aria-label="{label}">'
-        f'<div class=chart role=img aria-label="{escape(figure.alternative)}">{figure.svg}</div></div>\n'
+        f"<div class=chart>{figure.labelled}</div></div>\n"
         f"<details><summary>The numbers</summary>{table_of(figure.data)}</details>\n</figure>"
     )
 

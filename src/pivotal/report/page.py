@@ -33,7 +33,7 @@ def write_report(folder: RunFolder) -> Path:
     summary, history = folder.summary(), folder.history()
     drawn = figures(summary, history)
     for figure in drawn:
-        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.svg + "\n")
+        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.labelled + "\n")
     folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
     return folder.report
 

@@ -87,7 +87,7 @@
 
   const minus = (text) => text.replace("-", "−");
   const fixed = (digits) => (value) => minus(value.toFixed(digits));
-  const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : (100 * p).toPrecision(p < 1e-6 ? 1 : 2)) + "%";
+  const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
   const largest = (rows) => Math.max(1e-9, ...rows.flat().map(Math.abs));
 
   function course(frame, trace, command, item) {
@@ -95,12 +95,17 @@
       const code = element("code", {}, `${command} ${item.dataset.pair}`);
       return [element("p", {}, "Its course is not stored; this command shows it:"), element("pre", {}, code)];
     }
-    const probability = (rows) => rows.map((row) => row.map(Math.exp));
+    // JSON has no logarithm of zero: null stands for it.
+    const probability = (rows) => rows.map((row) => row.map((log) => (log === null ? 0 : Math.exp(log))));
     const before = probability(trace.log_p.untouched), after = probability(trace.log_p.edited);
     const target = frame.labels.indexOf(trace.direction);
     const set = frame.values[target].map((value) => value !== null);
     const units = frame.numbers.map((number, i) => `${number} (${frame.units[i]})`);
     const activations = { top: largest([...trace.activation.untouched, ...trace.activation.edited]), show: fixed(2) };
+    const odds = [trace.log_p.untouched, trace.log_p.edited].map((words) =>
+      words[target].map((log, step) => (log === null || words[1 - target][step] === null ? null : log - words[1 - target][step])),
+    );
+    const preference = { top: largest(odds), show: fixed(1) };
     const chances = { top: largest([...before, ...after]), show: percent, grows: true };
     const moved = { top: largest(trace.change), show: fixed(2), grows: true };
     const isSet = (row, step) => trace.edited[step] && set[row];
@@ -112,8 +117,9 @@
       heading(trace),
       block("Units, untouched", units, trace.activation.untouched, activations),
       block("Units, with the edit", units, trace.activation.edited, activations, isSet),
-      block("Chance to follow, untouched", trace.words, before, chances),
-      block("Chance to follow, with the edit", trace.words, after, chances),
+      block(`Log-odds of “${trace.words[target]}”`, ["untouched", "with the edit"], odds, preference),
+      block("Probability of each word, untouched", trace.words, before, chances),
+      block("Probability of each word, with the edit", trace.words, after, chances),
       block("KL to the untouched model", ["KL"], [trace.kl], { top: largest([trace.kl]), show: fixed(2), grows: true }),
     );
     if (frame.layers.length) table.append(block("How far each layer is moved", frame.layers, trace.change, moved));
@@ -139,6 +145,7 @@
     const head = element("th", { scope: "rowgroup", colspan: rows[0].length + 1 }, title);
     const lines = rows.map((row, r) => {
       const cells = row.map((value, step) => {
+        if (value === null) return element("td", {}, "–");
         const cell = element("td", {}, scale.show(value));
         // A cell is never so dark that its number could not be read.
         const strength = (0.55 * Math.min(1, Math.abs(value) / scale.top)).toFixed(3);
