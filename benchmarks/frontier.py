@@ -1,6 +1,8 @@
-"""`pivotal compare` for a machine with nothing but torch: searches side by side, a line per row.
+"""`pivotal compare` for a machine with nothing but torch: searches side by side, a line per row as it comes.
 
 python benchmarks/frontier.py --searches learned,greedy,exchange --sizes 1..10 --runs 5 --out DIR [--max-kl 0.05]
+
+Every row is saved in DIR/compare.json when it is there; the same command goes on after a kill.
 """
 
 from __future__ import annotations
@@ -9,10 +11,23 @@ import argparse
 
 from pivotal.comparing import Plan, compare, contenders, sizes_of
 from pivotal.finding import Question
+from pivotal.searches.base import Progress
+
+
+class Lines:
+    """Looks on and prints what is said."""
+
+    def say(self, text: str) -> None:
+        print(text, flush=True)
+
+    def progress(self, progress: Progress) -> None:
+        pass
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="wiki-lstm")
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--steps", default="single")
@@ -39,9 +54,7 @@ def main() -> None:
         mode=args.mode,
     )
     question = Question(model=args.model, phenomenon=args.phenomenon, steps=args.steps, split=args.split)
-    done = compare(question, plan, out=args.out, device=args.device)
-    for row in done.result["rows"]:
-        print({key: value for key, value in row.items() if not isinstance(value, list | dict)})
+    compare(question, plan, out=args.out, device=args.device, watch=Lines())
 
 
 if __name__ == "__main__":
