@@ -21,6 +21,7 @@ from pivotal.cli import (
     generate,
     import_lm,
     list,
+    report,
     show,
     train_lm,
     typed,
@@ -63,6 +64,7 @@ app.command("evaluate")(evaluate.evaluate)
 app.command("certify")(certify.certify)
 app.command("generate")(generate.generate)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("list")(list.list_names)
 app.command("train-lm")(train_lm.train_lm)
 app.command("import-lm")(import_lm.import_lm)

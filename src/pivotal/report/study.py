@@ -1,0 +1,108 @@
+"""The report of a study, and its tables as files; reads the study's folder only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import write_atomically
+from pivotal.report.html import Section, code, definitions, document, paragraphs, table_of
+from pivotal.report.study_cells import cells
+from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
+from pivotal.report.study_tables import study_tables
+from pivotal.runs import REPORT, disk, read_json
+from pivotal.studying.folder import FORMAT, RECIPE, STUDY
+from pivotal.studying.recipe import Recipe, read_recipe
+from pivotal.studying.rows import RESULTS, Results, Row, read_results
+
+Format = Literal["md", "tex", "csv"]
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """What the folder of a study holds; it may still be running."""
+
+    path: Path
+    recipe: Recipe
+    results: Results
+    info: dict[str, Any]
+    """What else study.json says: the command, when it was started."""
+
+    @staticmethod
+    def holds(path: str | Path) -> bool:
+        return (Path(path) / STUDY).is_file()
+
+    @staticmethod
+    def open(path: str | Path) -> StudyFolder:
+        path = Path(path)
+        info = read_json(path / STUDY, missing=f"{path} is no folder of a study: it has no {STUDY}.")
+        if info.get("format") != FORMAT:
+            raise PivotalError(
+                f"{path / STUDY} must be of the format '{FORMAT}', but it is {info.get('format')!r}. "
+                "It was made by something else, or by another version of pivotal."
+            )
+        return StudyFolder(path, read_recipe(path / RECIPE), read_results(path / RESULTS), info)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """In the order of the recipe, whatever finished first."""
+        return tuple(row for cell in cells(self.recipe, self.results.rows) for row in cell.rows)
+
+    @property
+    def loss(self) -> str:
+        """What is to be said if rows could not be read."""
+        return self.results.sentence(self.path / RESULTS) if self.results.lost else ""
+
+    def tables(self, form: Format) -> str:
+        """The tables as Markdown or LaTeX; as CSV, the runs that they are made from."""
+        if form == "csv":
+            return study_csv(self.rows)
+        return (study_markdown if form == "md" else study_latex)(self.recipe, self.rows)
+
+
+def write_study(folder: StudyFolder) -> Path:
+    """Writes report.html and tables.md, .tex and .csv."""
+    for form in get_args(Format):
+        _write(folder.path / f"tables.{form}", folder.tables(form))
+    _write(folder.path / REPORT, study_page(folder))
+    return folder.path / REPORT
+
+
+def _write(path: Path, text: str) -> None:
+    with disk(path):
+        write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+
+
+def study_page(folder: StudyFolder) -> str:
+    recipe, rows = folder.recipe, folder.rows
+    return document(
+        f"Study: {recipe.name}",
+        recipe.about or f"{len(recipe.drafts)} cells.",
+        [
+            Section("What was run", paragraphs(measured(rows), folder.loss)),
+            Section("The tables", "".join(map(table_of, study_tables(recipe, rows)))),
+            Section("Have it again", _reproduce(folder, rows)),
+        ],
+        description=f"The tables of the study {recipe.name}",
+    )
+
+
+def _reproduce(folder: StudyFolder, rows: Sequence[Row]) -> str:
+    models = dict.fromkeys(f"{row.model} · {row.model_fingerprint}" for row in rows if row.model_fingerprint)
+    versions = {name: version for row in rows for name, version in row.versions.items()}
+    return (
+        code(str(folder.info.get("command") or f"pivotal study {RECIPE}") + "\n")
+        + definitions(
+            [
+                ("models", ", ".join(models)),
+                ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+                ("started", str(folder.info.get("started", ""))),
+                ("rows", f"{RESULTS}, one for every run; tables.csv has the same in columns"),
+            ]
+        )
+        + paragraphs("The recipe:")
+        + code(folder.recipe.text)
+    )

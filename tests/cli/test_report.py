@@ -1,0 +1,63 @@
+"""`pivotal report` makes again what a folder shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+from tests.report.study_rows import runs
+
+from pivotal.studying.folder import FORMAT
+from pivotal.studying.recipe import read_recipe
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
+    (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
+    (tmp_path / "results.jsonl").write_text("".join(one.to_json() + "\n" for one in rows))
+    (tmp_path / "study.json").write_text(json.dumps({"format": FORMAT, "name": "summary"}))
+    return tmp_path
+
+
+def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) -> None:
+    said = pivotal("report", study)
+    assert said.code == 0
+    assert "90.0 ± 10.0" in said.out and "88.0 ± 0.2" in said.out
+    assert {"report.html", "tables.md", "tables.tex", "tables.csv"} <= {path.name for path in study.iterdir()}
+
+
+@pytest.mark.parametrize("form", ["md", "tex", "csv"])
+def test_a_form_is_printed_as_it_is_written(study: Path, form: str, pivotal: Run) -> None:
+    said = pivotal("report", study, "--format", form)
+    assert said.code == 0 and said.out == (study / f"tables.{form}").read_text(encoding="utf-8")
+
+
+def test_lost_rows_are_said_beside_the_tables(study: Path, pivotal: Run) -> None:
+    path = study / "results.jsonl"
+    path.write_text(path.read_text()[:-30])
+    said = pivotal("report", study)
+    assert said.code == 0 and "1 row of 3 cannot be read" in said.err and "85.0 ± 7.1" in said.out
+
+
+@pytest.mark.parametrize("kind", ["run_folder", "comparison_folder"])
+def test_the_page_of_a_run_or_comparison_comes_out_the_same(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, pivotal: Run
+) -> None:
+    original: Path = request.getfixturevalue(kind)
+    folder = tmp_path / original.name
+    shutil.copytree(original, folder)
+    (folder / "report.html").unlink()
+    said = pivotal("report", folder)
+    assert said.code == 0 and str(folder / "report.html") in said.out
+    was = (original / "report.html").read_text(encoding="utf-8")
+    assert (folder / "report.html").read_text(encoding="utf-8") == was.replace(str(original), str(folder))
+
+
+def test_what_is_no_folder_of_ours(tmp_path: Path, pivotal: Run, run_folder: Path) -> None:
+    pivotal("report", tmp_path).refused("no run folder")
+    pivotal("report", tmp_path / "nowhere").refused("no run folder")
+    pivotal("report", run_folder, "--format", "md").refused("--format is for the tables of a study")

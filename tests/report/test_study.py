@@ -1,0 +1,86 @@
+"""The report of a study is made from its folder alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.report.study_rows import row, runs
+
+from pivotal.errors import PivotalError
+from pivotal.report.study import StudyFolder, write_study
+from pivotal.studying.folder import FORMAT
+from pivotal.studying.job import study
+from pivotal.studying.recipe import parse_recipe, read_recipe
+
+CELL = {"question": "number single", "KL term": "without"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """As the study `summary` leaves it after its first cell, and a failed run of the second."""
+    failed = row({**CELL, "KL term": "with"}, status="failed", error="<no memory> & no disk", accuracy=None)
+    rows = [failed, *runs(CELL, [0.8, 0.9, 1.0])]
+    (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
+    (tmp_path / "results.jsonl").write_text("".join(one.to_json() + "\n" for one in rows))
+    about = {"format": FORMAT, "name": "summary", "command": "pivotal study summary", "started": "today"}
+    (tmp_path / "study.json").write_text(json.dumps(about))
+    return tmp_path
+
+
+def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> None:
+    page = write_study(StudyFolder.open(folder)).read_text(encoding="utf-8")
+    check_page(page)
+    assert "90.0 ± 10.0" in page and "88.0 ± 0.2" in page and "pivotal study summary" in page
+    assert "&lt;no memory&gt; &amp; no disk" in page
+    assert "90.0 ± 10.0" in (folder / "tables.md").read_text(encoding="utf-8")
+    assert r"90.0 $\pm$ 10.0" in (folder / "tables.tex").read_text(encoding="utf-8")
+    lines = (folder / "tables.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 5 and lines[1].startswith(
+        "number single,without"
+    )  # the recipe's order, not the file's
+
+
+def test_rows_that_are_cut_off_are_said_and_the_others_shown(folder: Path) -> None:
+    path = folder / "results.jsonl"
+    path.write_text(path.read_text()[:-30])
+    found = StudyFolder.open(folder)
+    assert len(found.rows) == 3 and "1 row of 4 cannot be read" in found.loss
+    assert "1 row of 4 cannot be read" in write_study(found).read_text(encoding="utf-8")
+
+
+def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    with pytest.raises(PivotalError, match="no folder of a study"):
+        StudyFolder.open(tmp_path_factory.mktemp("empty"))
+    (folder / "study.json").write_text('{"format": "pivotal-study-0"}')
+    with pytest.raises(PivotalError, match="format 'pivotal-study-1', but it is 'pivotal-study-0'"):
+        StudyFolder.open(folder)
+
+
+def test_no_torch_is_needed(folder: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pivotal.report.study import StudyFolder, write_study\n"
+        "print(write_study(StudyFolder.open(sys.argv[1])))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, folder], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(folder / "report.html")
+
+
+def test_a_study_that_ran(tmp_path: Path) -> None:
+    recipe = parse_recipe(
+        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, ablation: true}\n"
+        "grid: {model: [planted]}\ntable: {kind: units}"
+    )
+    done = study(recipe, out=tmp_path / "toy")
+    assert not done.failed
+    found = StudyFolder.open(tmp_path / "toy")
+    assert found.rows == done.rows
+    said = found.tables("md")
+    assert (
+        "**planted: 2 runs**" in said and said.count("| 100% | yes |") == 3
+    )  # the planted units, which act alone
