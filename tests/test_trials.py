@@ -80,7 +80,7 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
         total = scores.score.sum(-1)
         assert float(found.score[0, column]) == pytest.approx(float(total.min()), rel=1e-4)
         best = int(total.argmin())
-        assert torch.allclose(found.values[0, column], at[best, :, 1])
+        assert torch.allclose(found.values[0, column, :, 0], at[best, :, 1])
         assert float(found.accuracy[0, column]) == pytest.approx(float(scores.accuracy[best].sum()), abs=1e-5)
 
 

@@ -25,13 +25,13 @@ from zero to its bound, is to that. One neuron that decides a phenomenon is set 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Moments of each unit over the distinct states that are to be edited."""
+    """Moments of each coordinate over the distinct states that are to be edited."""
 
-    target: Float[Tensor, "directions units"]
+    target: Float[Tensor, "directions coordinates"]
     """Per direction, the mean where the model already prefers that label: what a natural value would be."""
-    own: Float[Tensor, "directions units"]
+    own: Float[Tensor, "directions coordinates"]
     """Per direction, the mean where the model is to be flipped to that label, before it is."""
-    scale: Float[Tensor, " units"]
+    scale: Float[Tensor, " coordinates"]
     """The standard deviation over all of them."""
 
 
@@ -40,15 +40,15 @@ class Standard:
     """The measure in which values are learned: x in `mean + scale * x`, so that one learning rate serves units that
     move by hundredths and units that move by hundreds. Units of bounded sites keep their own measure."""
 
-    mean: Float[Tensor, " units"]
-    scale: Float[Tensor, " units"]
+    mean: Float[Tensor, " coordinates"]
+    scale: Float[Tensor, " coordinates"]
 
     @staticmethod
     def of(space: UnitSpace, activations: Activations) -> Standard:
         """A unit that hardly moves gets a tenth of its site's typical scale, lest it could not be moved at all."""
         mean, scale = activations.own.mean(0), activations.scale.clone()
         for site in space.sites:
-            where = space.slice_of(site.name)
+            where = space.coordinates_of(site.name)
             if site.bounds is not None:
                 mean[where], scale[where] = 0.0, 1.0
             else:
@@ -57,13 +57,13 @@ class Standard:
         return Standard(mean, scale)
 
     @staticmethod
-    def plain(units: int, device: torch.device) -> Standard:
-        return Standard(torch.zeros(units, device=device), torch.ones(units, device=device))
+    def plain(coordinates: int, device: torch.device) -> Standard:
+        return Standard(torch.zeros(coordinates, device=device), torch.ones(coordinates, device=device))
 
-    def values(self, x: Float[Tensor, "*rows units"]) -> Float[Tensor, "*rows units"]:
+    def values(self, x: Float[Tensor, "*rows coordinates"]) -> Float[Tensor, "*rows coordinates"]:
         return self.mean + self.scale * x
 
-    def standardised(self, values: Float[Tensor, "*rows units"]) -> Float[Tensor, "*rows units"]:
+    def standardised(self, values: Float[Tensor, "*rows coordinates"]) -> Float[Tensor, "*rows coordinates"]:
         return (values - self.mean) / self.scale
 
 
@@ -71,8 +71,8 @@ class Standard:
 def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
     recorder = _Recorder(space, directions)
     model.states(prepared, recorder)
-    own = torch.zeros(directions, len(space), device=model.device)
-    scale = torch.zeros(len(space), device=model.device)
+    own = torch.zeros(directions, space.coordinates, device=model.device)
+    scale = torch.zeros(space.coordinates, device=model.device)
     for site in space.sites:
         seen = [torch.cat(rows) if rows else None for rows in recorder.rows[site.name]]
         everything = torch.cat([rows for rows in seen if rows is not None])
@@ -80,7 +80,7 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
         if low is not None:
             everything = everything.clamp(low, high)
         mean = everything.mean(0)
-        where = space.slice_of(site.name)
+        where = space.coordinates_of(site.name)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.

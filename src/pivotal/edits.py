@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -92,6 +92,18 @@ def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
     return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
 
 
+def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:
+    """What is said of each unit, said of each of its coordinates."""
+    if space.plain:
+        return of_units
+    parts = of_units.split([site.width for site in space.sites], -1)
+    return torch.cat([_each(part, site.size) for part, site in zip(parts, space.sites, strict=True)], -1)
+
+
+def _each(of_units: Tensor, size: int) -> Tensor:
+    return of_units if size == 1 else of_units.repeat_interleave(size, -1)
+
+
 class MaskedEdit:
     """Replaces the masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
 
@@ -99,7 +111,7 @@ class MaskedEdit:
         self,
         space: UnitSpace,
         mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
         *,
         zeros_stay: bool = False,
     ) -> None:
@@ -114,7 +126,8 @@ class MaskedEdit:
         for site in sites:
             where = space.slice_of(site.name)
             m = mask[..., where] if mask.ndim == 3 else mask[:, None, where].expand(-1, directions, -1)
-            self._parts[site.name] = (m.unbind(1), values[..., where].unbind(1))
+            at = values[..., space.coordinates_of(site.name)]
+            self._parts[site.name] = (_each(m, site.size).unbind(1), at.unbind(1))
         self.reached = dict.fromkeys(self._parts, 0)
 
     @staticmethod
@@ -146,11 +159,12 @@ class MaskedEdit:
 
 def dense(
     intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu"
-) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions units"]]:
+) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
     """Mask and values of an intervention over a whole unit space."""
-    shape = (1, len(intervention.directions), len(space))
-    mask, values = torch.zeros(shape), torch.zeros(shape)
+    directions = len(intervention.directions)
+    mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)
     ids = [space.flat(unit) for unit in intervention.units]
     mask[0, :, ids] = torch.tensor(intervention.active, dtype=torch.float32)
-    values[0, :, ids] = torch.tensor(intervention.values)
+    at = [coordinate for unit in intervention.units for coordinate in space.places(unit)]
+    values[0, :, at] = torch.tensor(intervention.values)
     return mask.to(device), values.to(device)

@@ -13,7 +13,7 @@ from torch import Tensor
 from pivotal.objective import Terms
 from pivotal.problem import Problem
 from pivotal.refit import Fitted, Refit
-from pivotal.trials import finalists, first_order, grid_of, score_additions, screened
+from pivotal.trials import finalists, first_order, grid_of, places_of, score_additions, screened
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,10 @@ class Swaps:
     in_: Int[Tensor, " swaps"]
     score: Float[Tensor, " swaps"]
     accuracy: Float[Tensor, " swaps"]
-    values: Float[Tensor, "swaps directions"]
+    values: Float[Tensor, "swaps directions size"]
     """Of the unit that came in; the others keep theirs."""
+    places: Int[Tensor, "swaps size"]
+    """Where the coordinates of that unit stand."""
 
     def __len__(self) -> int:
         return len(self.out)
@@ -35,12 +37,15 @@ class Swaps:
         return finalists(self.score, self.accuracy, min(n, len(self))).tolist()
 
     def applied(
-        self, which: int, mask: Bool[Tensor, "directions units"], values: Float[Tensor, "directions units"]
-    ) -> tuple[Bool[Tensor, "directions units"], Float[Tensor, "directions units"]]:
+        self,
+        which: int,
+        mask: Bool[Tensor, "directions units"],
+        values: Float[Tensor, "directions coordinates"],
+    ) -> tuple[Bool[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
         """Mask and values after a swap; the new unit acts in the directions in which the old one did."""
         out, in_ = int(self.out[which]), int(self.in_[which])
         mask, values = mask.clone(), values.clone()
-        mask[:, in_], values[:, in_] = mask[:, out], self.values[which]
+        mask[:, in_], values[:, self.places[which]] = mask[:, out], self.values[which]
         mask[:, out] = False
         return mask, values
 
@@ -50,8 +55,8 @@ def swaps_of(
     terms: Terms,
     price: Float[Tensor, ""],
     mask: Bool[Tensor, "directions units"],
-    values: Float[Tensor, "directions units"],
-    grid: Float[Tensor, "points directions units"],
+    values: Float[Tensor, "directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
     choose: Callable[[Float[Tensor, "sets units"]], Int[Tensor, "sets candidates"]],
 ) -> Swaps:
     """Score the swaps of each unit of the set with the candidates that `choose` picks by their first-order gains."""
@@ -66,12 +71,14 @@ def swaps_of(
     tried = choose(gain)
     found = score_additions(problem, terms, prices, without, kept, tried, grid, acting)
     order = found.score.flatten().argsort()
+    in_ = tried.flatten()[order]
     return Swaps(
         units[:, None].expand_as(tried).flatten()[order],
-        tried.flatten()[order],
+        in_,
         found.score.flatten()[order],
         found.accuracy.flatten()[order],
         found.values.flatten(0, 1)[order],
+        places_of(problem.space, in_.device)[in_],
     )
 
 
@@ -94,7 +101,7 @@ class Exchanger:
         self,
         problem: Problem,
         mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
         seed: int,
         *,
         between: Callable[[int, list[Walk]], None] = lambda round_, walks: None,
@@ -149,7 +156,7 @@ class Walk:
         self,
         exchanger: Exchanger,
         sample: Problem,
-        grid: Float[Tensor, "points directions units"],
+        grid: Float[Tensor, "points directions coordinates"],
         mask: Bool[Tensor, "directions units"],
         here: Fitted,
     ) -> None:
@@ -160,7 +167,7 @@ class Walk:
         self.over = False
 
     @property
-    def values(self) -> Float[Tensor, "directions units"]:
+    def values(self) -> Float[Tensor, "directions coordinates"]:
         return self.here.values[0]
 
     def state(self) -> dict[str, Any]:
@@ -182,7 +189,9 @@ class Walk:
         walk.over = state["over"]
         return walk
 
-    def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+    def propose(
+        self,
+    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
         """The most promising neighbours."""
         exchanger, values = self._exchanger, self.here.values[0]
         self._swaps = swaps_of(

@@ -47,7 +47,7 @@ def thin(
     terms: Terms,
     price: Float[Tensor, " runs"],
     mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
     budget: int,
     *,
     shared: bool,
@@ -79,7 +79,7 @@ def thin(
 def prune(
     problem: Problem,
     mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
     tolerance: float,
     *,
     shared: bool,

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.edits import spread
 from pivotal.errors import PivotalError
 from pivotal.lagrangian import KLConstraint
 from pivotal.objective import Terms
@@ -20,7 +21,7 @@ _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 @dataclass(frozen=True)
 class Fitted:
-    values: Float[Tensor, "runs directions units"]
+    values: Float[Tensor, "runs directions coordinates"]
     price: Float[Tensor, " runs"]
     """What a unit of KL cost at the end, in units of the loss: the exchange rate for whoever picks units."""
     score: Float[Tensor, " runs"]
@@ -58,7 +59,7 @@ class Refit:
         self,
         problem: Problem,
         mask: Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"] | None = None,
+        values: Float[Tensor, "runs directions coordinates"] | None = None,
         *,
         seed: int = 0,
     ) -> Fitted:
@@ -66,13 +67,14 @@ class Refit:
         standard = problem.standard
         low, high = (standard.standardised(bound) for bound in bounds_of(problem))
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
-        x = torch.zeros_like(mask)
+        on = spread(problem.space, mask)
+        x = torch.zeros_like(on)
         if values is not None:
             best.look(values)
             if self.terms.max_kl is not None:
                 values = self._gentler(problem, best, values)
             x = standard.standardised(values.detach())
-        x = (x * mask).requires_grad_()
+        x = (x * on).requires_grad_()
         optimiser = torch.optim.Adam([x], lr=self.rate, betas=(0.9, 0.99))
         constraint = None
         if self.terms.max_kl is not None:
@@ -106,8 +108,8 @@ class Refit:
 
     @staticmethod
     def _gentler(
-        problem: Problem, best: _Best, values: Float[Tensor, "runs directions units"]
-    ) -> Float[Tensor, "runs directions units"]:
+        problem: Problem, best: _Best, values: Float[Tensor, "runs directions coordinates"]
+    ) -> Float[Tensor, "runs directions coordinates"]:
         """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way from
         there, and on the way to what they are where the model prefers the other label, so that a bound on KL can be
         kept wherever the values have got to."""
@@ -123,7 +125,8 @@ class _Best:
 
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
-        self.values = torch.zeros_like(mask)
+        self._on = spread(sample.space, mask)
+        self.values = torch.zeros_like(self._on)
         self.score = torch.full((len(mask),), torch.inf, device=mask.device)
 
     def check(self) -> None:
@@ -135,14 +138,14 @@ class _Best:
             )
 
     @torch.no_grad()
-    def look(self, values: Float[Tensor, "runs directions units"]) -> None:
+    def look(self, values: Float[Tensor, "runs directions coordinates"]) -> None:
         outcome = self._sample.run(self._mask, values)
         score = self._terms.loss(outcome)
         if self._terms.wants_kl:
             score = self._terms.score(score, self._sample.mean_kl(outcome.states))
         better = score < self.score
         self.score = torch.where(better, score, self.score)
-        self.values = torch.where(better[:, None, None], values.detach() * self._mask, self.values)
+        self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)
 
 
 def update_nodes(problem: Problem, batch: int) -> float:
@@ -151,7 +154,7 @@ def update_nodes(problem: Problem, batch: int) -> float:
     return 2 * sum(part.tree.n_live for part in parts) / len(parts)
 
 
-def bounds_of(problem: Problem) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
+def bounds_of(problem: Problem) -> tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]:
     low, high = problem.space.bounds()
     device = problem.model.device
     return torch.tensor(low, device=device), torch.tensor(high, device=device)

@@ -98,7 +98,7 @@ class _Trial:
         space, generator = self.model.unit_space(sites), torch.Generator().manual_seed(0)
         low, high = (torch.tensor(bound).clamp(-3, 3) for bound in space.bounds())
         mask = (torch.rand(runs, 2, len(space), generator=generator) < 0.5).float()
-        values = low + (high - low) * torch.rand(runs, 2, len(space), generator=generator)
+        values = low + (high - low) * torch.rand(runs, 2, space.coordinates, generator=generator)
         return mask.to(self.model.device), values.to(self.model.device)
 
     def same(self, found: Tensor, expected: Tensor, sentence: str) -> None:

@@ -8,13 +8,17 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pivotal.edits import spread
 from pivotal.objective import Terms, loss_of
 from pivotal.problem import Problem
 from pivotal.refit import bounds_of
+from pivotal.units import UnitSpace
 
 _KL_NODES = 32
 _REACH = 8.0
 """How many standard deviations from its mean a unit without bounds is tried at."""
+_PUSH = 8.0
+"""How many times the way to the other label's mean a unit of several coordinates is tried at."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +43,47 @@ class Additions:
 
     score: Float[Tensor, "sets candidates"]
     accuracy: Float[Tensor, "sets candidates"]
-    values: Float[Tensor, "sets candidates directions"]
+    values: Float[Tensor, "sets candidates directions size"]
+    """Of the new unit's coordinates, which stand where `places_of` says."""
 
 
-def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions units"]:
-    """Values to try: evenly over what a unit can reach, and the mean where the model prefers the label already."""
+def places_of(space: UnitSpace, device: torch.device) -> Int[Tensor, "units size"]:
+    """Where each unit's coordinates stand among those of all. Where units differ in size, a smaller one's last place is
+    repeated: what is written there twice is the same."""
+    largest = max(site.size for site in space.sites)
+    first, parts = 0, []
+    for site in space.sites:
+        within = torch.arange(largest, device=device).clamp(max=site.size - 1)
+        parts.append(first + site.size * torch.arange(site.width, device=device)[:, None] + within)
+        first += site.coordinates
+    return torch.cat(parts)
+
+
+def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions coordinates"]:
+    """Values to try: evenly over what a unit can reach, from one end to the other, and last the mean where the model
+    prefers the label already. A unit of several coordinates is tried on the line from what it is to that mean, and
+    beyond: to move all of them by as much would be no state that it ever has."""
     low, high = bounds_of(problem)
     seen = problem.activations
     middle = (seen.own + seen.target).mean(0) / 2
     low = torch.where(low.isfinite(), low, middle - _REACH * seen.scale)
     high = torch.where(high.isfinite(), high, middle + _REACH * seen.scale)
     share = torch.linspace(0, 1, points - 1, device=low.device)[:, None]
-    spread = low + share * (high - low)
-    return torch.cat([spread[:, None].expand(-1, len(problem.labels), -1), seen.target[None]])
+    even = low + share * (high - low)
+    grid = torch.cat([even[:, None].expand(-1, len(problem.labels), -1), seen.target[None]])
+    for site in problem.space.sites:
+        if site.size > 1:
+            where = problem.space.coordinates_of(site.name)
+            own, target = seen.own[:, where], seen.target[:, where]
+            grid[:-1, :, where] = own + _PUSH * share[..., None] * (target - own)
+    return grid
+
+
+def ends_of(
+    grid: Float[Tensor, "points directions coordinates"],
+) -> tuple[Float[Tensor, "directions coordinates"], Float[Tensor, "directions coordinates"]]:
+    """The two ends of what a grid tries."""
+    return grid[0], grid[-2]
 
 
 def first_order(
@@ -59,8 +91,8 @@ def first_order(
     terms: Terms,
     price: Float[Tensor, " sets"],
     mask: Bool[Tensor, "sets directions units"],
-    values: Float[Tensor, "sets directions units"],
-    grid: Float[Tensor, "points directions units"],
+    values: Float[Tensor, "sets directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
     active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Float[Tensor, "sets units"]:
     """What adding each unit would take off the loss if the loss were linear in the mask: one pass for all units.
@@ -72,9 +104,10 @@ def first_order(
     parts = []
     for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
         ends = []
-        for end in (grid.amin(0), grid.amax(0)):
+        on = spread(problem.space, mask[some])
+        for end in ends_of(grid):
             slope_at = mask[some].float().requires_grad_()
-            outcome = problem.run(slope_at, torch.where(mask[some], values[some], end))
+            outcome = problem.run(slope_at, torch.where(on, values[some], end))
             loss = terms.loss(outcome)
             if terms.wants_kl:
                 noise = torch.Generator().manual_seed(0)
@@ -116,9 +149,9 @@ def score_additions(
     terms: Terms,
     price: Float[Tensor, " sets"],
     mask: Bool[Tensor, "sets directions units"],
-    values: Float[Tensor, "sets directions units"],
+    values: Float[Tensor, "sets directions coordinates"],
     candidates: Int[Tensor, "sets candidates"],
-    grid: Float[Tensor, "points directions units"],
+    grid: Float[Tensor, "points directions coordinates"],
     active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Additions:
     """Every set with every one of its candidates at every value of the grid; `active` says in which directions the
@@ -129,6 +162,7 @@ def score_additions(
     """
     sets, tried = candidates.shape
     points, directions, _ = grid.shape
+    places = places_of(problem.space, mask.device)
     rows = torch.cartesian_prod(torch.arange(sets), torch.arange(tried), torch.arange(points)).to(mask.device)
     parts = []
     for part in rows.split(problem.runs_at_once()):
@@ -137,7 +171,8 @@ def score_additions(
         run = torch.arange(len(part), device=mask.device)
         more, at = mask[chosen].float(), values[chosen].clone()
         more[run, :, unit] = 1.0 if active is None else active[chosen].float()
-        at[run, :, unit] = grid[point, :, unit]
+        where = places[unit]
+        at[run[:, None], :, where] = grid[point[:, None], :, where]
         parts.append(score_runs(problem, terms, price[chosen], more, at))
     shape = (sets, tried, points, directions)
     scores = Scores(
@@ -145,7 +180,8 @@ def score_additions(
         torch.cat([part.accuracy for part in parts]).view(shape),
     )
     best, point = scores.best(2)
-    picked = grid[point, torch.arange(directions, device=mask.device), candidates[..., None]]
+    direction = torch.arange(directions, device=mask.device)[:, None]
+    picked = grid[point[..., None], direction, places[candidates][..., None, :]]
     return Additions(best.score.sum(-1), best.accuracy.sum(-1), picked)
 
 
@@ -157,7 +193,7 @@ def score_sets(
     units: Int[Tensor, "sets k"],
     values: Float[Tensor, "sets directions k"],
 ) -> Scores:
-    """Sets that are given by their units and values."""
+    """Sets that are given by their units, of one coordinate each, and their values."""
     shape = (len(problem.labels), len(problem.space))
     parts = []
     size = problem.runs_at_once()
@@ -174,7 +210,7 @@ def score_runs(
     terms: Terms,
     price: Float[Tensor, " runs"],
     mask: Float[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
 ) -> Scores:
     outcome = problem.run(mask, values)
     labels = torch.arange(values.shape[1], device=mask.device)

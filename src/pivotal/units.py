@@ -15,14 +15,23 @@ Steps = Literal["single", "every"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A named activation of known width, e.g. `hidden.0`."""
+    """A named activation with a known number of units, e.g. `hidden.0`."""
 
     name: str
     width: int
+    """How many units it has."""
     first: int = 1
     """The paper's number of the site's first unit: layer 1 starts at 1, layer 2 of a 650-unit LSTM at 651."""
     bounds: tuple[float, float] | None = None
     """The range that the model itself can reach; values outside it would be states that never occur."""
+    size: int = 1
+    """Coordinates of a unit, which are replaced together: 1, or those of an attention head."""
+    within: str = ""
+    """The site that has the same coordinates one by one, if there is one; `all` takes that and not this."""
+
+    @property
+    def coordinates(self) -> int:
+        return self.width * self.size
 
     @property
     def kind(self) -> str:
@@ -31,11 +40,14 @@ class Site:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Unit:
-    """One coordinate of a site (0-based), with its number in the paper's 1-based counting."""
+    """One coordinate of a site (0-based), or several that go together, with its number in the paper's 1-based
+    counting."""
 
     site: str
     index: int
     number: int
+    size: int = 1
+    """How many coordinates it has."""
 
     def __str__(self) -> str:
         return f"{self.site}:{self.index}"
@@ -43,7 +55,8 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class UnitSpace:
-    """The ordered sites that a search covers; their units have flat ids 0..size-1."""
+    """The ordered sites that a search covers; their units have flat ids 0..len-1. A mask has an entry per unit, values
+    have one per coordinate, in the same order."""
 
     sites: tuple[Site, ...]
 
@@ -55,6 +68,12 @@ class UnitSpace:
         names = [site.name for site in self.sites]
         if len(set(names)) != len(names):
             raise PivotalError(f"Every site may be named once, but the sites are {', '.join(names)}.")
+        for site in self.sites:
+            if site.within in names:
+                raise PivotalError(
+                    f"A coordinate may belong to one unit, but {site.name} and {site.within} have the same ones. "
+                    "Choose one of the two."
+                )
 
     def __len__(self) -> int:
         return sum(site.width for site in self.sites)
@@ -65,6 +84,15 @@ class UnitSpace:
     def __iter__(self) -> Iterator[Unit]:
         return (self.unit(flat) for flat in range(len(self)))
 
+    @property
+    def coordinates(self) -> int:
+        return sum(site.coordinates for site in self.sites)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every unit is one coordinate: masks and values then have the same entries."""
+        return all(site.size == 1 for site in self.sites)
+
     def slice_of(self, name: str) -> slice | None:
         """Where the site's units stand among the flat ids; None if the search does not cover the site."""
         start = 0
@@ -74,12 +102,23 @@ class UnitSpace:
             start += site.width
         return None
 
+    def coordinates_of(self, name: str) -> slice:
+        """Where the coordinates of one of the sites stand among all of them."""
+        start = 0
+        for site in self.sites:
+            if site.name == name:
+                return slice(start, start + site.coordinates)
+            start += site.coordinates
+        raise PivotalError(
+            f"The sites are {', '.join(site.name for site in self.sites)}; there is no {name}."
+        )
+
     def unit(self, flat: int) -> Unit:
         start = 0
         for site in self.sites:
             if start <= flat < start + site.width:
                 index = flat - start
-                return Unit(site.name, index, site.first + index)
+                return Unit(site.name, index, site.first + index, site.size)
             start += site.width
         raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
 
@@ -93,16 +132,27 @@ class UnitSpace:
         flat = where.start + unit.index
         if not 0 <= unit.index < where.stop - where.start:
             raise PivotalError(f"Site {unit.site} has {where.stop - where.start} units; there is no {unit}.")
+        if (size := self.unit(flat).size) != unit.size:
+            raise PivotalError(
+                f"Units of {unit.site} have {size} coordinates here, but {unit} has {unit.size}. "
+                "Apply the intervention to the model that it was found in."
+            )
         return flat
 
+    def places(self, unit: Unit) -> range:
+        """Where the coordinates of a unit stand among all of them."""
+        where = self.coordinates_of(unit.site)
+        start = where.start + unit.index * unit.size
+        return range(start, start + unit.size)
+
     def bounds(self) -> tuple[list[float], list[float]]:
-        """Lower and upper bound of each unit's value; infinite where the site has none."""
+        """Lower and upper bound of each coordinate's value; infinite where the site has none."""
         low: list[float] = []
         high: list[float] = []
         for site in self.sites:
             a, b = site.bounds or (float("-inf"), float("inf"))
-            low += [a] * site.width
-            high += [b] * site.width
+            low += [a] * site.coordinates
+            high += [b] * site.coordinates
         return low, high
 
 
@@ -112,7 +162,7 @@ _PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d+)(?:-(?P<to>\
 def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tuple[Site, ...]:
     """The sites that a pattern names, in the model's order.
 
-    `all`, a kind (`hidden`), one site (`hidden.0`), a range (`mlp.3-8`), or several with commas.
+    `all` (once each coordinate), a kind (`hidden`), one site (`hidden.0`), a range (`mlp.3-8`), or several with commas.
     """
     parts = pattern.split(",") if isinstance(pattern, str) else list(pattern)
     wanted: set[str] = set()
@@ -149,7 +199,9 @@ def pattern_of(sites: Iterable[Site]) -> str:
 
 
 def _matches(site: Site, pattern: str) -> bool:
-    if pattern in ("all", site.name):
+    if pattern == "all":
+        return not site.within
+    if pattern == site.name:
         return True
     found = _PATTERN.fullmatch(pattern)
     if found is None or found["kind"] != site.kind:

@@ -36,7 +36,7 @@ class Effects:
     """How far log p(d) / p(t) falls, in nats: towards the flip is positive."""
     flips: Float[Tensor, " units"]
     """The share of preferences that it flips."""
-    values: Float[Tensor, "directions units"]
+    values: Float[Tensor, "directions coordinates"]
     """What each unit was replaced by."""
 
     def by(self, effect: Effect) -> Float[Tensor, " units"]:
@@ -52,7 +52,7 @@ class Effects:
 
 def ablate(
     problem: Problem,
-    values: Float[Tensor, "directions units"],
+    values: Float[Tensor, "directions coordinates"],
     *,
     units: Sequence[int] | None = None,
     tell: Callable[[float], None] | None = None,
@@ -74,7 +74,7 @@ def ablate(
     return torch.cat(found)
 
 
-def values_of(problem: Problem, value: Value) -> Float[Tensor, "directions units"]:
+def values_of(problem: Problem, value: Value) -> Float[Tensor, "directions coordinates"]:
     """Zero, the mean over both labels, or the mean where the model prefers the label that we flip to."""
     seen = problem.activations
     if value == "zero":

@@ -10,10 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.edits import spread
 from pivotal.errors import PivotalError
 from pivotal.problem import Problem
 from pivotal.searches.selection import Ranked, Ranking
-from pivotal.trials import grid_of
+from pivotal.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]
 Value = Literal["target-mean", "bound"]
@@ -55,22 +56,21 @@ class Attribution(Ranking):
         values = problem.activations.target
         if self.value == "bound":
             grid = grid_of(problem, points=3)
-            low, high = grid.amin(0), grid.amax(0)
-            values = torch.where(
-                self._slope(sample, low, start) < self._slope(sample, high, start), low, high
-            )
+            low, high = ends_of(grid)
+            lower = self._slope(sample, low, start) < self._slope(sample, high, start)
+            values = torch.where(spread(problem.space, lower), low, high)
         if self.method == "integrated":
             start = (torch.arange(self.points, device=start.device) + 0.5) / self.points
         return -self._slope(sample, values, start).sum(0), values
 
     def _slope(
-        self, problem: Problem, values: Float[Tensor, "directions units"], at: Float[Tensor, " points"]
+        self, problem: Problem, values: Float[Tensor, "directions coordinates"], at: Float[Tensor, " points"]
     ) -> Float[Tensor, "directions units"]:
         """d loss / d mask, the mean of what it is where the whole mask is each of `at`."""
-        total = torch.zeros_like(values)
+        total = torch.zeros(len(problem.labels), len(problem.space), device=values.device)
         for some in at.split(problem.runs_at_once(learning=True)):
-            mask = some[:, None, None].repeat(1, *values.shape).requires_grad_()
-            outcome = problem.run(mask, values.expand_as(mask))
+            mask = some[:, None, None].repeat(1, *total.shape).requires_grad_()
+            outcome = problem.run(mask, values.expand(len(mask), -1, -1))
             (slope,) = torch.autograd.grad(self.terms.loss(outcome).sum(), mask)
             total += slope.sum(0)
         return total / len(at)

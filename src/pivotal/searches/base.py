@@ -224,7 +224,7 @@ class Stages:
         self,
         name: str,
         mask: Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
     ) -> None:
         outcome = self._sample.run(mask, values)
         loss = self._terms.loss(outcome)
@@ -273,17 +273,19 @@ def budget_of(max_units: int | float, units: int, name: str = "max_units") -> in
 def interventions_of(
     problem: Problem,
     mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
 ) -> tuple[Intervention, ...]:
     """Hard masks and values as interventions, one per run."""
     frozen = []
     for on, value in zip(mask.cpu(), values.detach().cpu(), strict=True):
         ids = on.any(0).nonzero()[:, 0].tolist()
+        units = tuple(problem.space.unit(i) for i in ids)
+        at = [coordinate for unit in units for coordinate in problem.space.places(unit)]
         frozen.append(
             Intervention(
-                units=tuple(problem.space.unit(i) for i in ids),
+                units=units,
                 directions=problem.labels,
-                values=value[:, ids].numpy(),
+                values=value[:, at].numpy(),
                 active=on[:, ids].numpy(),
                 steps=problem.steps,
                 model=problem.model.name,

@@ -24,7 +24,7 @@ from pivotal.searches.base import (
     interventions_of,
 )
 from pivotal.searches.selection import Selection
-from pivotal.trials import first_order, grid_of, score_additions, screened
+from pivotal.trials import first_order, grid_of, places_of, score_additions, screened
 
 _EFFORTS = ((3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
 """Beam and candidates, from the dearest to the cheapest."""
@@ -166,10 +166,14 @@ class _Beam:
         self._search, self._problem, self._seed = search, problem, seed
         self._sample = problem.sample(search.sample, seed)
         self._grid = grid_of(problem, search.points)
-        shape = (1, len(problem.labels), len(problem.space))
-        device = problem.model.device
-        self.mask: Bool[Tensor, "sets directions units"] = torch.zeros(shape, dtype=torch.bool, device=device)
-        self.values: Float[Tensor, "sets directions units"] = torch.zeros(shape, device=device)
+        device, directions, space = problem.model.device, len(problem.labels), problem.space
+        self._places = places_of(space, device)
+        self.mask: Bool[Tensor, "sets directions units"] = torch.zeros(
+            1, directions, len(space), dtype=torch.bool, device=device
+        )
+        self.values: Float[Tensor, "sets directions coordinates"] = torch.zeros(
+            1, directions, space.coordinates, device=device
+        )
         self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         # Of any size so far: under a bound on KL one more unit can be one too many.
@@ -177,7 +181,9 @@ class _Beam:
         self.best_score = torch.full((), torch.inf, device=device)
         self.price = torch.full((1,), search.terms.first_price, device=device)
 
-    def propose(self) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+    def propose(
+        self,
+    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
         """Sets with one unit more, and the values at which they did best."""
         search, terms = self._search, self._search.terms
         gain = first_order(self._sample, terms, self.price, self.mask, self.values, self._grid)
@@ -204,7 +210,7 @@ class _Beam:
 
     def _distinct(
         self, score: Tensor, tried: Tensor, at: Tensor
-    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
         """The best grown sets, twice as many as are kept: two sets may grow into the same one."""
         seen: set[frozenset[int]] = set()
         masks, values = [], []
@@ -216,7 +222,7 @@ class _Beam:
                 continue
             seen.add(units)
             mask, value = self.mask[parent].clone(), self.values[parent].clone()
-            mask[:, unit], value[:, unit] = True, at[parent, which]
+            mask[:, unit], value[:, self._places[unit]] = True, at[parent, which]
             masks.append(mask)
             values.append(value)
             if len(seen) == 2 * self._search.beam:

@@ -44,7 +44,7 @@ class Hardening:
         problem: Problem,
         relaxed: Float[Tensor, "runs directions units"],
         mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
         budget: int,
         *,
         seed: int,

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from pivotal.edits import spread
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
@@ -167,8 +168,8 @@ class LearnedMask(Search):
         logits, values = relaxation.logits.detach(), relaxation.values.detach()
         return self._hardening.run(
             problem,
-            self.family.mean(logits).expand_as(values),
-            hard_mask(self.family, logits, relaxation.budget).expand_as(values),
+            self.family.mean(logits).expand(-1, len(problem.labels), -1),
+            hard_mask(self.family, logits, relaxation.budget).expand(-1, len(problem.labels), -1),
             values,
             budget,
             seed=seed,
@@ -198,14 +199,15 @@ _OFF = -20.0
 
 def likeliest(
     problem: Problem, terms: Terms, pool: int, seed: int
-) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions units"]]:
+) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions coordinates"]]:
     """The units that promise most if the loss were linear in the mask, and their values in sentences of each label."""
     sample = problem.sample(_PROBED, seed)
     nothing = torch.zeros(
         1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
     )
     price = torch.full((1,), terms.kl_weight, device=nothing.device)
-    gain = first_order(sample, terms, price, nothing, nothing.float(), grid_of(problem, points=3))
+    values = spread(problem.space, nothing.float())
+    gain = first_order(sample, terms, price, nothing, values, grid_of(problem, points=3))
     return gain[0].topk(pool).indices, problem.activations.target
 
 
@@ -218,11 +220,11 @@ class _Relaxation:
         masks = directions if search.masks == "per-direction" else 1
         self.generators = [torch.Generator().manual_seed(seed + run) for run in range(runs)]
         self.kl_noise = torch.Generator().manual_seed(seed)
-        spread = uniform(self.generators, (masks, units), device)
-        self.logits = (1.0 + 0.2 * (spread - 0.5)).requires_grad_()
-        spread = uniform(self.generators, (directions, units), device)
+        noise = uniform(self.generators, (masks, units), device)
+        self.logits = (1.0 + 0.2 * (noise - 0.5)).requires_grad_()
+        noise = uniform(self.generators, (directions, problem.space.coordinates), device)
         self.standard = problem.standard
-        self.standardised = 0.1 * (spread - 0.5)
+        self.standardised = 0.1 * (noise - 0.5)
         self.pool = units
         if 0 < search.pool < units:
             self.pool = max(search.pool, budget)
@@ -248,7 +250,9 @@ class _Relaxation:
         self.broken = torch.full((runs,), -1, device=device)
         """The first update at which a run's loss was no number."""
 
-    def _begin_with(self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions units"]) -> None:
+    def _begin_with(
+        self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions coordinates"]
+    ) -> None:
         """The other units are as good as off, and a unit starts where it is in sentences of the other label: among
         thousands of units, what all of them do at their means says little about what a few will do."""
         with torch.no_grad():
@@ -258,7 +262,7 @@ class _Relaxation:
             self.standardised += self.standard.standardised(values)
 
     @property
-    def values(self) -> Float[Tensor, "runs directions units"]:
+    def values(self) -> Float[Tensor, "runs directions coordinates"]:
         return self.standard.values(self.standardised)
 
     def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
@@ -333,7 +337,7 @@ class _Relaxation:
     def reached(self) -> tuple[Intervention, ...]:
         allowed = budget_of(self.search.max_units, len(self.problem.space))
         mask = hard_mask(self.search.family, self.logits.detach(), allowed)
-        return interventions_of(self.problem, mask.expand_as(self.standardised), self.values)
+        return interventions_of(self.problem, mask.expand(-1, len(self.problem.labels), -1), self.values)
 
     def state(self) -> dict[str, Any]:
         return {

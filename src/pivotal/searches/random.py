@@ -52,7 +52,7 @@ class RandomUnits(Selection):
     ) -> Discovery:
         self.check(problem, runs, seed)
         mask = torch.stack([self._draw(problem, seed + run) for run in range(runs)])
-        values = torch.zeros(runs, *mask.shape[2:], device=mask.device)
+        values = torch.zeros(runs, len(problem.labels), problem.space.coordinates, device=mask.device)
         if self.draws == 1:
             return self.conclude(problem, mask[:, 0], values, seed, progress)
         best = torch.full((runs,), torch.inf, device=mask.device)
@@ -64,7 +64,7 @@ class RandomUnits(Selection):
             better = (score < best).nonzero()[:, 0]
             best[better] = score[better]
             chosen[better] = some[better, which[better]]
-            values[better] = fitted.values.view(some.shape)[better, which[better]]
+            values[better] = fitted.values.view(*some.shape[:2], *values.shape[1:])[better, which[better]]
             done += some.shape[1]
             if progress is not None:
                 progress(Progress("draw", done, self.draws, best.tolist(), [], []))

@@ -124,8 +124,8 @@ class Reinforce(Selection):
         logits, values = learner.logits.detach(), learner.values.detach()
         return self._hardening.run(
             problem,
-            logits.sigmoid()[:, None].expand_as(values),
-            likeliest(logits, learner.budget)[:, None].expand_as(values),
+            logits.sigmoid()[:, None].expand(-1, len(problem.labels), -1),
+            likeliest(logits, learner.budget)[:, None].expand(-1, len(problem.labels), -1),
             values,
             budget_of(self.max_units, len(problem.space)),
             seed=seed,
@@ -158,8 +158,8 @@ class _Learner:
         self.kl_noise = torch.Generator().manual_seed(seed)
         # Half of the units at first: nothing is known, and no coin says more than a fair one.
         self.logits = torch.zeros(runs, units, device=device, requires_grad=True)
-        spread = uniform(self.generators, (directions, units), device)
-        self.values = (0.1 * (spread - 0.5)).requires_grad_()
+        noise = uniform(self.generators, (directions, problem.space.coordinates), device)
+        self.values = (0.1 * (noise - 0.5)).requires_grad_()
         self.optimiser = torch.optim.Adam(
             [
                 {"params": [self.logits], "lr": search.mask_rate},
@@ -259,7 +259,8 @@ class _Learner:
     def reached(self) -> tuple[Intervention, ...]:
         allowed = budget_of(self.search.max_units, len(self.problem.space))
         mask = likeliest(self.logits.detach(), allowed)
-        return interventions_of(self.problem, mask[:, None].expand_as(self.values), self.values)
+        both = mask[:, None].expand(-1, len(self.problem.labels), -1)
+        return interventions_of(self.problem, both, self.values)
 
     def state(self) -> dict[str, Any]:
         return {

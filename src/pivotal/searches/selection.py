@@ -33,7 +33,7 @@ from pivotal.searches.base import (
 _SAMPLE = 512
 """Distinct training prefixes on which the result is scored."""
 
-Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions units"]]
+Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions coordinates"]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Selection(Search):
         self,
         problem: Problem,
         mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
         seed: int,
         progress: Callable[[Progress], None] | None,
     ) -> Discovery:
@@ -168,7 +168,8 @@ class Ranking(Selection):
         progress: Callable[[Progress], None] | None,
     ) -> Discovery:
         values = torch.stack([value for _, value in ranked])
-        mask = torch.zeros_like(values, dtype=torch.bool)
+        shape = (len(ranked), len(problem.labels), len(problem.space))
+        mask = torch.zeros(shape, dtype=torch.bool, device=values.device)
         for row, (score, _) in zip(mask, ranked, strict=True):
             row[:, score.topk(size).indices] = True
         return self.conclude(problem, mask, values, seed, progress)

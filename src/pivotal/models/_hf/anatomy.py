@@ -79,36 +79,59 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
         raise PivotalError(
             f"Every block of a model must run, but block {missing[0]} of {len(blocks)} did not."
         )
-    taps: list[tuple[int, Tap]] = []
-    firsts: dict[str, int] = {}
+    found = _Taps()
     for level, block in enumerate(blocks):
-        for kind, module, call in _projections(block, log):
-            _add(taps, firsts, kind, level, module, "input", call.args[0].shape[-1], call.order)
-        output = log.calls[block].output
-        _add(
-            taps, firsts, "resid", level, block, "output", first_of(output).shape[-1], log.calls[block].order
-        )
+        for kind, owner, module, call in _projections(block, log):
+            width = call.args[0].shape[-1]
+            found.add(kind, level, module, "input", width, call.order)
+            if kind == "attn" and (heads := _heads(model, owner, width)):
+                found.add("head", level, module, "input", heads, call.order, width // heads, f"attn.{level}")
+        call = log.calls[block]
+        found.add("resid", level, block, "output", first_of(call.output).shape[-1], call.order)
     head = _head(model, log, logits)
     outputs = tuple(
         len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
     )
-    ordered = tuple(tap for _, tap in sorted(taps, key=lambda entry: entry[0]))
-    return Anatomy(blocks, ordered, head, outputs, log.calls[head].args[0], logits)
+    return Anatomy(blocks, found.ordered(), head, outputs, log.calls[head].args[0], logits)
 
 
-def _add(
-    taps: list[tuple[int, Tap]],
-    firsts: dict[str, int],
-    kind: str,
-    level: int,
-    module: nn.Module,
-    side: str,
-    width: int,
-    order: int,
-) -> None:
-    first = firsts.get(kind, 1)
-    firsts[kind] = first + width
-    taps.append((order, Tap(Site(f"{kind}.{level}", width, first=first), module, side, level)))
+@dataclass
+class _Taps:
+    """Taps with the order in which they are computed; the units of a kind are numbered through from block to block."""
+
+    taps: list[tuple[int, Tap]] = field(default_factory=list)
+    firsts: dict[str, int] = field(default_factory=dict)
+
+    def add(
+        self,
+        kind: str,
+        level: int,
+        module: nn.Module,
+        side: str,
+        width: int,
+        order: int,
+        size: int = 1,
+        within: str = "",
+    ) -> None:
+        first = self.firsts.get(kind, 1)
+        self.firsts[kind] = first + width
+        site = Site(f"{kind}.{level}", width, first=first, size=size, within=within)
+        self.taps.append((order, Tap(site, module, side, level)))
+
+    def ordered(self) -> tuple[Tap, ...]:
+        return tuple(tap for _, tap in sorted(self.taps, key=lambda entry: entry[0]))
+
+
+def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
+    """How many heads the input of an attention's output projection is made of, side by side; None if that cannot be
+    told. The configuration says how many there are, and the module must know the width that each of them then has."""
+    config: Any = model.config
+    text = config.get_text_config() if hasattr(config, "get_text_config") else config
+    heads = getattr(text, "num_attention_heads", None)
+    if not isinstance(heads, int) or heads < 1 or width % heads:
+        return None
+    known = {value for value in vars(attention).values() if type(value) is int}
+    return heads if width // heads in known else None
 
 
 def _blocks(model: nn.Module) -> nn.ModuleList:
@@ -125,24 +148,25 @@ def _blocks(model: nn.Module) -> nn.ModuleList:
     return max(lists, key=weight)[1]
 
 
-def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, _Call]]:
-    """(kind, module, call) of each projection of a block onto the residual stream that some site feeds."""
+def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
+    """(kind, the part that it belongs to, module, call) of each projection of a block onto the residual stream that some
+    site feeds."""
     width = first_of(log.calls[block].output).shape[-1]
-    mixing: dict[str, tuple[nn.Module, _Call]] = {}
-    neurons: list[tuple[nn.Module, _Call]] = []
+    mixing: dict[str, tuple[nn.Module, nn.Module, _Call]] = {}
+    neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
     for child in block.children():
-        found = [(m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
+        found = [(child, m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
         if not found:
             continue
-        last = max(found, key=lambda entry: entry[1].order)
+        last = max(found, key=lambda entry: entry[2].order)
         if child not in log.calls or not _mixes(child, log.calls[child]):
             neurons += found
         else:
             mixing["attn" if "attention" in type(child).__name__.lower() else "mixer"] = last
-    chosen = [(kind, module, call) for kind, (module, call) in mixing.items()]
+    chosen = [(kind, *place) for kind, place in mixing.items()]
     if neurons:
-        module, call = max(neurons, key=lambda entry: (entry[1].args[0].shape[-1], entry[1].order))
-        chosen.append(("mlp", module, call))
+        widest = max(neurons, key=lambda entry: (entry[2].args[0].shape[-1], entry[2].order))
+        chosen.append(("mlp", *widest))
     return chosen
 
 
