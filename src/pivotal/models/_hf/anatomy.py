@@ -149,8 +149,8 @@ def _blocks(model: nn.Module) -> nn.ModuleList:
 
 
 def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
-    """(kind, the part that it belongs to, module, call) of each projection of a block onto the residual stream that some
-    site feeds."""
+    """(kind, the part that it belongs to, module, call) of each projection of a block onto the residual stream that
+    some site feeds."""
     width = first_of(log.calls[block].output).shape[-1]
     mixing: dict[str, tuple[nn.Module, nn.Module, _Call]] = {}
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
