@@ -62,8 +62,8 @@ def name_of(spec: str) -> str:
 
 
 def rows(args: argparse.Namespace) -> Iterator[Row]:
-    names = [args.variants, args.models, args.tasks, args.sites, args.splits, args.steps]
-    for variant, model, task, sites, split, steps in itertools.product(*names):
+    names = [args.variants, args.steps, args.models, args.tasks, args.sites, args.splits]
+    for variant, steps, model, task, sites, split in itertools.product(*names):
         yield Row(name_of(model), task, sites, steps, split, variant, args.units or UNITS[steps], args.runs)
 
 
