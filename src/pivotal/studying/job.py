@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pivotal.finding import Interrupted
 from pivotal.models import device_named
@@ -23,6 +23,7 @@ from pivotal.studying.watching import Nobody, Standing, StudyWatch
 from pivotal.studying.work import Workplace
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
 
