@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip install -q -c constraints.txt
 RUN := $(BIN)/python -m
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint docs fix clean
+.PHONY: help demo test test-fast lint docs results fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -35,6 +35,9 @@ lint: .venv/installed-dev ## check style, formatting and types; changes nothing
 
 docs: .venv/installed-dev ## build the documentation site into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build
+
+results: .venv/installed-dev ## make docs/results.md again from its parts and the stored results of studies
+	$(BIN)/python scripts/results.py
 
 fix: .venv/installed-dev ## repair what ruff can repair
 	$(RUN) ruff check --fix .
