@@ -25,6 +25,7 @@ from pivotal.problem import Problem, divergence
 from pivotal.splits import stratified
 from pivotal.traces import Both, Frame, Grid, PairOutcome, Trace, Traces
 from pivotal.tree import PrefixTree, Span
+from pivotal.units import Unit
 
 _PAIRS, _TRACES, _NUMBERS = 1000, 96, 120_000
 """Outcomes and traces that a run folder keeps at most, and the numbers in all those traces: about a megabyte."""
@@ -145,7 +146,7 @@ class _Watch:
         self._units: dict[str, list[int]] = {}
         for i, unit in enumerate(intervention.units):
             self._units.setdefault(unit.site, []).append(i)
-        self._index = [unit.index for unit in intervention.units]
+        self._intervened = intervention.units
         self.sites = frozenset(self._layers) | frozenset(self._units)
         nodes = len(tree.token)
         self.activation: Float[Tensor, "nodes sides units"] = torch.zeros(nodes, 2, len(intervention))
@@ -162,9 +163,8 @@ class _Watch:
         sides = new[rows].expand(-1, 2, -1)
         if site in self._units:
             units = self._units[site]
-            self.activation[nodes[:, None], :, torch.tensor(units)] = (
-                sides[..., [self._index[i] for i in units]].transpose(1, 2).float().cpu()
-            )
+            here = _each_unit(sides.float(), [self._intervened[i] for i in units])
+            self.activation[nodes[:, None], :, torch.tensor(units)] = here.transpose(1, 2).cpu()
         if site in self._layers:
             untouched, edited = sides.float().unbind(1)
             moved = (edited - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
@@ -186,6 +186,14 @@ class _Watch:
 
     def check_reached(self) -> None:
         self._edit.check_reached()
+
+
+def _each_unit(
+    h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
+) -> Float[Tensor, "nodes sides units"]:
+    """The units of one site, a number each: of an attention head the root mean square, as tables show its values."""
+    several = h.unflatten(-1, (-1, units[0].size))[:, :, [unit.index for unit in units]]
+    return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
 
 
 def _told_apart(tree: PrefixTree) -> PrefixTree:
@@ -218,7 +226,7 @@ def _predictions(
 def _frame(model: LanguageModel, intervention: Intervention) -> Frame:
     first, second = (
         tuple(float(v) if on else None for v, on in zip(values, active, strict=True))
-        for values, active in zip(intervention.values, intervention.active, strict=True)
+        for values, active in zip(intervention.shown, intervention.active, strict=True)
     )
     return Frame(
         model=model.name,

@@ -90,14 +90,7 @@ def _pairs(
         return pairs, "all"
     if split == "all":  # whatever was held out, and even if the pairs have changed since
         return pairs, "all"
-    there = saved.folder.settings.get("data_fingerprint")
-    if pairs.fingerprint() != there:
-        raise PivotalError(
-            f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
-            f"{pairs.fingerprint()} now), so nobody can say which were held out. "
-            "Score on all of them with --split all, or run again."
-        )
-    train, test = question.divide(pairs)
+    train, test = saved.divided(question, pairs, cure="Score on all of them with --split all, or run again.")
     return (train, "train") if split == "train" else (test, "test")
 
 

@@ -14,6 +14,7 @@ from pivotal.runs import INTERVENTIONS, RUN, RunFolder
 if TYPE_CHECKING:
     from pivotal.finding import Question
     from pivotal.models import LanguageModel
+    from pivotal.pairs import PairSet
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,20 @@ class Saved:
             priming=asked.priming if priming is None else priming,
             dtype=asked.dtype if dtype is None else dtype,
         )
+
+    def divided(self, question: Question, pairs: PairSet, cure: str) -> tuple[PairSet, PairSet]:
+        """The run's training and held-out pairs."""
+        if self.folder is None:
+            raise PivotalError(
+                f"{self.path} is an intervention by itself, which does not know what was held out. {cure}"
+            )
+        there = self.folder.settings.get("data_fingerprint")
+        if pairs.fingerprint() != there:
+            raise PivotalError(
+                f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
+                f"{pairs.fingerprint()} now), so nobody can say which were held out. {cure}"
+            )
+        return question.divide(pairs)
 
     def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:
         model = question.load_model(device)

@@ -1,0 +1,54 @@
+"""A trace as a file: the kind is told by the name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import write_atomically
+from pivotal.report.drawing import picture, printable
+from pivotal.report.html import Section, document, figure_of
+from pivotal.report.trace import told, verdict
+from pivotal.report.trace_figure import trace_chart, trace_figure
+from pivotal.runs import disk
+from pivotal.traces import Trace
+
+
+def check_path(name: str) -> Path:
+    """Before any work: a name that cannot be written costs nothing."""
+    path = Path(name)
+    if path.suffix.lower() not in _KINDS:
+        raise PivotalError(
+            f"A trace is written to a file that ends in {', '.join(_KINDS)}, but {name!r} does not."
+        )
+    if not path.parent.is_dir() or path.is_dir():
+        raise PivotalError(
+            f"{name} cannot be written: {path if path.is_dir() else path.parent} "
+            f"{'is a folder' if path.is_dir() else 'is no folder'}. Name a file in a folder that is there."
+        )
+    return path
+
+
+def write_trace(trace: Trace, path: Path) -> None:
+    content = _KINDS[path.suffix.lower()](trace)
+    with disk(path):
+        write_atomically(path, lambda partial: Path(partial).write_bytes(content))
+
+
+def trace_page(trace: Trace) -> str:
+    """A page of its own, with the figure and its numbers."""
+    section = Section("Step by step", figure_of(trace_figure(trace)))
+    return document(f"“{trace.prefix} …”", told(trace), [section], description=verdict(trace))
+
+
+_KINDS: dict[str, Callable[[Trace], bytes]] = {
+    ".svg": lambda trace: (trace_figure(trace).labelled + "\n").encode(),
+    ".png": lambda trace: picture(trace_chart(trace)),
+    ".pdf": lambda trace: printable(trace_chart(trace)),
+    ".html": lambda trace: trace_page(trace).encode(),
+    ".json": lambda trace: (
+        json.dumps(trace.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    ).encode(),
+}
