@@ -23,6 +23,8 @@ from pivotal.cli import (
     list,
     report,
     show,
+    study,
+    trace,
     train_lm,
     typed,
 )
@@ -63,7 +65,9 @@ app.command("find")(find.find)
 app.command("evaluate")(evaluate.evaluate)
 app.command("certify")(certify.certify)
 app.command("generate")(generate.generate)
+app.command("trace")(trace.trace)
 app.command("compare")(compare.compare)
+app.command("study")(study.study)
 app.command("report")(report.report)
 app.command("list")(list.list_names)
 app.command("train-lm")(train_lm.train_lm)
