@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import fsum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -23,6 +24,7 @@ from pivotal.studying.watching import Nobody, Standing, StudyWatch
 from pivotal.studying.work import Workplace
 
 
+@runtime_checkable
 @runtime_checkable
 class Executor(Protocol):
     """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
@@ -208,7 +210,7 @@ def _standing(cell: Cell, rows: Iterable[Row]) -> Standing:
         wanted=len(cell.seeds),
         done=len(mine) - len(failed),
         failed=len(failed),
-        seconds=sum(batches.values()),
+        seconds=fsum(batches.values()),
         error=(failed[0].error or "") if failed else "",
     )
 

@@ -57,13 +57,13 @@ class OnRay:
         )
         self._check_room()
         # max_calls: Ray would end a worker with a GPU after each task, and its model with it.
-        task = self._ray.remote(_work).options(
+        task = self._ray.remote(
             num_cpus=asked.cpus or 1,
             num_gpus=asked.gpus,
             memory=None if asked.memory is None else int(asked.memory * 1e9),
             max_retries=asked.retries,
             max_calls=0,
-        )
+        )(_work)
         waiting = {task.remote(batch, place, os.getcwd()): batch for batch in batches}
         for batch in batches:
             watch.began(batch.cell)

@@ -23,7 +23,7 @@ class Resources:
 
     cpus: int | None = None
     """CPU cores, and threads of torch; where nothing is said, as many as torch takes, and 1 on Ray."""
-    gpus: float = 0
+    gpus: float = 0.0
     """GPUs, or a share of one (0.5: two batches at a time on each)."""
     memory: float | None = None
     """Gigabytes of main memory that Ray reserves."""

@@ -35,11 +35,10 @@ class Workplace:
 
 def carry_out(batch: Batch, place: Workplace, watch: Watch | None = None) -> list[Row]:
     """The rows of a batch. What goes wrong with it is written into them: the others shall go on."""
-    watch = watch or Nobody()
-    if place.threads is not None:
-        torch.set_num_threads(place.threads)
+    before = torch.get_num_threads()
     try:
-        _run(batch, place, watch)
+        torch.set_num_threads(place.threads or before)
+        _run(batch, place, watch or Nobody())
         return rows_of(batch, place.study, place.folder)
     except PivotalError as error:
         return failed_rows(batch, place.study, str(error))
@@ -51,6 +50,8 @@ def carry_out(batch: Batch, place: Workplace, watch: Watch | None = None) -> lis
         return failed_rows(
             batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
         )
+    finally:
+        torch.set_num_threads(before)
 
 
 class Shelf:
