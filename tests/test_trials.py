@@ -11,7 +11,8 @@ from pivotal.models.planted import plant
 from pivotal.objective import Terms
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
-from pivotal.trials import first_order, grid_of, score_additions, score_sets, screened
+from pivotal.trials import first_order, grid_of, placed, score_additions, score_runs, screened
+from pivotal.units import Site, UnitSpace
 
 PAIRS = load_phenomenon("planted")
 BOTH = pytest.mark.parametrize("steps", ["single", "every"])
@@ -68,26 +69,23 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
     tried = torch.tensor([[17, 44, 60]])
     found = score_additions(problem, terms, torch.full((1,), kl_weight), mask, values, tried, grid)
     for column, unit in enumerate(tried[0].tolist()):
-        units = torch.tensor([[5, unit]]).expand(16, -1)
-        both = list(itertools.product(range(4), repeat=2))
-        at = torch.stack(
-            [
-                torch.stack([values[0, :, 5], torch.stack([grid[a, 0, unit], grid[b, 1, unit]])], -1)
-                for a, b in both
-            ]
-        )
-        scores = score_sets(problem, terms, torch.tensor(kl_weight), units, at)
+        more, at = mask.float().repeat(16, 1, 1), values.repeat(16, 1, 1)
+        more[:, :, unit] = 1.0
+        for row, (a, b) in enumerate(itertools.product(range(4), repeat=2)):
+            at[row, :, unit] = torch.stack([grid[a, 0, unit], grid[b, 1, unit]])
+        with torch.no_grad():
+            scores = score_runs(problem, terms, torch.full((16,), kl_weight), more, at)
         total = scores.score.sum(-1)
         assert float(found.score[0, column]) == pytest.approx(float(total.min()), rel=1e-4)
         best = int(total.argmin())
-        assert torch.allclose(found.values[0, column, :, 0], at[best, :, 1])
+        assert torch.allclose(found.values[0, column, :, 0], at[best, :, unit])
         assert float(found.accuracy[0, column]) == pytest.approx(float(scores.accuracy[best].sum()), abs=1e-5)
 
 
 def test_scores_are_those_of_the_loss() -> None:
     problem, terms = problem_of(), Terms()
     mask, values = one_unit_set(problem)
-    scores = score_sets(problem, terms, torch.tensor(0.0), torch.tensor([[5]]), values[:, :, [5]])
+    scores = score_runs(problem, terms, torch.zeros(1), mask.float(), values)
     outcome = problem.run(mask.float(), values)
     assert float(scores.score.sum()) == pytest.approx(float(terms.loss(outcome)), rel=1e-5)
     assert float(scores.accuracy.sum()) == pytest.approx(float(outcome.flipped().float().mean()), abs=1e-6)
@@ -106,6 +104,18 @@ def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None
         problem, terms, torch.zeros(1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4)
     )
     assert 0 < float(one.accuracy) < float(both.accuracy)
+
+
+def test_units_are_placed_with_all_their_coordinates() -> None:
+    space = UnitSpace((Site("a", 2, first=1), Site("b", 2, first=3, size=3)))
+    grid = torch.arange(2 * 2 * 8, dtype=torch.float32).view(2, 2, 8)
+    point = torch.tensor([[[0, 1], [1, 0]]])  # unit 1 low and unit 3 high in direction 0, the other way in 1
+    mask, values = placed(space, torch.tensor([[1, 3]]), grid, point)
+    assert mask.tolist() == [[[0, 1, 0, 1]] * 2]
+    expected = torch.zeros(2, 8)
+    expected[0, 1], expected[0, 5:] = grid[0, 0, 1], grid[1, 0, 5:]
+    expected[1, 1], expected[1, 5:] = grid[1, 1, 1], grid[0, 1, 5:]
+    assert torch.equal(values[0], expected)
 
 
 def test_screening_leaves_out_what_is_in_the_set() -> None:

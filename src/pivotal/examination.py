@@ -27,7 +27,7 @@ from pivotal.refit import Refit
 from pivotal.scanning import Scan, Tried
 from pivotal.searches.base import Clock, Progress
 from pivotal.summary import KL_TOLERANCE
-from pivotal.trials import grid_of, screened
+from pivotal.trials import grid_of, placed, screened
 
 _JUDGES = 1024
 """Prefixes on which sets with fitted values are compared."""
@@ -159,10 +159,8 @@ class _Examination:
         )
 
     def _smaller(self, size: int, tried: Tried, found: Judged) -> Smaller:
-        index = tried.units[:, None].expand_as(tried.values)
-        shape = (len(tried.units), len(self.train.labels), len(self.train.space))
-        mask = torch.zeros(shape, device=index.device).scatter_(2, index, 1.0)
-        self._fit_and_judge(mask.bool(), torch.zeros_like(mask).scatter_(2, index, tried.values))
+        mask, values = placed(self.train.space, tried.units, tried.grid, tried.point)
+        self._fit_and_judge(mask.bool(), values)
         best = self._most_flips([j for j in self.judged if len(j.units) <= size])
         fewer = len(best.units) < len(found.units) and best.bound_kept
         return Smaller(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -11,10 +11,20 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.certificate import Effort, Look
+from pivotal.edits import spread
 from pivotal.errors import PivotalError
 from pivotal.objective import Terms
 from pivotal.problem import Problem
-from pivotal.trials import Scores, finalists, first_order, grid_of, score_sets, screened
+from pivotal.trials import (
+    Scores,
+    ends_of,
+    finalists,
+    first_order,
+    grid_of,
+    placed,
+    score_runs,
+    screened,
+)
 
 _MOST_PAIRS = 2_000_000
 _BRIEF, _BRIEFER = 32, 16
@@ -28,28 +38,21 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Tried:
-    """Sets at the best of the values that were tried, chosen for each direction by itself."""
+    """Sets of units, each at the best of the values that were tried, chosen for each direction by itself."""
 
     units: Int[Tensor, "sets k"]
+    grid: Float[Tensor, "points directions coordinates"]
+    point: Int[Tensor, "sets directions k"]
+    """Which value of the grid is the best."""
     score: Float[Tensor, " sets"]
     accuracy: Float[Tensor, " sets"]
-    values: Float[Tensor, "sets directions k"]
     looks: tuple[Look, ...]
     """What was done to get here."""
 
     def best(self, n: int) -> Tried:
         chosen = finalists(self.score, self.accuracy, min(n, len(self.units)))
-        return Tried(
-            self.units[chosen], self.score[chosen], self.accuracy[chosen], self.values[chosen], self.looks
-        )
-
-
-@dataclass(frozen=True)
-class Round:
-    """One look: on so many prefixes, every unit at each of these values."""
-
-    prefixes: int
-    grid: Float[Tensor, "points directions units"]
+        units, point = self.units[chosen], self.point[chosen]
+        return Tried(units, self.grid, point, self.score[chosen], self.accuracy[chosen], self.looks)
 
 
 class Scan:
@@ -72,10 +75,15 @@ class Scan:
         """All single units at a few values, the best of them again at more."""
         device = self._grid.device
         everyone = torch.arange(len(self._train.space), device=device)[:, None]
-        brief = self._look("single units", everyone, self._brief(_BRIEF, grid_of(self._train, 3)))
-        close = self._narrow("single units", brief, [(self._again, self._close(self._grid))])
-        self._alone: Float[Tensor, "directions units"] = brief.values[..., 0].T.clone()
-        self._alone[:, close.units[:, 0]] = close.values[..., 0].T
+        brief = self._look("single units", everyone, _BRIEF, grid_of(self._train, 3))
+        close = self._again("single units", brief, self._kept, self._effort.sample, self._grid)
+        known = torch.full((len(everyone), len(self._train.labels)), -1, device=device)
+        known[close.units[:, 0]] = close.point[..., 0]
+        self._alone: Float[Tensor, "directions coordinates"] = torch.where(
+            spread(self._train.space, known.T) >= 0,
+            self._at(close.grid, known.clamp(0)),
+            self._at(brief.grid, brief.point[..., 0]),
+        )
         self._ranked: Int[Tensor, " units"] = close.units[close.score.argsort(), 0]
         return close.best(self._effort.smaller)
 
@@ -83,68 +91,75 @@ class Scan:
         """Every pair that there is, or the best single units with promising partners; `singles` comes first. Each unit
         is tried at what served it best alone and at the farther end of its reach, in the end at its natural value too.
         """
-        low, high = self._grid.amin(0), self._grid.amax(0)
-        farther = torch.where(self._alone - low > high - self._alone, low, high)
+        low, high = ends_of(self._grid)
+        farther = torch.where((self._alone - low).abs() > (self._alone - high).abs(), low, high)
         two = torch.stack([self._alone, farther])
         three = torch.cat([two, self._grid[-1:]])
         if self._effort.pairs == "all":
             units = len(self._train.space)
             everyone = torch.triu_indices(units, units, 1, device=self._grid.device).T
-            brief = self._look("pairs", everyone, self._brief(_BRIEFER, two))
-            closer = [(_PAIRS_AGAIN, self._brief(_BRIEF, three)), (self._again, self._close(three))]
+            tried = self._look("pairs", everyone, _BRIEFER, two)
+            tried = self._again("pairs again", tried, _PAIRS_AGAIN, _BRIEF, three)
         else:
-            brief = self._look("pairs", self._promising(), self._brief(_BRIEF, two))
-            closer = [(self._again, self._close(three))]
-        return self._narrow("pairs", brief, closer).best(self._effort.smaller)
+            tried = self._look("pairs", self._promising(), _BRIEF, two)
+        closer = self._again("pairs again", tried, self._kept, self._effort.sample, three)
+        return closer.best(self._effort.smaller)
 
     def _promising(self) -> Int[Tensor, "sets 2"]:
         """Each of the best single units with the partners of the highest first-order gain beside it."""
         first = self._ranked[: self._effort.first]
-        mask = torch.zeros(len(first), *self._alone.shape, dtype=torch.bool, device=first.device)
+        shape = (len(first), len(self._train.labels), len(self._train.space))
+        mask = torch.zeros(shape, dtype=torch.bool, device=first.device)
         mask[torch.arange(len(first)), :, first] = True
-        values = self._alone.expand(mask.shape)
+        values = self._alone.expand(len(first), -1, -1)
         sample = self._train.sample(self._effort.sample, self._seed)
         gain = first_order(sample, self._terms, self._price.expand(len(first)), mask, values, self._grid)
         partners = screened(gain, self._effort.candidates)
         pairs = torch.stack([first[:, None].expand_as(partners), partners], -1).flatten(0, 1)
         return pairs.sort(1).values.unique(dim=0)  # a pair may come from either of its units
 
-    def _narrow(self, phase: str, tried: Tried, rounds: Sequence[tuple[int, Round]]) -> Tried:
-        """Look again at the best, fewer and more closely each time."""
-        for keep, closer in rounds:
-            again = self._look(phase, tried.best(keep).units, closer)
-            tried = Tried(again.units, again.score, again.accuracy, again.values, tried.looks + again.looks)
-        return tried
+    def _again(self, phase: str, tried: Tried, keep: int, prefixes: int, grid: Tensor) -> Tried:
+        """A closer look at the best of those that were tried."""
+        closer = self._look(phase, tried.best(keep).units, prefixes, grid)
+        return replace(closer, looks=tried.looks + closer.looks)
 
-    def _look(self, phase: str, units: Int[Tensor, "sets k"], how: Round) -> Tried:
-        """Every set with each of its units at each value of the grid."""
-        sample, (points, directions, _) = self._train.sample(how.prefixes, self._seed), how.grid.shape
+    @torch.no_grad()
+    def _look(
+        self,
+        phase: str,
+        units: Int[Tensor, "sets k"],
+        prefixes: int,
+        grid: Float[Tensor, "points directions coordinates"],
+    ) -> Tried:
+        """Every set with each of its units at each value of the grid, on no more prefixes than any set is tried on."""
+        sample = self._train.sample(min(prefixes, self._effort.sample or prefixes), self._seed)
+        points, directions, _ = grid.shape
         k, device = units.shape[1], units.device
         combinations = torch.cartesian_prod(*[torch.arange(points, device=device)] * k).view(-1, k)
-        direction = torch.arange(directions, device=device)
         parts = []
         size = max(1, sample.runs_at_once() // len(combinations))
         for start, some in zip(range(0, len(units), size), units.split(size), strict=True):
             self._tell(phase, start, len(units))
-            at = how.grid[combinations[None, :, None], direction[:, None], some[:, None, None]]
-            every = some[:, None].expand(-1, len(combinations), -1)
-            scores = score_sets(sample, self._terms, self._price, every.flatten(0, 1), at.flatten(0, 1))
+            every = some.repeat_interleave(len(combinations), 0)
+            point = combinations.repeat(len(some), 1)[:, None].expand(-1, directions, -1)
+            mask, values = placed(sample.space, every, grid, point)
+            scores = score_runs(sample, self._terms, self._price.expand(len(mask)), mask, values)
             shape = (len(some), len(combinations), directions)
             best, where = Scores(scores.score.view(shape), scores.accuracy.view(shape)).best(1)
-            parts.append((best.score.sum(-1), best.accuracy.sum(-1), where))
-        score, accuracy, where = (torch.cat(part) for part in zip(*parts, strict=True))
-        values = how.grid[combinations[where], direction[:, None], units[:, None]]
-        prefixes = len(np.unique(sample.tree.leaf))
-        return Tried(units, score, accuracy, values, (Look(len(units), prefixes, points),))
+            parts.append((best.score.sum(-1), best.accuracy.sum(-1), combinations[where]))
+        score, accuracy, point = (torch.cat(part) for part in zip(*parts, strict=True))
+        look = Look(len(units), len(np.unique(sample.tree.leaf)), points)
+        return Tried(units, grid, point, score, accuracy, (look,))
 
-    def _brief(self, prefixes: int, grid: Float[Tensor, "points directions units"]) -> Round:
-        return Round(min(prefixes, self._effort.sample or prefixes), grid)
-
-    def _close(self, grid: Float[Tensor, "points directions units"]) -> Round:
-        return Round(self._effort.sample, grid)
+    def _at(
+        self, grid: Tensor, point: Int[Tensor, "units directions"]
+    ) -> Float[Tensor, "directions coordinates"]:
+        """The values of all units, each at a point of its own."""
+        return grid.gather(0, spread(self._train.space, point.T)[None])[0]
 
     @property
-    def _again(self) -> int:
+    def _kept(self) -> int:
+        """How many are looked at for the last time: some for each that is fitted, and all from which pairs grow."""
         return max(_AGAIN * self._effort.smaller, self._effort.first)
 
     @property

@@ -185,24 +185,22 @@ def score_additions(
     return Additions(best.score.sum(-1), best.accuracy.sum(-1), picked)
 
 
-@torch.no_grad()
-def score_sets(
-    problem: Problem,
-    terms: Terms,
-    price: Float[Tensor, ""],
+def placed(
+    space: UnitSpace,
     units: Int[Tensor, "sets k"],
-    values: Float[Tensor, "sets directions k"],
-) -> Scores:
-    """Sets that are given by their units, of one coordinate each, and their values."""
-    shape = (len(problem.labels), len(problem.space))
-    parts = []
-    size = problem.runs_at_once()
-    for some, at in zip(units.split(size), values.split(size), strict=True):
-        index = some[:, None].expand_as(at)
-        mask = torch.zeros(len(some), *shape, device=at.device).scatter_(2, index, 1.0)
-        dense = torch.zeros_like(mask).scatter_(2, index, at)
-        parts.append(score_runs(problem, terms, price.expand(len(some)), mask, dense))
-    return Scores(torch.cat([part.score for part in parts]), torch.cat([part.accuracy for part in parts]))
+    grid: Float[Tensor, "points directions coordinates"],
+    point: Int[Tensor, "sets directions k"],
+) -> tuple[Float[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
+    """Mask and values of sets whose units stand at points of a grid."""
+    sets, directions, _ = point.shape
+    where = places_of(space, units.device)[units][:, None]
+    direction = torch.arange(directions, device=units.device)[:, None, None]
+    at = grid[point[..., None], direction, where].flatten(2)
+    mask = torch.zeros(sets, directions, len(space), device=units.device)
+    values = torch.zeros(sets, directions, space.coordinates, device=units.device)
+    mask.scatter_(2, units[:, None].expand(-1, directions, -1), 1.0)
+    values.scatter_(2, where.expand(-1, directions, -1, -1).flatten(2), at)
+    return mask, values
 
 
 def score_runs(
