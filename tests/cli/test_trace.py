@@ -1,0 +1,150 @@
+"""`pivotal trace`: sentences and held-out pairs, on the terminal and in files, with the model and without."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from math import exp
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pivotal.runs import RunFolder
+from pivotal.traces import Traces
+
+
+@pytest.fixture(scope="module")
+def kept(run_folder: Path) -> Traces:
+    traces = RunFolder.open(run_folder).traces()
+    assert traces is not None
+    return traces
+
+
+def test_a_sentence_of_one_s_own(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal("trace", run_folder, "The noun0a near verb0as")
+    assert done.code == 0, done.err
+    assert "set at every word for plural" in done.out
+    assert "The preference flips from verb0as to verb0a." in done.out
+    words = done.out.split()
+    assert words.count("The*") == words.count("[noun0a]*") == words.count("near*") == 1
+    assert "untouched" in words and "KL" in words and "hidden.0" in words
+
+
+def test_the_numbers_are_those_of_generate(pivotal: Any, run_folder: Path) -> None:
+    """Another way into the model: the probabilities of the next word, side by side."""
+    trace = json.loads(pivotal("trace", run_folder, "The noun0a near verb0as", "--json").out)
+    said = pivotal(
+        *("generate", run_folder, "The noun0a near", "--direction", "plural", "--top", "99", "--json")
+    )
+    sides = json.loads(said.out)
+    for side, name in (("untouched", "untouched"), ("edited", "plural")):
+        p = dict(sides[name]["next_words"])
+        for word, log_p in zip(trace["words"], trace["log_p"][side], strict=True):
+            assert exp(log_p[-1]) == pytest.approx(p[word], rel=1e-3)
+
+
+def test_a_held_out_pair_comes_from_the_folder_or_from_the_model(
+    pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path
+) -> None:
+    number = kept.traces[0].pair
+    stored = json.loads(pivotal("trace", run_folder, "--pair", number, "--json").out)
+    # The same asked of the model: naming it leaves what is stored aside.
+    anew = json.loads(pivotal("trace", run_folder, "--pair", number, "--model", "planted", "--json").out)
+    assert stored == anew
+    assert stored["pair"] == number and stored["prefix"] == kept.pairs[number].prefix
+
+
+def test_without_the_model_there_is_what_was_kept(
+    pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    settings = json.loads((folder / "run.json").read_text())
+    settings["settings"]["model"] = str(tmp_path / "gone")
+    (folder / "run.json").write_text(json.dumps(settings))
+    (folder / "traces.json").write_text(replace(kept, traces=kept.traces[:2]).dumps())
+    here, there = (trace.pair for trace in kept.traces[1:3])
+    assert pivotal("trace", folder, "--pair", here).out == pivotal("trace", run_folder, "--pair", here).out
+    pivotal("trace", folder, "--pair", there).refused("gone", f"there are the pairs 0, {here} … to trace")
+    pivotal("trace", folder, "The noun0a verb0as").refused("gone")
+
+
+def test_a_run_of_an_earlier_version(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    (folder / "traces.json").unlink()
+    found = json.loads(pivotal("trace", folder, "--pair", "3", "--json").out)
+    assert found == json.loads(pivotal("trace", run_folder, "--pair", "3", "--json").out)
+    pivotal("trace", folder, "--pair", "80").refused("0 to 79", "no pair 80")
+
+
+def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> None:
+    sentence = ("trace", single_folder, "The noun0a near verb0as")
+    found = json.loads(pivotal(*sentence, "--json").out)
+    assert found["cue"] == 1 and found["edited"] == [0, 1, 0]
+    assert found["kl"][0] == 0 < found["kl"][1]
+    later = json.loads(pivotal(*sentence, "--cue", "near", "--json").out)
+    assert later["cue"] == 2 and later["edited"] == [0, 0, 1]
+
+
+def test_the_direction_can_be_named(pivotal: Any, run_folder: Path) -> None:
+    sentence = ("trace", run_folder, "The noun0a near verb0as")
+    assert "prefers verb0as already" in pivotal(*sentence, "--to", "singular").out
+    assert pivotal(*sentence).out == pivotal(*sentence, "--to", "plural").out
+
+
+def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+    assert pivotal("trace", tmp_path / "units", "The noun0a verb0as", "--model", "planted").code == 0
+    pivotal("trace", tmp_path / "units", "--pair", "0").refused("by itself", "sentence of your own")
+    of_run = pivotal("trace", run_folder / "interventions" / "0", "The noun0a verb0as")
+    assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
+
+
+@pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
+def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"trace.{kind}"
+    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "-o", path)
+    assert done.code == 0 and f"Written to {path}" in done.out
+    content = path.read_bytes()
+    first = {
+        "svg": b"<svg role=",
+        "png": b"\x89PNG",
+        "pdf": b"%PDF",
+        "html": b"<!doctype html>",
+        "json": b"{",
+    }
+    assert content.startswith(first[kind])
+    if kind in ("svg", "html"):
+        text = content.decode()
+        assert "Heat maps of 3 units" in text and "The preference flips" in text
+        assert all(token in text for token in kept.traces[0].tokens)
+    if kind == "json":
+        assert json.loads(content)["frame"]["units"] == list(kept.frame.units)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ([], ["a sentence", "--pair 0"]),
+        (["The noun0a verb0as", "--pair", "1"], ["one of the two"]),
+        (["--pair", "99"], ["0 to 79", "no pair 99"]),
+        (["--pair", "-1"], ["--pair"]),
+        (["--pair", "1", "--cue", "The"], ["leave --words and --cue out"]),
+        (["The noun0a near"], ["one of the words that planted asks about", "'near' is not"]),
+        (["The noun0a verb0a", "--to", "plurl"], ["Did you mean 'plural'?"]),
+        (["The dog verb0as"], ["“The dog” cannot be traced", "outside the vocabulary: dog"]),
+        (["The noun0a", "--words", "runs,run"], ["outside the vocabulary: runs"]),
+        (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
+        (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),
+        (["The noun0a verb0as", "-o", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
+        (["The noun0a verb0as", "-o", "no/such/trace.svg"], ["no/such is no folder"]),
+        (["The noun0a verb0as", "--run", "9"], ["no run 9"]),
+        (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
+    ],
+)
+def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:
+    pivotal("trace", run_folder, *arguments).refused(*parts)
