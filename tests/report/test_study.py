@@ -37,6 +37,10 @@ def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> Non
     check_page(page)
     assert "90.0 ± 10.0" in page and "88.0 ± 0.2" in page and "pivotal study summary" in page
     assert "&lt;no memory&gt; &amp; no disk" in page
+    assert page.count("<figure ") == 2
+    for name in ("by-cell", "trade-off"):
+        assert (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8").strip() in page
+    assert "The most flips are 100% (number single, without), the fewest 80.0%" in page
     assert "90.0 ± 10.0" in (folder / "tables.md").read_text(encoding="utf-8")
     assert r"90.0 $\pm$ 10.0" in (folder / "tables.tex").read_text(encoding="utf-8")
     lines = (folder / "tables.csv").read_text(encoding="utf-8").splitlines()
@@ -51,6 +55,12 @@ def test_rows_that_are_cut_off_are_said_and_the_others_shown(folder: Path) -> No
     found = StudyFolder.open(folder)
     assert len(found.rows) == 3 and "1 row of 4 cannot be read" in found.loss
     assert "1 row of 4 cannot be read" in write_study(found).read_text(encoding="utf-8")
+
+
+def test_before_any_run_is_done(folder: Path) -> None:
+    (folder / "results.jsonl").unlink()
+    assert "No run is done yet." in write_study(StudyFolder.open(folder)).read_text(encoding="utf-8")
+    assert not (folder / "figures").exists()
 
 
 def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -73,7 +83,7 @@ def test_no_torch_is_needed(folder: Path) -> None:
 
 def test_a_study_that_ran(tmp_path: Path) -> None:
     recipe = parse_recipe(
-        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, ablation: true}\n"
+        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, refit: 10, test: 80, ablation: true}\n"
         "grid: {model: [planted]}\ntable: {kind: units}"
     )
     done = study(recipe, out=tmp_path / "toy")
