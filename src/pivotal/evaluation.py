@@ -201,7 +201,7 @@ def score_many(
 @torch.no_grad()
 def score_masks(
     mask: Float[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
     problem: Problem,
     *,
     kl: bool = True,

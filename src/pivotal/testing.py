@@ -14,7 +14,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from pivotal.edits import Edit, MaskedEdit
+from pivotal.edits import Edit, MaskedEdit, spread
 from pivotal.errors import PivotalError
 from pivotal.masks.base import MaskFamily
 from pivotal.models.base import LanguageModel
@@ -23,7 +23,7 @@ from pivotal.phenomena.base import Phenomenon
 from pivotal.problem import Problem
 from pivotal.searches.base import Search, budget_of
 from pivotal.tree import PrefixTree
-from pivotal.units import Steps
+from pivotal.units import Site, Steps
 
 __all__ = ["check_mask", "check_model", "check_phenomenon", "check_search"]
 
@@ -44,6 +44,8 @@ def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
         trial.gradients_flow(steps)
     for site in model.sites:
         trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
+        if site.within:
+            trial.units_are_replaced_whole(site)
     trial.edit_changes("all", 0, "An edit of the first step must change what follows the later steps.")
 
 
@@ -144,6 +146,14 @@ class _Trial:
         for name, grad in (("mask", mask.grad), ("values", values.grad)):
             assert grad is not None and grad.isfinite().all(), f"The gradient by the {name} must be finite."
             assert (grad.abs().amax((1, 2)) > 0).all(), f"The gradient by the {name} must not vanish."
+
+    def units_are_replaced_whole(self, site: Site) -> None:
+        """A unit of several coordinates is what these are in the site that has them one by one."""
+        tree, (mask, values) = self.tree("every"), self.draw(2, site.name)
+        each = spread(self.model.unit_space(site.name), mask)
+        sentence = f"A unit of {site.name} must be {site.size} coordinates of {site.within} in a row."
+        found = self.masked(tree, mask, values, site.name)
+        self.same(found, self.masked(tree, each, values, site.within), sentence)
 
     def edit_changes(self, sites: str, step: int, sentence: str) -> None:
         """The predictions after the sequences, when all of the sites is replaced at one step of each."""

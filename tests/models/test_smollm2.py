@@ -49,7 +49,8 @@ def test_it_is_listed_and_reads_no_bos(lm: TransformersLM) -> None:
     assert "smollm2-135m" in dict(list_models())
     assert lm.encode("The athlete").ids == tuple(lm._tokens._tokenizer("The athlete")["input_ids"])
     assert "no BOS" in lm.describe()
-    assert (len(lm.sites), lm.vocabulary_size) == (90, 49152)
+    assert (len(lm.sites), lm.vocabulary_size) == (120, 49152)
+    assert {(site.width, site.size) for site in lm.sites if site.kind == "head"} == {(9, 64)}
 
 
 @pytest.mark.parametrize("steps", [None, "every", "single"])

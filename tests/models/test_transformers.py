@@ -75,11 +75,11 @@ def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
 
 def test_sites() -> None:
     widths = {site.name: site.width for site in model_of("llama").sites}
-    assert list(widths)[:3] == ["attn.0", "mlp.0", "resid.0"]
-    assert (widths["attn.2"], widths["mlp.2"], widths["resid.2"]) == (16, 24, 16)
+    assert list(widths)[:4] == ["attn.0", "head.0", "mlp.0", "resid.0"]
+    assert (widths["attn.2"], widths["head.2"], widths["mlp.2"], widths["resid.2"]) == (16, 4, 24, 16)
     firsts = [site.first for site in model_of("llama").sites if site.kind == "mlp"]
     assert firsts == [1, 25, 49]
-    assert {site.kind for site in model_of("mixtral").sites} == {"attn", "resid"}
+    assert {site.kind for site in model_of("mixtral").sites} == {"attn", "head", "resid"}
     assert {site.kind for site in model_of("mamba").sites} == {"mixer", "resid"}
     assert {site.name: site.width for site in model_of("rwkv").sites}["mlp.0"] == 24
     with pytest.raises(PivotalError, match=r"mlp\.0, "):

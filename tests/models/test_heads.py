@@ -1,0 +1,151 @@
+"""Attention heads as units: one entry of a mask, as many values as a head has coordinates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.models.tiny import FAMILIES, PREFIXES, random_model, tokenizer
+
+from pivotal.edits import MaskedEdit, dense, spread
+from pivotal.errors import PivotalError
+from pivotal.evaluation import evaluate
+from pivotal.intervention import Intervention
+from pivotal.models._hf.lm import TransformersLM
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem
+from pivotal.refit import Refit
+from pivotal.searches import SEARCHES
+from pivotal.trials import grid_of, places_of
+from pivotal.tree import PrefixTree
+from pivotal.units import Site, Unit, UnitSpace
+
+PAIRS = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+QUICK: dict[str, dict[str, Any]] = {
+    "learned": {"updates": 60, "refit": 30},
+    "reinforce": {"updates": 60, "refit": 30},
+    "exchange": {"start": "ablation", "rounds": 2},
+}
+"""Settings under which a search of twelve heads takes seconds."""
+
+
+def lm_of(family: str = "llama") -> TransformersLM:
+    return TransformersLM(family, random_model(family), tokenizer(bos=True))
+
+
+def with_one_head(block: int, head: int) -> TransformersLM:
+    """A model in which no other head writes anything."""
+    model = random_model("llama")
+    with torch.no_grad():
+        for level, layer in enumerate(model.model.layers):
+            weight = layer.self_attn.o_proj.weight.view(16, 4, 4)
+            weight[:, [h for h in range(4) if (level, h) != (block, head)]] = 0.0
+    return TransformersLM("one head", model, tokenizer(bos=True))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_heads_are_offered_where_there_are_heads(family: str) -> None:
+    heads = [site for site in lm_of(family).sites if site.kind == "head"]
+    if family in ("mamba", "mamba2", "rwkv"):
+        assert not heads
+    else:
+        assert [(site.name, site.width, site.within) for site in heads] == [
+            (f"head.{i}", 4, f"attn.{i}") for i in range(3)
+        ]
+        assert [site.first for site in heads] == [1, 5, 9]
+
+
+def test_a_head_is_its_slice_of_the_output_projections_input() -> None:
+    lm = lm_of()
+    ids = lm.encode("The doctor near cars").ids
+    space = lm.unit_space("head.1")
+    mask, values = torch.zeros(1, 1, 4), torch.zeros(1, 1, 16)
+    mask[..., 2], values[..., 8:12] = 1.0, torch.tensor([1.0, -2.0, 3.0, 0.5])
+    tree = PrefixTree.build([ids], [1], [0], "single")
+    found = lm.readout(lm.states(lm.prepare(tree), MaskedEdit(space, mask, values)))
+
+    def by_hand(_: object, args: tuple[torch.Tensor]) -> tuple[torch.Tensor]:
+        h = args[0].clone()
+        h[:, 2, 8:12] = values[0, 0, 8:12]  # BOS comes first
+        return (h,)
+
+    handle = lm._model.model.layers[1].self_attn.o_proj.register_forward_pre_hook(by_hand)
+    try:
+        whole = torch.tensor([[*lm._tokens.priming, *ids]])
+        expected = lm._model(input_ids=whole, use_cache=False).logits[0, 2:]
+    finally:
+        handle.remove()
+    torch.testing.assert_close(found[:, 0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_all_takes_every_coordinate_once() -> None:
+    lm = lm_of()
+    assert {site.kind for site in lm.unit_space().sites} == {"attn", "mlp", "resid"}
+    assert [site.name for site in lm.unit_space("head.1-2,mlp.0").sites] == ["mlp.0", "head.1", "head.2"]
+    with pytest.raises(PivotalError, match=r"head\.1 and attn\.1 have the same"):
+        lm.unit_space("head.1,attn")
+
+
+@pytest.mark.parametrize("search", [name for name, cls in SEARCHES.items() if not cls.chance])
+def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
+    lm = with_one_head(1, 2)
+    problem = Problem(lm, PAIRS, sites="head")
+    found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)  # type: ignore[call-arg]
+    assert [str(unit) for unit in found.best.units] == ["head.1:2"]
+    assert found.best.values.shape == (2, 4)
+    assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8
+
+
+def test_heads_and_neurons_together(tmp_path: Path) -> None:
+    """A set of both kinds is scored, saved, loaded and taken apart as any other is."""
+    lm = lm_of()
+    problem = Problem(lm, PAIRS, sites="head,mlp")
+    space = problem.space
+    mask = torch.zeros(1, 2, len(space))
+    units = [space.flat(Unit("head.1", 2, 7, 4)), space.flat(Unit("mlp.2", 5, 54))]
+    mask[..., units] = 1.0
+    fitted = Refit(updates=20).fit(problem, mask)
+    assert (fitted.values != 0).sum() == 2 * 5 and torch.equal(
+        fitted.values * spread(space, mask), fitted.values
+    )
+    at = [place for i in units for place in space.places(space.unit(i))]
+    found = Intervention(
+        units=tuple(space.unit(i) for i in units),
+        directions=problem.labels,
+        values=fitted.values[0][:, at].numpy(),
+        steps="every",
+        model=lm.name,
+        model_fingerprint=lm.fingerprint(),
+        phenomenon="few",
+        data_fingerprint="none",
+    )
+    assert torch.equal(dense(found, space)[1], fitted.values)
+    again = Intervention.load(found.save(tmp_path / "both"))
+    assert again == found and again.units[0].size == 4
+    np.testing.assert_allclose(found.shown[:, 0], np.sqrt((found.values[:, :4] ** 2).mean(1)))
+    np.testing.assert_array_equal(found.shown[:, 1], found.values[:, 4])
+    assert found.without(0).values.shape == (2, 1) and found.without(1).values.shape == (2, 4)
+    scores = evaluate(found, problem)
+    assert scores.units == 2 and [one.unit for one in scores.drop_one] == ["head.1:2", "mlp.2:5"]
+
+
+def test_a_unit_of_another_size_is_another_unit() -> None:
+    space = lm_of().unit_space("head")
+    with pytest.raises(PivotalError, match="4 coordinates here"):
+        space.flat(Unit("head.1", 2, 7))
+
+
+def test_places_and_grid_of_units_that_differ_in_size() -> None:
+    space = UnitSpace((Site("mlp.0", 2), Site("head.0", 2, size=3)))
+    assert places_of(space, torch.device("cpu")).tolist() == [[0, 0, 0], [1, 1, 1], [2, 3, 4], [5, 6, 7]]
+    problem = Problem(lm_of(), PAIRS, sites="head.0,mlp.0")
+    grid, seen = grid_of(problem, points=4), problem.activations
+    head = problem.space.coordinates_of("head.0")
+    torch.testing.assert_close(grid[0, :, head], seen.own[:, head])
+    torch.testing.assert_close(
+        grid[2, :, head] - grid[1, :, head], 4 * (seen.target - seen.own)[:, head], rtol=1e-4, atol=1e-5
+    )
+    torch.testing.assert_close(grid[3], seen.target)
