@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import re
 import shutil
@@ -15,7 +17,7 @@ import pytest
 
 from pivotal.finding import Question, find
 from pivotal.report import tables
-from pivotal.report.learning import curve_rows
+from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask
@@ -67,13 +69,66 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)
+    shutil.rmtree(copy / "figures")
     (copy / "report.html").unlink()
     code = (
-        "import sys; from pivotal.runs import RunFolder; from pivotal.report.page import write_report\n"
-        f"write_report(RunFolder.open({str(copy)!r})); sys.exit('torch' in sys.modules)"
+        "import sys; sys.modules['torch'] = None  # as on a machine without it\n"
+        "from pivotal.runs import RunFolder; from pivotal.report.page import write_report\n"
+        f"write_report(RunFolder.open({str(copy)!r}))"
     )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    assert (copy / "report.html").is_file()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    for name in FIGURES:
+        again = (copy / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+        assert again == (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
+    assert "sentence-list" in (copy / "report.html").read_text(encoding="utf-8")
+
+
+def test_every_held_out_sentence_is_listed_with_its_outcome(folder: RunFolder) -> None:
+    text, traces = folder.report.read_text(encoding="utf-8"), folder.traces()
+    assert traces is not None and len(traces.pairs) == 80
+    items = re.findall(
+        r'<li id=pair-(\d+) data-pair="\1" data-flipped="(yes|no)".*? data-traced="(yes|no)">', text
+    )
+    assert {int(pair): flipped == "yes" for pair, flipped, _ in items} == {
+        pair.pair: pair.flipped for pair in traces.pairs
+    }
+    traced = [int(pair) for pair, _, has in items if has == "yes"]
+    assert traced == [trace.pair for trace in traces.traces], "those with a trace first, in order"
+    assert [int(pair) for pair, _, _ in items][: len(traced)] == traced
+    data = re.search(r"<script type=application/json id=traces>(.*?)</script>", text)
+    assert data is not None
+    assert json.loads(data[1])["traces"] == json.loads(traces.dumps())["traces"]
+
+
+def test_no_sentence_can_break_the_page(
+    folder: RunFolder, tmp_path: Path, check_page: Callable[[str], None]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder.path, copy)
+    evil = '</script><img src="x"> & <b'
+    kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
+    for row in (*kept["pairs"][:1], *kept["traces"][:1]):
+        row["prefix"], row["group"] = evil, evil
+    (copy / "traces.json").write_text(json.dumps(kept), encoding="utf-8")
+    text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
+    check_page(text)
+    assert "<img" not in text and "&lt;/script&gt;" in text and "\\u003c/script>" in text
+
+
+def test_a_run_that_kept_no_sentences_says_so(folder: RunFolder, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(folder.path, copy)
+    (copy / "traces.json").unlink()
+    text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
+    assert "kept no sentences" in text and "id=traces" not in text
+
+
+def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:
+    text = folder.report.read_text(encoding="utf-8")
+    script = re.findall(r"<script>(.*?)</script>", text, flags=re.DOTALL)
+    assert len(script) == 1
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'" in text
 
 
 def test_the_snippet_runs_as_it_stands(folder: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,6 +148,20 @@ def test_the_generate_command_runs_as_it_stands(folder: RunFolder) -> None:
     words = shlex.split(generate_command(folder, folder.summary()))
     assert words[0] == "pivotal"
     assert CliRunner().invoke(app, words[1:]).exit_code == 0
+
+
+@pytest.mark.parametrize("runs", [3, 25])
+def test_many_runs_are_a_bundle_and_not_a_legend(runs: int) -> None:
+    history = [
+        {"phase": "learn", "update": update, "loss": [1.0] * runs, "units": [2.0] * runs, "accuracy": [0.5] * runs,
+         "extra": {"multiplier": [0.1] * runs}}
+        for update in (1, 2, 3)
+    ]  # fmt: skip
+    figure = learning_curves(history)
+    assert figure is not None and f"each of {runs} runs" in figure.alternative
+    assert ("role-legend" in figure.svg) == (runs == 3)
+    assert {row[0] for row in figure.data.rows} == set(map(str, range(runs)))
+    assert figure.data.rows[-1][1:] == ("3", "1.000", "2.0", "0.100", "50.0%")
 
 
 def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pivotal.report.comparison_tables import MODES, Result, Row, modes_of, nodes_of, rows_of, searches_of
-from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
+from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
 from pivotal.report.tables import number, percent, table
 
 _SHAPES = (
@@ -19,8 +19,6 @@ _SHAPES = (
     "triangle-right",
     "triangle-left",
 )
-_KL_SCALE = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
-_KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 _DODGE = 0.05
 """How far beside each other, in units, the marks of two searches stand that would hide one another."""
 
@@ -102,9 +100,8 @@ def _accuracy_kl(rows: Sequence[Row], name: str, title: str) -> Figure:
         for row in rows
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=data)).encode(
-        # KL goes from almost nothing to several nats: a logarithm that has a zero shows both ends.
-        x=alt.X("kl:Q", title="KL to the untouched model", scale=_KL_SCALE,
-                axis=alt.Axis(values=_KL_TICKS, format="~g")),
+        x=alt.X("kl:Q", title="KL to the untouched model", scale=KL_SCALE,
+                axis=alt.Axis(values=KL_TICKS, format="~g")),
         y=alt.Y("flipped:Q", title="preferences flipped", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         color=_colour(searches),
     )  # fmt: skip

@@ -16,6 +16,10 @@ WIDTH = 500
 # Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
 COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
 
+# KL goes from almost nothing to several nats: a logarithm that has a zero shows both ends.
+KL_SCALE = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
+KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+
 # Labels are measured here but set in the reader's browser, whose fonts may be wider: hence the padding.
 FONT = "Helvetica, Arial, sans-serif"
 

@@ -11,6 +11,9 @@ from pivotal.report.tables import interval, number, percent, points, signed, tab
 
 Row = dict[str, Any]
 
+_NAMED = 10
+"""With more runs than this, their names would hide one another."""
+
 MOST_UNITS = 20
 """Units that a chart of values shows."""
 
@@ -211,12 +214,13 @@ def accuracy_and_kl(summary: Mapping[str, Any]) -> Figure | None:
         color=alt.Color("units:N", title="units", scale=alt.Scale(range=list(COLOURS)))
     )
     names = base.mark_text(dx=9, align="left", color="currentColor").encode(text="run:N")
+    chart = dots + names if len(rows) <= _NAMED else dots
     data = [(r["run"], r["units"], percent(r["flipped"]), number(r["kl"])) for r in rows]
     return Figure(
         "accuracy-kl",
         "Accuracy and KL of the runs",
         f"{len(rows)} runs; the most accurate flips {percent(max(r['flipped'] for r in rows))}, the one "
         f"nearest to the untouched model has KL {number(min(r['kl'] for r in rows))}.",
-        draw((dots + names).properties(width=WIDTH - 130, height=220)),
+        draw(chart.properties(width=WIDTH - 130, height=220)),
         table("", ("run", "units", "flipped", "KL"), data),
     )

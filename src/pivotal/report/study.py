@@ -9,11 +9,13 @@ from typing import Any, Literal, get_args
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import write_atomically
-from pivotal.report.html import Section, code, definitions, document, paragraphs, table_of
+from pivotal.report.drawing import Figure
+from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of
 from pivotal.report.study_cells import cells
+from pivotal.report.study_figures import study_figures
 from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
-from pivotal.runs import REPORT, disk, read_json
+from pivotal.runs import FIGURES, REPORT, disk, read_json
 from pivotal.studying.folder import FORMAT, RECIPE, STUDY
 from pivotal.studying.recipe import Recipe, read_recipe
 from pivotal.studying.rows import RESULTS, Results, Row, read_results
@@ -64,19 +66,23 @@ class StudyFolder:
 
 
 def write_study(folder: StudyFolder) -> Path:
-    """Writes report.html and tables.md, .tex and .csv."""
+    """Writes report.html, figures/*.svg, and tables.md, .tex and .csv."""
+    drawn = study_figures(cells(folder.recipe, folder.results.rows))
+    for figure in drawn:
+        _write(folder.path / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
     for form in get_args(Format):
         _write(folder.path / f"tables.{form}", folder.tables(form))
-    _write(folder.path / REPORT, study_page(folder))
+    _write(folder.path / REPORT, study_page(folder, drawn))
     return folder.path / REPORT
 
 
 def _write(path: Path, text: str) -> None:
     with disk(path):
+        path.parent.mkdir(exist_ok=True)
         write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
 
 
-def study_page(folder: StudyFolder) -> str:
+def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
     recipe, rows = folder.recipe, folder.rows
     return document(
         f"Study: {recipe.name}",
@@ -84,6 +90,7 @@ def study_page(folder: StudyFolder) -> str:
         [
             Section("What was run", paragraphs(measured(rows), folder.loss)),
             Section("The tables", "".join(map(table_of, study_tables(recipe, rows)))),
+            Section("The runs", "".join(map(figure_of, drawn)) or paragraphs("No run is done yet.")),
             Section("Have it again", _reproduce(folder, rows)),
         ],
         description=f"The tables of the study {recipe.name}",

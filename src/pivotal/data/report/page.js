@@ -85,7 +85,7 @@
 
   // -- a trace ----------------------------------------------------------------------------------------------
 
-  const minus = (text) => text.replace("-", "−");
+  const minus = (text) => (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−"));
   const fixed = (digits) => (value) => minus(value.toFixed(digits));
   const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
   const largest = (rows) => Math.max(1e-9, ...rows.flat().map(Math.abs));
