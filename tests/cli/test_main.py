@@ -72,13 +72,14 @@ def test_a_real_process_ends_with_a_sentence_and_exit_code_2() -> None:
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("kind", ["models", "phenomena", "searches", "masks"])
+@pytest.mark.parametrize("kind", ["models", "phenomena", "searches", "masks", "recipes"])
 def test_list(pivotal: Any, kind: str) -> None:
     known = {
         "models": "planted",
         "phenomena": "number-agreement",
         "searches": "learned",
         "masks": "hard-concrete",
+        "recipes": "regularisation",
     }
     done = pivotal("list", kind)
     assert done.code == 0 and known[kind] in done.out

@@ -11,31 +11,40 @@ from pivotal.cli import asked, show
 
 def list_names(
     kind: Annotated[
-        Literal["models", "phenomena", "searches", "masks"],
+        Literal["models", "phenomena", "searches", "masks", "recipes"],
         typer.Argument(help="What to list.", show_default=False),
     ],
     json: asked.Json = False,
 ) -> None:
-    """List the models, phenomena, searches (with their options and presets) or masks that can be named."""
-    entries = entries(kind)
+    """List the models, phenomena, searches (with options and presets), masks or recipes of studies that have a name."""
+    listed = entries(kind)
     if json:
-        show.as_json({kind: entries})
+        show.as_json({kind: listed})
         return
-    for i, entry in enumerate(entries):
+    for i, entry in enumerate(listed):
         if entry["options"] and i:
             show.line("")
-        _print(entry, width=max(len(e["name"]) for e in entries))
+        _print(entry, width=max(len(e["name"]) for e in listed))
 
 
 def entries(kind: str) -> list[dict[str, Any]]:
     if kind == "models":
         from pivotal.models import list_models
 
-        return [{"name": n, "summary": s, "options": [], "presets": {}} for n, s in list_models()]
-    entries = [_entry(name, cls) for name, cls in _registry(kind).items()]
+        return [_plain_entry(name, summary) for name, summary in list_models()]
+    if kind == "recipes":
+        from pivotal.studying.recipe import read_recipe
+        from pivotal.studying.shipped import shipped
+
+        return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
+    found = [_entry(name, cls) for name, cls in _registry(kind).items()]
     if kind == "phenomena":  # their options are for Python: the command line has no way to give them
-        entries = [{**entry, "options": []} for entry in entries]
-    return entries
+        found = [{**entry, "options": []} for entry in found]
+    return found
+
+
+def _plain_entry(name: str, summary: str) -> dict[str, Any]:
+    return {"name": name, "summary": summary, "options": [], "presets": {}}
 
 
 def _registry(kind: str) -> Any:
