@@ -145,6 +145,20 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     assert found.frame.layers == ("resid.0", "resid.1", "resid.2")
 
 
+def test_a_head_is_shown_by_the_root_mean_square_of_its_coordinates() -> None:
+    model = model_of("llama")
+    units = tuple(unit for unit in model.unit_space("head.0,head.2") if unit.index in (1, 3))
+    values = np.random.default_rng(0).normal(size=(2, sum(unit.size for unit in units)))
+    plain = some_intervention(model, "single", units=4)
+    heads = Intervention(**{**vars(plain), "units": units, "values": values, "active": np.ones((2, 4), bool)})
+    found = trace(model, heads, MinimalPair("The doctor near cars", 1, ("runs", "run")))
+    by_head = values.reshape(2, len(units), -1)[found.target]
+    expected = np.sqrt((by_head**2).mean(-1))
+    np.testing.assert_allclose(np.array(found.activation.edited)[:, 1], expected, rtol=1e-5)
+    np.testing.assert_allclose(found.frame.values[found.target], expected, rtol=1e-5)
+    assert found.activation.untouched[0][1] != pytest.approx(expected[0])
+
+
 def test_a_planted_unit_is_all_that_changes_its_verb() -> None:
     planted = plant()
     intervention = Intervention(
