@@ -30,10 +30,9 @@ def main(folder: Path) -> None:
         _take(_open(browser, page, PHONE, scheme="dark", scale=2), "report-phone.png")
         at = _open(browser, page, DESK)
         # The first that is flipped and long enough to have a course.
-        at.get_by_label("Outcome").select_option("yes")
-        at.get_by_label("Construction").select_option("nounpp")
+        at.locator("select[name=flipped]").select_option("yes")
+        at.locator("select[name=group]").select_option("nounpp")
         at.locator("#sentence-list > li:visible summary").first.click()
-        at.locator("#sentence-by-sentence").scroll_into_view_if_needed()
         at.evaluate("document.getElementById('sentence-by-sentence').scrollIntoView()")
         _take(at, "report-sentence.png")
         browser.close()

@@ -69,8 +69,11 @@ def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
     text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
             "labelFontSize": 13, "titleFontSize": 13}  # fmt: skip
+    # A figure has one alternative and a table; a label for each of its dots as well would be noise.
     spec: dict[str, Any] = (
-        chart.configure(background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6})
+        chart.configure(
+            aria=False, background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6}
+        )
         .configure_view(stroke=None)
         .configure_axis(**axis)
         .configure_legend(**text, labelFontSize=13, titleFontSize=13, orient="bottom")

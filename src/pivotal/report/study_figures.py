@@ -47,7 +47,7 @@ def _by_cell(cells: Sequence[CellRows]) -> Figure:
         "kl": alt.X("kl:Q", title="KL", scale=KL_SCALE, axis=nats),
         "units": alt.X("units:Q", title="units", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=3, format="d")),
     }  # fmt: skip
-    panels = []
+    panels: list[Any] = []
     for key, colour in zip(x, COLOURS, strict=False):
         labels = alt.Axis(labelLimit=_NAMES + 40) if not panels else None
         base = alt.Chart(alt.Data(values=[row for row in rows if row[key] is not None])).encode(
