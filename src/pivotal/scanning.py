@@ -76,7 +76,7 @@ class Scan:
         device = self._grid.device
         everyone = torch.arange(len(self._train.space), device=device)[:, None]
         brief = self._look("single units", everyone, _BRIEF, grid_of(self._train, 3))
-        close = self._again("single units", brief, self._kept, self._effort.sample, self._grid)
+        close = self._again("single units again", brief, self._kept, self._effort.sample, self._grid)
         known = torch.full((len(everyone), len(self._train.labels)), -1, device=device)
         known[close.units[:, 0]] = close.point[..., 0]
         self._alone: Float[Tensor, "directions coordinates"] = torch.where(
