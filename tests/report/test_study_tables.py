@@ -102,6 +102,19 @@ def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
     assert (one["flipped %"], one["paper: flipped %"]) == ("80.0 ± 0.0", "")
 
 
+def test_a_failed_run_counts_once_though_it_is_in_two_lines() -> None:
+    cell = {"question": "number single", "model": "seed-0"}
+    failed = row(cell, status="failed", error="no memory", accuracy=None, kl=None, units=None)
+    (table,) = study_tables(read_recipe("robustness"), [failed])
+    assert "1 run failed (number single, seed-0: no memory)." in table.note
+
+
+def test_cells_with_other_axes_stand_in_one_table() -> None:
+    text = "name: two\ngrid: {steps: [single]}\nalso: [{label: {search: greedy}, search: greedy}]"
+    (table,) = study_tables(parse_recipe(text), [])
+    assert [cells[:2] for cells in table.rows] == [("single", ""), ("", "greedy")]
+
+
 def test_hours_of_the_paper_stand_beside_seconds() -> None:
     (table,) = study_tables(read_recipe("efficiency"), runs({"search": "REINFORCE, 6 units"}, [0.8]))
     shown = line(table, search="REINFORCE, 6 units")

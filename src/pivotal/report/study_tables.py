@@ -27,7 +27,7 @@ def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     lines = lines_of(recipe, rows)
     if recipe.table.kind == "units":
         return [shown for line in lines for shown in _unit_tables(recipe.name, line, recipe.table.least)]
-    return [_scores_table(recipe.name, lines)]
+    return [_scores_table(recipe, lines)]
 
 
 def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
@@ -45,10 +45,11 @@ def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
 # -- scores ------------------------------------------------------------------------------------------------
 
 
-def _scores_table(study: str, lines: Sequence[CellRows]) -> Table:
+def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label))
-    beside = [scores_beside(study, cell.label) for cell in lines]
-    columns = [(axis, [cell.label.get(axis, ALL) for cell in lines]) for axis in axes]
+    beside = [scores_beside(recipe.name, cell.label) for cell in lines]
+    left_out = {recipe.table.pool: ALL}
+    columns = [(axis, [cell.label.get(axis, left_out.get(axis, "")) for cell in lines]) for axis in axes]
     columns.append(("runs", [_count(cell) for cell in lines]))
     for metric in _METRICS:
         columns.append((metric.title, [metric.text(cell.spread(metric.of)) for cell in lines]))
@@ -107,10 +108,10 @@ def _sources(beside: Sequence[Printed | None]) -> str:
 
 def failures(found: Sequence[CellRows]) -> str:
     """Which runs failed, and why; empty when none did."""
-    failed = [(cell.name, row) for cell in found for row in cell.rows if not row.done]
+    failed = {row.run: row for cell in found for row in cell.rows if not row.done}
     if not failed:
         return ""
-    reasons = list(dict.fromkeys(f"{name}: {row.error}" for name, row in failed))
+    reasons = dict.fromkeys(f"{row.name}: {row.error}" for row in failed.values())
     return f"{counted(len(failed), 'run')} failed ({'; '.join(reasons)})."
 
 
