@@ -32,13 +32,15 @@ TASKS = {"number": "number-agreement", "gender": "gender-bias"}
 UNITS = {"single": 5, "every": 2}
 VARIANTS: dict[str, dict[str, Any]] = {
     "learned": {},
-    "no KL term": {"kl_weight": 0.0},
-    "KL weight 1": {"kl_weight": 1.0},
-    "KL <= 0.05": {"max_kl": 0.05},
+    "learned without KL": {"kl_weight": 0.0},
+    "learned KL weight 1": {"kl_weight": 1.0},
+    "learned KL <= 0.05": {"max_kl": 0.05},
+    "learned + exchange": {"exchange": 6},
     "greedy": {"search": "greedy"},
-    "greedy, no KL term": {"search": "greedy", "kl_weight": 0.0},
-    "greedy, KL <= 0.05": {"search": "greedy", "max_kl": 0.05},
-    "exchange": {"exchange": 6},
+    "greedy without KL": {"search": "greedy", "kl_weight": 0.0},
+    "greedy KL <= 0.05": {"search": "greedy", "max_kl": 0.05},
+    "greedy KL <= 0.2": {"search": "greedy", "max_kl": 0.2},
+    "greedy KL <= 0.5": {"search": "greedy", "max_kl": 0.5},
     "attribution": {"search": "attribution"},
 }
 
@@ -180,7 +182,7 @@ def main() -> None:
         with args.out.open("a") as file:
             file.write(json.dumps(result) + "\n")
         print(
-            f"{row.model:13} {row.task:6} {row.sites:5} {row.steps:6} {row.split:7} {row.variant:18} "
+            f"{row.model:13} {row.task:6} {row.sites:5} {row.steps:6} {row.split:7} {row.variant:19} "
             f"acc {result['accuracy']:.3f} units {len(result['found'])} kl {result['kl']:.3f} | "
             f"{result['seconds']:.1f} s | {' '.join(result['found'])}",
             flush=True,
