@@ -56,7 +56,7 @@ def test_a_default_option_is_for_the_searches_that_have_it() -> None:
 
 def test_the_rest_of_a_recipe() -> None:
     recipe = parse_recipe(GOOD, "toy.yaml")
-    assert recipe.table.pool == "model"
+    assert recipe.table == Layout(pool="model")
     assert (recipe.resources.cpus, recipe.resources.gpus) == (1, 0.5)
     assert recipe.text == GOOD
 

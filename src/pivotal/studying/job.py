@@ -20,7 +20,7 @@ from pivotal.studying.harvest import recovered
 from pivotal.studying.local import Local
 from pivotal.studying.recipe import Recipe
 from pivotal.studying.rows import RESULTS, Results, Row, Sheet, read_results
-from pivotal.studying.watching import Nobody, Standing, StudyWatch
+from pivotal.studying.watching import Nobody, Standing, StudyWatch, counted
 from pivotal.studying.work import Workplace
 
 
@@ -223,7 +223,7 @@ def _note(results: Results, found: Sequence[Row], folder: Path) -> str:
     said = [results.sentence(folder / RESULTS)] if results.lost else []
     if found:
         said.append(
-            f"{_runs(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
+            f"{counted(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
         )
     return " ".join(said)
 
@@ -247,10 +247,6 @@ def _farewell(plan: Plan, rows: Iterable[Row], command: str) -> str:
     done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
     go_on = f"Go on with: {command}" if command else "The same study in the same folder goes on from there."
     return (
-        f"Stopped; {done} of {_runs(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
+        f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
         f"last checkpoint. {go_on}"
     )
-
-
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pivotal.studying.cells import Cell
 from pivotal.studying.job import Plan, Studied
 from pivotal.studying.rows import RESULTS
-from pivotal.studying.watching import span
+from pivotal.studying.watching import counted, span
 
 
 def planned(plan: Plan) -> list[str]:
@@ -28,18 +28,17 @@ def total(plan: Plan) -> str:
     runs, batches = sum(len(batch.seeds) for batch in plan.batches), len(plan.batches)
     done = sum(standing.done for standing in plan.standings())
     if not batches:
-        return f"All {done} runs are done: see {plan.folder / RESULTS}."
+        return f"All is done ({counted(done)}): see {plan.folder / RESULTS}."
     return (
-        f"{done} runs are done; {runs} would run in {batches} batch{'es' * (batches > 1)}, in about "
+        f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}, about "
         f"{span(plan.estimate.seconds)} ({plan.estimate.source}). Nothing was run."
     )
 
 
 def ending(studied: Studied) -> str:
     failed = studied.failed
-    done = f"{len(studied.rows) - len(failed)} runs are done: see {studied.folder / RESULTS}."
+    done = f"Done: {counted(len(studied.rows) - len(failed))}, in {studied.folder / RESULTS}."
     if not failed:
         return done
-    which = "1 run" if len(failed) == 1 else f"{len(failed)} runs"
     first = f"{failed[0].name}: {failed[0].error}"
-    return f"{done} {which} failed, and will be tried again by the same command; the first is {first}"
+    return f"{done} Failed: {counted(len(failed))}; the same command tries again. The first is {first}"

@@ -85,6 +85,10 @@ def counts(standing: Standing) -> str:
     return f"{standing.done} of {standing.wanted} done in {span(standing.seconds)}{failed}"
 
 
+def counted(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs} runs"
+
+
 def span(seconds: float) -> str:
     """A length of time as people say it."""
     if seconds < 100:

@@ -1,0 +1,68 @@
+"""`pivotal study`: exit codes and what is printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pivotal.studying.rows import read_results
+
+RECIPE = """\
+name: verb
+runs: 1
+defaults: {phenomenon: planted, model: planted, test: 80, updates: 10, refit: 2}
+grid:
+  units: [{max_units: 3}, {max_units: 2}]
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "verb.yaml"
+    path.write_text(RECIPE)
+    return path
+
+
+def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planned = pivotal("study", recipe, "--out", out, "--dry-run")
+    assert planned.code == 0 and not out.exists()
+    assert "Left: 2 runs in 2 batches" in planned.out and "Nothing was run" in planned.out
+    first = pivotal("study", recipe, "--out", out, "--only", "3")
+    assert (first.code, first.out) == (0, f"Done: 1 run, in {out / 'results.jsonl'}.\n")
+    assert "3: 1 of 1 done" in first.err
+    second = pivotal("study", recipe, "--out", out, "--quiet", "--cpus", 1)
+    assert (second.code, second.err) == (0, "")
+    assert [row.name for row in read_results(out / "results.jsonl").rows] == ["3", "2"]
+    assert "All is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
+
+
+def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    recipe.write_text(
+        RECIPE.replace("max_units: 2", "max_units: 99").replace("max_units: 3", "max_units: 98")
+    )
+    outcome = pivotal("study", recipe, "--out", tmp_path / "out")
+    assert outcome.code == 1
+    assert "Done: 0 runs" in outcome.out and "Failed: 2 runs; the same command tries again" in outcome.out
+    assert "There are 64 units" in outcome.out
+
+
+def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
+    recipe.write_text(RECIPE.replace("max_units: 2", "max_unitss: 2"))
+    pivotal("study", recipe).refused("verb.yaml, line 5", "Did you mean 'max_units'?")
+    recipe.write_text(RECIPE.replace("model: planted", "model: plonted"))
+    out = tmp_path / "out"
+    pivotal("study", recipe, "--out", out).refused("nothing was run", "model 'plonted'")
+    assert not out.exists()
+    recipe.write_text(RECIPE)
+    pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
+    pivotal("study", recipe, "--seeds", 0).refused("--seeds")
+
+
+def test_the_recipes_that_come_with_pivotal_can_be_planned(pivotal: Any, tmp_path: Path) -> None:
+    planned = pivotal("study", "summary", "--out", tmp_path / "s", "--dry-run")
+    assert planned.code == 0, planned.err
+    assert "number single, without" in planned.out
