@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +32,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
-    """Two workers on this machine."""
+    """Two workers on this machine, which do not see the folder of the tests."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(
         address="local",
         num_cpus=2,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.studying.cells import Cell, cells_of, chosen
+from pivotal.options import options_of
+from pivotal.studying.cells import Asked, Cell, cells_of, chosen
 from pivotal.studying.layout import Layout
 from pivotal.studying.recipe import parse_recipe
 
@@ -126,3 +130,11 @@ def test_bad_recipes(good: str, bad: str, said: str) -> None:
 def test_a_recipe_that_refers_to_itself_is_refused_and_does_not_hang() -> None:
     with pytest.raises(PivotalError):
         cells("name: loop\ngrid: &a {steps: [*a]}\n")
+
+
+def test_the_recipe_of_the_documentation_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
+    for key in (option.name for option in options_of(Asked)):
+        assert f"`{key}`" in page, key

@@ -84,8 +84,9 @@ class OnRay:
             rows: list[Row] = self._ray.get(ready)
             return rows
         except self._ray.exceptions.RayError as error:  # the worker died, and so did those that tried again
-            reason = str(error).strip().splitlines()[0]
-            return failed_rows(batch, place.study, f"{type(error).__name__}: {reason}")
+            cause = getattr(error, "cause", None) or error
+            reason = (str(cause).strip().splitlines() or [""])[0]
+            return failed_rows(batch, place.study, f"{type(cause).__name__}: {reason}")
 
     def _check_room(self) -> None:
         """Ray would wait for ever for what no machine of the cluster has."""
