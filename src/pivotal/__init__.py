@@ -15,20 +15,27 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pivotal.certificate import Certificate, Effort
     from pivotal.errors import PivotalError
     from pivotal.evaluation import Evaluation, evaluate
+    from pivotal.examination import certify
     from pivotal.intervention import Intervention
     from pivotal.models import LanguageModel, list_models, load_model
     from pivotal.models.recurrent import RecurrentLM
     from pivotal.pairs import MinimalPair, PairSet, read_pairs
     from pivotal.phenomena import load_phenomenon
     from pivotal.problem import Problem
+    from pivotal.runs import RunFolder
     from pivotal.searches import Discovery, Search
     from pivotal.searches.learned import LearnedMask
+    from pivotal.traces import Trace
+    from pivotal.tracing import trace
     from pivotal.units import Site, Unit, UnitSpace
 
 _HOME = {
+    "Certificate": "certificate",
     "Discovery": "searches",
+    "Effort": "certificate",
     "Evaluation": "evaluation",
     "Intervention": "intervention",
     "LanguageModel": "models",
@@ -38,19 +45,25 @@ _HOME = {
     "PivotalError": "errors",
     "Problem": "problem",
     "RecurrentLM": "models.recurrent",
+    "RunFolder": "runs",
     "Search": "searches",
     "Site": "units",
+    "Trace": "traces",
     "Unit": "units",
     "UnitSpace": "units",
+    "certify": "examination",
     "evaluate": "evaluation",
     "list_models": "models",
     "load_model": "models",
     "load_phenomenon": "phenomena",
     "read_pairs": "pairs",
+    "trace": "tracing",
 }
 
 __all__ = [
+    "Certificate",
     "Discovery",
+    "Effort",
     "Evaluation",
     "Intervention",
     "LanguageModel",
@@ -60,16 +73,20 @@ __all__ = [
     "PivotalError",
     "Problem",
     "RecurrentLM",
+    "RunFolder",
     "Search",
     "Site",
+    "Trace",
     "Unit",
     "UnitSpace",
     "__version__",
+    "certify",
     "evaluate",
     "list_models",
     "load_model",
     "load_phenomenon",
     "read_pairs",
+    "trace",
 ]
 
 

@@ -17,6 +17,7 @@ from pivotal.report import certified, tables
 from pivotal.report.figures import shares_chart, values_chart
 from pivotal.report.html import paragraphs, table_of
 from pivotal.report.tables import Table, counted, number, percent, table
+from pivotal.report.trace import numbers, told
 
 if TYPE_CHECKING:
     from pivotal.certificate import Certificate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pivotal.problem import Problem
     from pivotal.runs import RunFolder
     from pivotal.searches.base import Discovery
+    from pivotal.traces import Trace
 
 _PAIRS = 5
 """Pairs of a set that are shown."""
@@ -119,6 +121,10 @@ def certificate_html(certificate: Certificate) -> str:
     left = table("Without each unit, refitted", ("unit", "flipped", "points", "matters"), rows)
     said = paragraphs(certified.verdict(content), *certified.sentences(content))
     return said + (table_of(left) if rows else "")
+
+
+def trace_html(trace: Trace) -> str:
+    return paragraphs(told(trace)) + table_of(numbers(trace))
 
 
 def run_html(folder: RunFolder) -> str:

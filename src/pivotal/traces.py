@@ -101,6 +101,21 @@ class Trace:
     def as_dict(self) -> dict[str, Any]:
         return {"format": FORMAT, "frame": _frame_row(self.frame), **_trace_row(self)}
 
+    def __repr__(self) -> str:
+        (before, after), word = self.probability(self.target), self.words[self.target]
+        return f"Trace({self.prefix} → {word}, to {self.direction}: p {before:.2g} untouched, {after:.2g} edited)"
+
+    def _repr_html_(self) -> str:
+        from pivotal.display import trace_html
+
+        return trace_html(self)
+
+    def plot(self) -> Any:
+        """Units, words and KL over the steps, as an altair chart."""
+        from pivotal.report.trace_figure import trace_chart
+
+        return trace_chart(self)
+
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
