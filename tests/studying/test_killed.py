@@ -1,9 +1,10 @@
-"""kill -9 at moments that chance picks: the study that is gone on with ends where one ends that was left alone."""
+"""Whatever stops a study, what it has is kept; gone on with, it ends where one ends that was left alone."""
 
 from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -65,3 +66,35 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     rows = read_results(out / "results.jsonl").rows
     assert len(rows) == 20 and not alone.failed
     assert lasting(rows) == lasting(alone.rows)
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_what_is_saved_and_how_to_go_on(tmp_path: Path) -> None:
+    recipe, out = tmp_path / "killed.yaml", tmp_path / "out"
+    recipe.write_text(RECIPE)
+    running = start(recipe, out)
+    while not read_results(out / "results.jsonl").rows and running.poll() is None:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate()[0].decode()
+    assert running.returncode == 130, said
+    rows = len(read_results(out / "results.jsonl").rows)
+    assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
+    assert f"Go on with: python -m pivotal.studying {recipe} --out {out}" in said
+    assert "Traceback" not in said
+
+
+def test_a_study_needs_neither_typer_nor_rich() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('typer', 'click', 'rich', 'altair', 'ray', 'transformers'): sys.modules[name] = None\n"
+        "sys.argv = ['study', 'summary', '--out', 'nowhere', '--only', 'none such']\n"
+        "from pivotal.studying.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "none fits 'none such'" in done.stderr

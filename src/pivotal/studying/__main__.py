@@ -29,7 +29,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        print(stop, file=sys.stderr)
+        print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
         return 130
 
 

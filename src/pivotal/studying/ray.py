@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -30,7 +31,12 @@ class OnRay:
         if self._ray.is_initialized():
             return
         try:
-            self._ray.init(address=address or "local", log_to_driver=False, include_dashboard=False)
+            self._ray.init(
+                address=address or "local",
+                include_dashboard=False,
+                log_to_driver=False,  # rows say what went wrong; a board should stay readable
+                logging_level=logging.ERROR,
+            )
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
                 f"A Ray cluster should answer at {address!r}, but it does not ({str(error).splitlines()[0]}). "
@@ -75,9 +81,6 @@ class OnRay:
         finally:
             for reference in waiting:
                 self._ray.cancel(reference, force=True)
-
-    def close(self) -> None:
-        self._ray.shutdown()
 
     def _rows(self, ready: Any, batch: Batch, place: Workplace) -> list[Row]:
         try:
