@@ -29,15 +29,20 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return here / "tiny-llama", here / "pairs.jsonl"
 
 
-@pytest.mark.parametrize("steps", ["every", "single"])
+@pytest.mark.parametrize(("steps", "sites"), [("every", "mlp"), ("single", "mlp"), ("single", "head,mlp.1")])
 def test_find_evaluate_generate_trace(
-    pivotal: Any, question: tuple[Path, Path], steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pivotal: Any,
+    question: tuple[Path, Path],
+    steps: str,
+    sites: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     model, pairs = question
     settings = (
         "--sites",
-        "mlp",
+        sites,
         "--max-units",
         "3",
         "--updates",
@@ -59,7 +64,11 @@ def test_find_evaluate_generate_trace(
     sides = json.loads(said.out)
     assert all(text.startswith("The doctor near ") for side in sides.values() for text in side["texts"])
     traced = json.loads(pivotal("trace", tmp_path / "run", "The doctor near run", "--json").out)
-    assert traced["words"] == ["runs", "run"] and traced["frame"]["layers"] == ["resid.0", "resid.1", "resid.2"]
+    assert traced["words"] == ["runs", "run"] and traced["frame"]["layers"] == [
+        "resid.0",
+        "resid.1",
+        "resid.2",
+    ]
     assert traced["edited"] == ([1, 1, 1] if steps == "every" else [0, 1, 0])
     stored = json.loads((tmp_path / "run" / "traces.json").read_text())
     assert len(stored["pairs"]) == len(stored["traces"]) == summary["pairs"]["test"]

@@ -19,8 +19,8 @@ from pivotal.pairs import MinimalPair, PairSet
 from pivotal.problem import Problem
 from pivotal.refit import Refit
 from pivotal.searches import SEARCHES
-from pivotal.trials import grid_of, places_of
 from pivotal.tree import PrefixTree
+from pivotal.trials import grid_of, places_of
 from pivotal.units import Site, Unit, UnitSpace
 
 PAIRS = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
