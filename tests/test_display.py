@@ -163,6 +163,17 @@ def test_a_certificate_says_its_verdict(certificate: Certificate) -> None:
     assert page(certificate).text.startswith(f"The certificate {holds}")
 
 
+def test_a_trace_shows_every_step(problem: pv.Problem, found: pv.Discovery) -> None:
+    pair = problem.pairs[0]
+    trace = pv.trace(problem.model, found.best, pair)
+    wanted = pair.words[trace.target]
+    assert repr(trace).startswith(f"Trace({pair.prefix} → {wanted}, to {trace.direction}: p ")
+    shown = page(trace)
+    assert f"from {pair.words[1 - trace.target]} to {wanted}" in shown.text
+    assert all(any(token in cell for cell in shown.cells) for token in trace.tokens)
+    assert trace.plot().to_dict()["vconcat"]
+
+
 # -- charts -------------------------------------------------------------------------------------------------
 
 
