@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,19 @@ def test_sites_that_are_not_there(pivotal: Any, question: tuple[Path, Path], tmp
     done = pivotal("find", model, pairs, "--sites", "neurons", "--out", tmp_path / "run")
     done.refused("'neurons' matches none", "mlp.0", "attn.0", "resid.0")
     assert not (tmp_path / "run").exists()
+
+
+def test_memory_that_runs_out_beside_the_models_own_passes(
+    pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a pass of its own the model goes on with fewer nodes; elsewhere, as in the softmax, one is told what to do."""
+
+    def short_of_memory(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
+
+    monkeypatch.setattr(Problem, "kl", short_of_memory)
+    done = pivotal("find", *question, "--sites", "mlp", "--updates", "5", "--out", tmp_path / "run")
+    done.refused("CUDA out of memory", "--batch-nodes")
 
 
 def test_pairs_whose_words_are_not_single_tokens(

@@ -46,6 +46,14 @@ class Verbs(TyperGroup):
         except PivotalError as error:
             show.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":  # torch's: not imported for its name alone
+                raise
+            show.error(
+                f"The device ran out of memory ({str(error).partition('.')[0]}). Compute fewer nodes at once with "
+                "--batch-nodes, or ask for fewer runs, --dtype bfloat16 or another device."
+            )
+            raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
             show.error(str(stop) or "Stopped; nothing was written.")
             raise typer.Exit(STOPPED) from None
