@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from math import exp
@@ -124,6 +125,17 @@ def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kin
     if kind == "json":
         assert json.loads(content)["frame"]["units"] == list(kept.frame.units)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_python_of_the_page(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run_folder, tmp_path / "runs" / "demo")
+    monkeypatch.chdir(tmp_path)
+    page = Path(__file__).parents[2] / "docs" / "read-a-trace.md"
+    (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
+    exec(compile(block, page, "exec"), {})
+    assert capsys.readouterr().out.startswith("0 of 80 were not flipped\n(-")
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def _words(trace: Trace) -> Iterator[_Row]:
 def _spread(trace: Trace) -> Iterator[_Row]:
     most = max(trace.kl) or 1.0
     yield _Row("KL", "", [_cell(number(kl), kl / most) for kl in trace.kl])
-    for layer in spread_layers(len(trace.change), _LAYERS):
+    for layer in spread_layers(trace, _LAYERS):
         cells = [_cell(f"{share:.0%}", min(1.0, share)) for share in trace.change[layer]]
         yield _Row("moved", trace.frame.layers[layer], cells)
 

@@ -45,11 +45,14 @@ def most_moved(trace: Trace, most: int) -> list[int]:
     return sorted(units[:most])
 
 
-def spread_layers(layers: int, most: int) -> list[int]:
-    """All layers, or so many from the first to the last."""
+def spread_layers(trace: Trace, most: int) -> list[int]:
+    """All layers, or so many from the last that the edit leaves alone to the last there is."""
+    layers = len(trace.change)
     if layers <= most:
         return list(range(layers))
-    return sorted({round(i * (layers - 1) / (most - 1)) for i in range(most)})
+    reached = next((i for i, line in enumerate(trace.change) if any(line)), 1)
+    first = min(max(0, reached - 1), layers - most)
+    return sorted({first + round(i * (layers - 1 - first) / (most - 1)) for i in range(most)})
 
 
 def shares(trace: Trace) -> tuple[list[float], list[float]]:

@@ -29,12 +29,13 @@ Row = dict[str, Any]
 
 _UNITS, _LAYERS = 40, 48
 """Rows of a panel at most; the table beneath has all."""
-_STEP, _ROW, _MARGIN = 58, 20, 130
-"""Pixels of a step, of a row, and for the names at the left, the same in all panels so that the steps stay in line."""
+_STEP, _LETTER, _ROW, _MARGIN = 58, 8, 20, 130
+"""Pixels of a step at least, of a letter under it, of a row, and for the names at the left: the same in all panels, so
+that the steps stay in line."""
 _LEAST = 1e-9
 """Probabilities below this are drawn here: the axis is logarithmic."""
-_MEASURED = 14
-"""Steps up to which the numbers fit into their cells."""
+_UPRIGHT, _MEASURED = 9, 14
+"""Steps up to which tokens are set upright, and up to which cells have their numbers in them."""
 
 
 def trace_figure(trace: Trace) -> Figure:
@@ -177,7 +178,7 @@ def _kl(trace: Trace) -> Any:
 def _layers(trace: Trace) -> Any:
     import altair as alt
 
-    shown = spread_layers(len(trace.change), _LAYERS)
+    shown = spread_layers(trace, _LAYERS)
     names = [trace.frame.layers[layer] for layer in shown]
     rows: list[Row] = [
         {
@@ -221,7 +222,9 @@ def _steps_axis(trace: Trace) -> Any:
         "step:O",
         title=None,
         scale=alt.Scale(domain=list(range(len(names)))),
-        axis=alt.Axis(labelExpr=labels, labelAngle=0 if len(names) <= 9 else -40, grid=False, ticks=False),
+        axis=alt.Axis(
+            labelExpr=labels, labelAngle=0 if len(names) <= _UPRIGHT else -40, grid=False, ticks=False
+        ),
     )
 
 
@@ -232,7 +235,8 @@ def _names_axis(names: Sequence[str]) -> Any:
 
 
 def _size(trace: Trace, rows: int) -> dict[str, int]:
-    return {"width": _STEP * len(trace.tokens), "height": _ROW * rows}
+    longest = max(map(len, trace.tokens)) + 3 if len(trace.tokens) <= _UPRIGHT else 0
+    return {"width": max(_STEP, _LETTER * longest) * len(trace.tokens), "height": _ROW * rows}
 
 
 def _title(text: str) -> Any:
