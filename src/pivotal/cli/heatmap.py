@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -44,7 +45,7 @@ def show_trace(trace: Trace) -> None:
     rows = [*_units(trace), *_words(trace), *_spread(trace)]
     names = steps_named(trace)
     fixed = max(len(row.side) for row in rows) + max(len(row.name) for row in rows) + 2
-    widths = [max(len(name), *(len(row.cells[i]) for row in rows)) + 1 for i, name in enumerate(names)]
+    widths = [max(cell_len(name), *(len(row.cells[i]) for row in rows)) + 1 for i, name in enumerate(names)]
     for steps in _fitting(widths, console.width - fixed):
         columns = RichTable(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
         columns.add_column("")

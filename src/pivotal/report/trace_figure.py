@@ -40,11 +40,11 @@ _UPRIGHT, _MEASURED = 9, 14
 
 def trace_figure(trace: Trace) -> Figure:
     return Figure(
-        "trace", f"“{trace.prefix} …”", _alternative(trace), draw(trace_chart(trace)), numbers(trace)
+        "trace", f"“{trace.prefix} …”", alternative(trace), draw(trace_chart(trace)), numbers(trace)
     )
 
 
-def _alternative(trace: Trace) -> str:
+def alternative(trace: Trace) -> str:
     before, after = trace.log_odds
     return (
         f"Heat maps of {len(trace.frame.units)} units over {len(trace.tokens)} steps, without and with the "
@@ -106,7 +106,7 @@ def _units(trace: Trace, grid: Grid, scale: Sequence[float], title: str, set_: b
 def _words(trace: Trace) -> Any:
     import altair as alt
 
-    rows = [
+    rows: list[Row] = [
         {"step": step, "word": word, "side": side, "p": max(_LEAST, trace.probability(w, step)[s])}
         for w, word in enumerate(trace.words)
         for s, side in enumerate(sides(trace))

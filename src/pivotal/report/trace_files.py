@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from pivotal.intervention import write_atomically
 from pivotal.report.drawing import picture, printable
 from pivotal.report.html import Section, document, figure_of
 from pivotal.report.trace import told, verdict
-from pivotal.report.trace_figure import trace_chart, trace_figure
+from pivotal.report.trace_figure import alternative, trace_chart, trace_figure
 from pivotal.runs import disk
 from pivotal.traces import Trace
 
@@ -43,9 +45,19 @@ def trace_page(trace: Trace) -> str:
     return document(f"“{trace.prefix} …”", told(trace), [section], description=verdict(trace))
 
 
+def _described(png: bytes, text: str) -> bytes:
+    """The picture with its alternative inside, as the standard's `Description`; it comes after the header's chunk."""
+    content = b"iTXtDescription\0\0\0\0\0" + text.encode()
+    chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
+    return png[:_PNG_HEADER] + chunk + png[_PNG_HEADER:]
+
+
+_PNG_HEADER = 33
+"""Bytes of a PNG's signature and its first chunk."""
+
 _KINDS: dict[str, Callable[[Trace], bytes]] = {
     ".svg": lambda trace: (trace_figure(trace).labelled + "\n").encode(),
-    ".png": lambda trace: picture(trace_chart(trace)),
+    ".png": lambda trace: _described(picture(trace_chart(trace)), alternative(trace)),
     ".pdf": lambda trace: printable(trace_chart(trace)),
     ".html": lambda trace: trace_page(trace).encode(),
     ".json": lambda trace: (

@@ -1,0 +1,135 @@
+"""A trace in words, on a terminal and as a figure, for sentences that nobody would choose to draw."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from tests.test_traces import FRAME, TRACE
+
+from pivotal.cli import show
+from pivotal.cli.heatmap import show_trace
+from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
+from pivotal.report.trace_figure import trace_figure
+from pivotal.report.trace_files import trace_page, write_trace
+from pivotal.traces import Both, Trace
+
+ODD = ('"', "\\", "</svg>", "<b>", "&amp;", "’s", "日本", "x" * 30, "", " ")
+SPREAD = tuple((0.0,) * 10 if layer < 20 else (0.0, *(layer / 100,) * 9) for layer in range(60))
+
+
+def long_trace() -> Trace:
+    """Ten odd tokens, fifty units, sixty layers."""
+    units, steps = 50, len(ODD)
+    still, moved = (0.5,) * steps, (0.5, *(-300.0,) * (steps - 1))
+    frame = replace(
+        FRAME,
+        units=tuple(f"mlp.3:{i}" for i in range(units)),
+        numbers=tuple(range(1, units + 1)),
+        values=((1.0,) * units, (-1.0,) * units),
+        layers=tuple(f"resid.{i}" for i in range(60)),
+    )
+    return replace(
+        TRACE,
+        frame=frame,
+        tokens=ODD,
+        edited=(False, *(True,) * (steps - 1)),
+        activation=Both((still,) * units, (*(still,) * 48, moved, still)),
+        log_p=Both(((-1.0,) * steps, (-2.0,) * steps), ((-900.0,) * steps, (-0.1,) * steps)),
+        kl=(0.0,) * steps,
+        change=SPREAD,
+    )
+
+
+def test_numbers_as_text() -> None:
+    assert [chance(p) for p in (1.0, 0.5, 0.0123, 0.00012, 3.4e-6, 1e-12)] == [
+        *("100%", "50%", "1.2%", "0.012%", "3e-6", "1e-12"),
+    ]
+    assert [activation(v) for v in (0.0, -0.001, 0.126, -1.0, 1234.0)] == [
+        *("0.00", "0.00", "+0.13", "−1.00", "+1,234"),
+    ]
+
+
+def test_what_is_said_of_it() -> None:
+    assert verdict(TRACE) == "The preference flips from runs to run."
+    assert verdict(replace(TRACE, log_p=Both(TRACE.log_p.untouched, TRACE.log_p.untouched))) == (
+        "The preference stays with runs."
+    )
+    back = replace(TRACE, direction="singular")
+    assert verdict(back) == "The untouched model prefers runs already, and the edit turns it to run."
+    text = told(TRACE)
+    assert "2 units of m set at ““doctor””" in text and "run has 4.7% untouched and 62.2% edited" in text
+    assert told(replace(TRACE, frame=replace(FRAME, steps="every"))).count("set at every word") == 1
+    assert shares(long_trace())[1][-1] == 1.0, "no overflow where one word has no probability left"
+
+
+def test_what_is_shown_of_much() -> None:
+    trace = long_trace()
+    assert most_moved(trace, 1) == [48], "the only unit that moves"
+    layers = spread_layers(trace, 12)
+    assert layers[0] == 19 and layers[-1] == 59 and len(layers) == 12
+    assert spread_layers(trace, 60) == list(range(60))
+    assert spread_layers(replace(trace, change=((0.0,) * 10,) * 60), 3) == [0, 30, 59]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], io.StringIO]:
+    def of(width: int, colour: bool) -> io.StringIO:
+        out = io.StringIO()
+        console = Console(
+            file=out,
+            width=width,
+            force_terminal=True,
+            color_system="truecolor" if colour else None,
+            highlight=False,
+        )
+        monkeypatch.setattr(show, "out", lambda: console)
+        return out
+
+    return of
+
+
+def test_a_narrow_terminal_gets_the_steps_in_parts(terminal: Callable[[int, bool], io.StringIO]) -> None:
+    out = terminal(72, False)
+    show_trace(long_trace())
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines[1:-2])) <= 72
+    heads = " ".join(lines).split()
+    assert all(mark in heads for mark in (ODD[0], f"[{ODD[1]}]*", *(f"{token}*" for token in ODD[2:8])))
+    assert "34 units that move less are left out" in out.getvalue()
+
+
+def test_colour_is_on_top_of_the_numbers(terminal: Callable[[int, bool], io.StringIO]) -> None:
+    plain, coloured = terminal(100, False), None
+    show_trace(TRACE)
+    coloured = terminal(100, True)
+    show_trace(TRACE)
+    assert "\x1b[30;48;2;" in coloured.getvalue() and "\x1b[30;48;2;" not in plain.getvalue()
+    assert "[“doctor”]*" in plain.getvalue()
+    for number in ("+0.25", "−0.25", "+1.00", "0.375", "50%"):
+        assert number in plain.getvalue()
+
+
+def test_a_figure_of_odd_tokens(check_page: Callable[[str], None]) -> None:
+    figure = trace_figure(long_trace())
+    drawn = "".join(ET.fromstring(figure.labelled).itertext())
+    for token in (*ODD[:7], "x" * 20):
+        assert token in drawn
+    assert "resid.59" in drawn and "resid.19" in drawn and "50 (mlp.3:49)" not in drawn
+    assert len(figure.data.rows) == 2 * 50 + 4 + 2 + 1 + 60, "the table has all"
+    check_page(trace_page(long_trace()))
+
+
+def test_a_png_says_what_it_shows(tmp_path: Path) -> None:
+    write_trace(TRACE, tmp_path / "trace.PNG")
+    content = (tmp_path / "trace.PNG").read_bytes()
+    assert b"iTXtDescription" in content and b"The preference flips from runs to run." in content
+    image = pytest.importorskip("PIL.Image")
+    with image.open(tmp_path / "trace.PNG") as opened:
+        opened.load()
+        assert opened.text["Description"] == trace_figure(TRACE).alternative
