@@ -132,7 +132,9 @@ def units_rows(**changes: Any) -> list[Any]:
 
 
 def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
-    ours, theirs, *_ = study_tables(read_recipe("units"), units_rows())
+    scores, ours, theirs, *others = study_tables(read_recipe("units"), units_rows())
+    assert line(scores, question="number every")["runs"] == "3"
+    assert others[0].rows == () and others[0].note == "No run is done yet."
     assert ours.title == "number every: 3 runs"
     assert ours.columns == ("unit", "site", "→ singular", "→ plural", "prevalence", "found by ablation")
     assert ours.rows == (
@@ -148,7 +150,7 @@ def test_units_that_few_runs_found_are_counted() -> None:
     text = (
         "name: few\ngrid: {question: [{label: number every, steps: every}]}\ntable: {kind: units, least: 0.5}"
     )
-    (ours,) = study_tables(parse_recipe(text), units_rows())
+    _, ours = study_tables(parse_recipe(text), units_rows())
     assert [cells[0] for cells in ours.rows] == ["123"]
     assert ours.note == "1 further unit in fewer than 50% of the runs."
 

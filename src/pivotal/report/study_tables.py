@@ -25,9 +25,11 @@ _PAPER_NOTE = "The columns “paper” are what the paper prints for its own LST
 def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     """The tables that the recipe asks for."""
     lines = lines_of(recipe, rows)
+    shown = [_scores_table(recipe, lines)]
     if recipe.table.kind == "units":
-        return [shown for line in lines for shown in _unit_tables(recipe.name, line, recipe.table.least)]
-    return [_scores_table(recipe, lines)]
+        for line in lines:
+            shown += _unit_tables(recipe.name, line, recipe.table.least)
+    return shown
 
 
 def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
@@ -147,6 +149,7 @@ def _units_table(cell: CellRows, least: float) -> Table:
     ]
     rare = len(units) - len(often)
     notes = (
+        "" if runs else "No run is done yet.",
         f"{counted(rare, 'further unit')} in fewer than {least:.0%} of the runs." if rare else "",
         failures([cell]),
     )

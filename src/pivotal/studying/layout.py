@@ -13,7 +13,7 @@ class Layout:
     """What tables are made of the rows."""
 
     kind: Literal["scores", "units"] = "scores"
-    """`scores`: a line per cell, means over its runs; `units`: a table per cell of the units that its runs found."""
+    """`scores`: a line per cell, means over its runs; `units`: then a table per cell of the units that were found."""
     pool: str | None = None
     """An axis over which a further line takes all runs together, such as the models of one question."""
     least: float = 0.1
