@@ -19,8 +19,8 @@ from pivotal.searches.base import interventions_of
 from pivotal.units import Unit
 
 PAIRS = load_phenomenon("planted")
-QUICK = Effort(candidates=12, audit=6, sample=24, finalists=4, smaller=4, polish=20, first=8)
-EXACT = Effort(candidates=0, sample=24, finalists=4, smaller=4, polish=20, pairs="all")
+QUICK = Effort(candidates=12, audit=6, sample=24, finalists=4, polish=20, first=8)
+EXACT = Effort(candidates=0, sample=24, finalists=4, polish=20, pairs="all")
 BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 
 

@@ -24,7 +24,7 @@ def problem() -> Problem:
 
 
 def scan_of(problem: Problem, **settings: object) -> Scan:
-    effort = Effort(**{"sample": 24, "smaller": 3, "first": 4, **settings})  # type: ignore[arg-type]
+    effort = Effort(**{"sample": 24, "finalists": 3, "first": 4, **settings})  # type: ignore[arg-type]
     return Scan(problem, Terms(), effort, 0, lambda phase, done, of: None)
 
 
@@ -51,8 +51,8 @@ def test_the_looks_are_on_record_and_the_planted_units_come_out(problem: Problem
     planted = {problem.space.flat(unit) for unit in plant().units}
     scan = scan_of(problem, pairs="all")
     one, two = scan.singles(), scan.pairs()
-    assert one.looks == (Look(64, 24, 3), Look(24, 24, 6))
-    assert two.looks == (Look(2016, 16, 2), Look(2016, 24, 3), Look(24, 24, 3))
+    assert one.looks == (Look(64, 24, 3), Look(12, 24, 6))
+    assert two.looks == (Look(2016, 16, 2), Look(2016, 24, 3), Look(12, 24, 3))
     assert int(one.units[0, 0]) in planted
     assert set(two.units[0].tolist()) < planted
 

@@ -21,9 +21,7 @@ class Effort:
     sample: int = 96
     """Training prefixes on which it is tried; 0 takes all."""
     finalists: int = 12
-    """Of the swaps tried, so many of the best have their values fitted."""
-    smaller: int = 6
-    """Of the smaller sets tried, so many of each size."""
+    """Of the sets tried, so many of the best have their values fitted: of the swaps, and of each smaller size."""
     polish: int = 60
     """Updates of the values."""
     pairs: Literal["screened", "all", "none"] = "screened"
@@ -34,7 +32,7 @@ class Effort:
     """Flips that count as more."""
 
     def __post_init__(self) -> None:
-        least = {"points": 3} | dict.fromkeys(("finalists", "smaller", "polish", "first"), 1)
+        least = {"points": 3} | dict.fromkeys(("finalists", "polish", "first"), 1)
         for name in ("candidates", "audit", "sample", *least):
             if getattr(self, name) < least.get(name, 0):
                 raise PivotalError(

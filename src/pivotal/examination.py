@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -54,6 +54,14 @@ def certify(
     return work.examine(intervention)
 
 
+@dataclass(frozen=True)
+class _Scored:
+    """A judged set, and which pairs it flips."""
+
+    judged: Judged
+    flips: np.ndarray
+
+
 class _Examination:
     def __init__(
         self,
@@ -75,8 +83,6 @@ class _Examination:
         self.progress = progress
         self.judged: list[Judged] = []
         """All sets that were judged so far."""
-        self.flips: dict[int, np.ndarray] = {}
-        """By the identity of a judged set: the share of each prefix's pairs that it flips."""
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
@@ -93,7 +99,7 @@ class _Examination:
             smaller.append(self._smaller(2, scan.pairs(), found))
         cost = clock.read()
         return Certificate(
-            found=found,
+            found=found.judged,
             without=without,
             neighbours=neighbours,
             smaller=tuple(smaller),
@@ -111,7 +117,7 @@ class _Examination:
     # -- the parts ----------------------------------------------------------------------------------------------
 
     def _without(
-        self, mask: Bool[Tensor, "directions units"], values: Tensor, found: Judged
+        self, mask: Bool[Tensor, "directions units"], values: Tensor, found: _Scored
     ) -> tuple[Without, ...]:
         units = _units(mask)
         if len(units) == 1:
@@ -121,12 +127,17 @@ class _Examination:
         less[torch.arange(len(units)), :, units] = False
         left = self._fit_and_judge(less, values.expand(len(units), -1, -1))
         return tuple(
-            Without(self._name(u), j, found.flipped - j.flipped > self.effort.epsilon or not j.bound_kept)
-            for u, j in zip(units, left, strict=True)
+            Without(
+                self._name(unit),
+                one.judged,
+                matters=found.judged.flipped - one.judged.flipped > self.effort.epsilon
+                or not one.judged.bound_kept,
+            )
+            for unit, one in zip(units, left, strict=True)
         )
 
     def _neighbours(
-        self, mask: Bool[Tensor, "directions units"], values: Tensor, price: Tensor, found: Judged
+        self, mask: Bool[Tensor, "directions units"], values: Tensor, price: Tensor, found: _Scored
     ) -> Neighbours:
         effort, k = self.effort, len(_units(mask))
         self._tell("swapping units", 2)
@@ -144,77 +155,72 @@ class _Examination:
             hits = int((drawn.score < tried.score[min(effort.finalists, len(tried)) - 1]).sum())
             trials += [(drawn, i) for i in range(min(hits, effort.finalists))]
         made = [some.applied(i, mask, values) for some, i in trials]
-        judged = self._fit_and_judge(torch.stack([m for m, _ in made]), torch.stack([v for _, v in made]))
-        best = self._most_flips(judged)
+        rivals = self._fit_and_judge(torch.stack([m for m, _ in made]), torch.stack([v for _, v in made]))
+        judged = [rival.judged for rival in rivals]
+        best = _most_flips(judged)
         some, i = trials[judged.index(best)]
         return Neighbours(
             there_are=k * (len(self.train.space) - k),
             tried=len(tried),
             audited=audited * k,
             audit_hits=hits,
-            refitted=len(judged),
+            refitted=len(rivals),
             best=best,
             swap=(self._name(int(some.out[i])), self._name(int(some.in_[i]))),
-            optimal=not any(self._better(rival, found) for rival in judged),
+            optimal=not any(self._better(rival, found) for rival in rivals),
         )
 
-    def _smaller(self, size: int, tried: Tried, found: Judged) -> Smaller:
+    def _smaller(self, size: int, tried: Tried, found: _Scored) -> Smaller:
         mask, values = placed(self.train.space, tried.units, tried.grid, tried.point)
         self._fit_and_judge(mask.bool(), values)
-        best = self._most_flips([j for j in self.judged if len(j.units) <= size])
-        fewer = len(best.units) < len(found.units) and best.bound_kept
+        best = _most_flips([j for j in self.judged if len(j.units) <= size])
+        fewer = len(best.units) < len(found.judged.units) and best.bound_kept
         return Smaller(
             size=size,
             there_are=math.comb(len(self.train.space), size),
             looks=tried.looks,
             refitted=len(tried.units),
             best=best,
-            enough=fewer and best.flipped >= found.flipped - self.effort.epsilon,
+            enough=fewer and best.flipped >= found.judged.flipped - self.effort.epsilon,
         )
 
     # -- fitting and judging ------------------------------------------------------------------------------------
 
-    def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
+    def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
         fitted = self.refit.fit(self.train, mask.float(), values, seed=self.seed)
         return self._judge(mask, fitted.values)
 
     @torch.no_grad()
-    def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[Judged]:
+    def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
         on = mask.float()
         flipped = score_masks(on, values, self.judges, kl=False)[0]
         kl = score_masks(on, values, self.onlookers)[1]
         tested = None if self.test is None else score_masks(on, values, self.test, kl=False)[0]
         most = torch.inf if self.terms.max_kl is None else KL_TOLERANCE * self.terms.max_kl
-        judged = []
-        for i, chosen in enumerate(mask):
-            one = Judged(
-                units=tuple(self._name(u) for u in _units(chosen)),
-                flipped=float(flipped[i].mean()),
-                kl=float(kl[i]),
-                bound_kept=bool(kl[i] <= most),
-                flipped_test=None if tested is None else float(tested[i].mean()),
+        scored = [
+            _Scored(
+                Judged(
+                    units=tuple(self._name(unit) for unit in _units(chosen)),
+                    flipped=float(flipped[i].mean()),
+                    kl=float(kl[i]),
+                    bound_kept=bool(kl[i] <= most),
+                    flipped_test=None if tested is None else float(tested[i].mean()),
+                ),
+                flipped[i],
             )
-            self.flips[id(one)] = flipped[i]
-            judged.append(one)
-        self.judged += judged
-        return judged
+            for i, chosen in enumerate(mask)
+        ]
+        self.judged += [one.judged for one in scored]
+        return scored
 
-    def _better(self, rival: Judged, found: Judged) -> bool:
+    def _better(self, rival: _Scored, found: _Scored) -> bool:
         """More than epsilon more flips, by two standard errors over prefixes, whose pairs flip together or not."""
-        if found.bound_kept and not rival.bound_kept:
+        if found.judged.bound_kept and not rival.judged.bound_kept:
             return False
-        gain = self.flips[id(rival)].astype(float) - self.flips[id(found)]
+        gain = rival.flips.astype(float) - found.flips
         prefixes, of = np.unique(self.judges.tree.leaf, return_inverse=True)
         spread = np.bincount(of, gain - gain.mean()).std() * np.sqrt(len(prefixes)) / len(gain)
         return bool(gain.mean() - self.effort.epsilon > 2 * spread)
-
-    @staticmethod
-    def _most_flips(judged: list[Judged]) -> Judged:
-        return max(judged, key=lambda j: (j.bound_kept, j.flipped))
-
-    @property
-    def _device(self) -> torch.device:
-        return self.train.model.device
 
     def _name(self, unit: int) -> str:
         return str(self.train.space.unit(unit))
@@ -226,6 +232,10 @@ class _Examination:
 
 def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:
     return mask.any(0).nonzero()[:, 0].tolist()
+
+
+def _most_flips(judged: list[Judged]) -> Judged:
+    return max(judged, key=lambda j: (j.bound_kept, j.flipped))
 
 
 def _prefixes(problem: Problem) -> int:

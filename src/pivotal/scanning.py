@@ -29,7 +29,7 @@ from pivotal.trials import (
 _MOST_PAIRS = 2_000_000
 _BRIEF, _BRIEFER = 32, 16
 """Prefixes of a first look: at single units and at promising pairs, and at all pairs that there are."""
-_AGAIN = 8
+_AGAIN = 4
 """Sets that are looked at once more, for each that is fitted in the end."""
 _PAIRS_AGAIN = 20_000
 
@@ -85,7 +85,7 @@ class Scan:
             self._at(brief.grid, brief.point[..., 0]),
         )
         self._ranked: Int[Tensor, " units"] = close.units[close.score.argsort(), 0]
-        return close.best(self._effort.smaller)
+        return close.best(self._effort.finalists)
 
     def pairs(self) -> Tried:
         """Every pair that there is, or the best single units with promising partners; `singles` comes first. Each unit
@@ -103,7 +103,7 @@ class Scan:
         else:
             tried = self._look("pairs", self._promising(), _BRIEF, two)
         closer = self._again("pairs again", tried, self._kept, self._effort.sample, three)
-        return closer.best(self._effort.smaller)
+        return closer.best(self._effort.finalists)
 
     def _promising(self) -> Int[Tensor, "sets 2"]:
         """Each of the best single units with the partners of the highest first-order gain beside it."""
@@ -160,7 +160,7 @@ class Scan:
     @property
     def _kept(self) -> int:
         """How many are looked at for the last time: some for each that is fitted, and all from which pairs grow."""
-        return max(_AGAIN * self._effort.smaller, self._effort.first)
+        return max(_AGAIN * self._effort.finalists, self._effort.first)
 
     @property
     def _price(self) -> Float[Tensor, ""]:
