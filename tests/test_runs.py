@@ -78,6 +78,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.save_interventions([intervention()])
     folder.write_json("summary.json", {})
+    folder.write_text("traces.json", "{}")
     folder.write_text("figures/a.svg", "<svg/>")
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "figures" / "mine.png").write_text("mine")
