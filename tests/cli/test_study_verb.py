@@ -60,6 +60,8 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
     recipe.write_text(RECIPE)
     pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")
+    pivotal("study", recipe, "--out", out, "--device", "abacus").refused("'abacus' is not")
+    assert not out.exists()
 
 
 def test_the_recipes_that_come_with_pivotal_can_be_planned(pivotal: Any, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -78,6 +79,17 @@ def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[Bat
     batches = batches_of(cell, folder, cell.seeds)
     with opened(folder, tiny(), ""):
         return list(OnRay(resources).run(batches, Workplace("tiny", folder), Said()))
+
+
+def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
+    """Comes first: a Ray that runs in this process is used whatever the address."""
+    from pivotal.studying.ray import OnRay
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(PivotalError, match=f"should answer at '{nobody}', but it does not"):
+            _ = OnRay(Resources(), nobody).width
 
 
 def test_two_workers_give_the_rows_that_one_process_gives(

@@ -120,14 +120,12 @@ def study(
         raise typer.Exit(FAILED)
 
 
-def _executor(resources: Resources, ray: bool, address: str | None) -> Executor:
-    if ray or address is not None:
-        from pivotal.studying.ray import OnRay
+def _executor(resources: Resources, ray: bool, address: str | None) -> Executor | None:
+    if not ray and address is None:
+        return None
+    from pivotal.studying.ray import OnRay
 
-        return OnRay(resources, address)
-    from pivotal.studying.local import Local
-
-    return Local()
+    return OnRay(resources, address)
 
 
 def _print(plan: Plan) -> None:

@@ -82,7 +82,6 @@ def dry_run(
     only: str | None = None,
     runs: int | None = None,
     device: str | None = None,
-    width: int = 1,
 ) -> Plan:
     """What `study` would do; nothing is written."""
     cells = cells_of(recipe, runs)
@@ -90,7 +89,7 @@ def dry_run(
     check_there(picked)
     folder = default_folder(recipe) if out is None else Path(out)
     check_folder(folder, recipe)
-    return _plan(recipe, cells, picked, folder, device, width)
+    return _plan(recipe, cells, picked, folder, device, width=1)
 
 
 def study(
@@ -104,7 +103,12 @@ def study(
     command: str = "",
     watch: StudyWatch | None = None,
 ) -> Studied:
-    """Run what is missing of a study; its rows are on the disk as soon as they are there."""
+    """Run what is missing of a study; its rows are on the disk as soon as they are there.
+
+    Without an executor it runs in this process, batch after batch.
+    """
+    if executor is None:
+        device_named(device)  # a device that is not there would be the failure of every single run
     executor, watch = executor or Local(), watch or Nobody()
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)

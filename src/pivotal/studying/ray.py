@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,9 @@ from pivotal.studying.rows import Row
 from pivotal.studying.watching import StudyWatch
 from pivotal.studying.work import Workplace, carry_out
 
+_PATIENCE = 10.0
+"""Seconds in which a cluster must answer."""
+
 
 class OnRay:
     """An executor on the cluster at `address`, or, without one, on a Ray of its own on this machine.
@@ -26,22 +32,29 @@ class OnRay:
     """
 
     def __init__(self, resources: Resources, address: str | None = None) -> None:
-        self._ray = _ray()
-        self._resources = resources
-        if self._ray.is_initialized():
-            return
+        self._resources, self._address = resources, address
+        _package()  # if it is not installed, that is said before anything else is done
+
+    @cached_property
+    def _ray(self) -> Any:
+        """Ray, started or joined when it is first needed: a slip in a recipe should not wait for that."""
+        ray = _package()
+        if ray.is_initialized():
+            return ray
         try:
-            self._ray.init(
-                address=address or "local",
+            _knock(self._address or "")
+            ray.init(
+                address=self._address or "local",
                 include_dashboard=False,
                 log_to_driver=False,  # rows say what went wrong; a board should stay readable
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
-                f"A Ray cluster should answer at {address!r}, but it does not ({str(error).splitlines()[0]}). "
+                f"A Ray cluster should answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
                 "Start one with `ray start --head`, or leave it to --ray."
             ) from None
+        return ray
 
     @property
     def width(self) -> int:
@@ -117,7 +130,13 @@ def _work(batch: Batch, place: Workplace, here: str) -> list[Row]:
     return carry_out(batch, place)
 
 
-def _ray() -> Any:
+def _knock(address: str) -> None:
+    """ConnectionError or OSError if nobody listens: Ray itself would go on asking for minutes."""
+    if named := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address):
+        socket.create_connection((named[1], int(named[2])), timeout=_PATIENCE).close()
+
+
+def _package() -> Any:
     try:
         import ray
     except ModuleNotFoundError:

@@ -31,7 +31,7 @@ def total(plan: Plan) -> str:
         return f"All is done ({counted(done)}): see {plan.folder / RESULTS}."
     return (
         f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}, about "
-        f"{span(plan.estimate.seconds)} ({plan.estimate.source}). Nothing was run."
+        f"{span(plan.estimate.seconds)} one after the other ({plan.estimate.source}). Nothing was run."
     )
 
 
