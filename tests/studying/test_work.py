@@ -54,8 +54,8 @@ def batch(fault: str, study: Path) -> Batch:
     ("fault", "said"),
     [
         ("bug", r"^ZeroDivisionError: division by zero \(test_work.py, line \d+\)$"),
-        ("memory", r"^Out of memory: no room Set 'at_once'"),
-        ("gpu", r"^Out of memory: CUDA out of memory. Tried to allocate 2 GiB Set 'at_once'"),
+        ("memory", r"^Out of memory: no room\. Set 'at_once'"),
+        ("gpu", r"^Out of memory: CUDA out of memory\. Tried to allocate 2 GiB\. Set 'at_once'"),
     ],
 )
 def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, tmp_path: Path) -> None:

@@ -35,9 +35,10 @@ class CellRows:
         return statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None
 
     @property
-    def seconds(self) -> float:
-        """Of searching, all runs together."""
-        return sum(row.search_seconds or 0.0 for row in batches(self.done))
+    def seconds(self) -> float | None:
+        """Of searching, all runs together; None where they were not timed, as on a machine that others used."""
+        timed = [row.search_seconds for row in batches(self.done)]
+        return None if None in timed else sum(second for second in timed if second is not None)
 
     @property
     def nodes(self) -> int:

@@ -24,18 +24,24 @@ def measured(rows: Sequence[Row]) -> str:
     if not done:
         return "Not measured yet."
     machines = " and ".join(dict.fromkeys(row.machine or row.device or "an unnamed machine" for row in done))
-    seconds = sum(row.total_seconds or 0.0 for row in batches(done))
+    seconds = [row.total_seconds for row in batches(done)]
     versions = ", ".join(
         dict.fromkeys(f"torch {row.versions['torch']}" for row in done if "torch" in row.versions)
     )
     return (
         f"{counted(len(done), 'run')} of {counted(len({row.key for row in done}), 'cell')} on {machines}"
-        f"{f' ({versions})' if versions else ''}: {_duration(seconds)} in all, loading and scoring included."
+        f"{f' ({versions})' if versions else ''}{_duration(seconds)}."
     )
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+def _duration(seconds: Sequence[float | None]) -> str:
+    """Empty where a part was not timed."""
+    timed = [second for second in seconds if second is not None]
+    if len(timed) < len(seconds):
+        return ""
+    total = sum(timed)
+    text = f"{total:.0f} s" if total < 120 else f"{total / 60:.1f} minutes"
+    return f": {text} in all, loading and scoring included"
 
 
 def study_markdown(recipe: Recipe, rows: Sequence[Row]) -> str:

@@ -16,9 +16,10 @@ PAPER = "paper"
 ALL = "all"
 
 _SCORES_NOTE = (
-    "Mean ± standard deviation over the runs, on held-out pairs. Seconds of searching and million node evaluations, "
-    "forward and backward, are those of all runs of a line together."
+    "Mean ± standard deviation over the runs, on held-out pairs. {cost}, forward and backward, are those of all runs of "
+    "a line together."
 )
+_COST, _TIMED_COST = "Million node evaluations", "Seconds of searching and million node evaluations"
 _PAPER_NOTE = "The columns “paper” are what the paper prints for its own LSTM ({sources})."
 
 
@@ -58,12 +59,15 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
         theirs = [printed.spread(metric.name) if printed else None for printed in beside]
         if any(theirs):
             columns.append((PAPER, [metric.text(spread) if spread else "" for spread in theirs]))
-    columns.append(("seconds", [f"{cell.seconds:,.1f}" if cell.done else "–" for cell in lines]))
+    timed = [cell.seconds if cell.done else None for cell in lines]
+    any_timed = any(second is not None for second in timed)
+    if any_timed:
+        columns.append(("seconds", ["–" if second is None else f"{second:,.1f}" for second in timed]))
     hours = [printed.figures.get("hours") if printed else None for printed in beside]
     if any(hours):
         columns.append((PAPER, [f"{spent:g} h" if spent else "" for spent in hours]))
     columns.append(("M nodes", [f"{cell.nodes / 1e6:,.2f}" if cell.done else "–" for cell in lines]))
-    notes = _SCORES_NOTE, _sources(beside), failures(lines)
+    notes = _SCORES_NOTE.format(cost=_TIMED_COST if any_timed else _COST), _sources(beside), failures(lines)
     return table(
         "",
         [title for title, _ in columns],

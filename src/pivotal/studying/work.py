@@ -45,7 +45,10 @@ def carry_out(batch: Batch, place: Workplace, watch: Watch | None = None) -> lis
     except (MemoryError, torch.OutOfMemoryError) as error:
         SHELF.clear()
         cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
-        return failed_rows(batch, place.study, f"Out of memory: {_first_line(error)} {cure}")
+        reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(
+            "."
+        )  # torch goes on to list every process
+        return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
     except Exception as error:  # a bug in one search must not cost the rest of a study that takes a night
         return failed_rows(
             batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
