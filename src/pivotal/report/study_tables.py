@@ -16,8 +16,8 @@ PAPER = "paper"
 ALL = "all"
 
 _SCORES_NOTE = (
-    "Mean ± standard deviation over the runs, on held-out pairs. {cost}, forward and backward, are those of all runs of "
-    "a line together."
+    "Mean ± standard deviation over the runs, on held-out pairs. {cost}, forward and backward, are those of all runs "
+    "of a line together."
 )
 _COST, _TIMED_COST = "Million node evaluations", "Seconds of searching and million node evaluations"
 _PAPER_NOTE = "The columns “paper” are what the paper prints for its own LSTM ({sources})."
