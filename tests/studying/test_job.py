@@ -79,6 +79,16 @@ def test_runs_of_a_cell_may_be_in_several_batches(tmp_path: Path) -> None:
     assert said.standings == [(0, 0), (2, 0), (3, 0)]
 
 
+def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path, tmp_path: Path) -> None:
+    """Of a batch with the same first seed, which decides what all runs have in common."""
+    (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows
+    beside = results(finished).rows[0]
+    assert (alone.batch, beside.batch) == ([3], [3, 4])
+    assert [unit.index for unit in alone.found] == [unit.index for unit in beside.found]
+    for one, other in zip(alone.found, beside.found, strict=True):
+        assert one.values == pytest.approx(other.values, abs=1e-3)
+
+
 def test_rows_that_are_lost_are_taken_from_the_run_folders(
     copied: Callable[[], Path], finished: Path
 ) -> None:
