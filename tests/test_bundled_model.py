@@ -16,7 +16,9 @@ from safetensors.torch import load_file, save_file
 import pivotal
 from pivotal.phenomena import load_phenomenon
 
-FOLDER = Path(pivotal.__file__).parent / "data" / "models" / "wiki-lstm"
+MODELS = Path(pivotal.__file__).parent / "data" / "models"
+FOLDER = MODELS / "wiki-lstm"
+BOTH = pytest.mark.parametrize("folder", [FOLDER, MODELS / "wiki-lstm-tied"], ids=lambda folder: folder.name)
 SCRIPT = Path(__file__).parents[1] / "scripts" / "cut_wiki_lstm.py"
 PHENOMENA = ("number-agreement", "gender-bias")
 CONSTRUCTIONS = {"simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv"}
@@ -42,12 +44,14 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def test_folder_is_at_most_24_megabytes() -> None:
-    assert sum(path.stat().st_size for path in FOLDER.iterdir()) <= 24_000_000
+@BOTH
+def test_folder_is_at_most_24_megabytes(folder: Path) -> None:
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 24_000_000
 
 
-def test_tensors_have_the_shapes_that_the_config_says() -> None:
-    config, tensors = read_json(FOLDER / "config.json"), load_file(FOLDER / "model.safetensors")
+@BOTH
+def test_tensors_have_the_shapes_that_the_config_says(folder: Path) -> None:
+    config, tensors = read_json(folder / "config.json"), load_file(folder / "model.safetensors")
     assert config["format"] == "pivotal-recurrent-1"
     words, embedding, hidden = config["words"], config["embedding"], config["hidden"]
     matrices = {"encoder.weight": (words, embedding)}
@@ -65,11 +69,19 @@ def test_tensors_have_the_shapes_that_the_config_says() -> None:
     assert all(tensors[f"{name}.scale"].isfinite().all() for name in matrices)
 
 
-def test_vocabulary_has_every_word_of_the_phenomena_once() -> None:
-    config, words = read_json(FOLDER / "config.json"), vocabulary(FOLDER)
+@BOTH
+def test_vocabulary_has_every_word_of_the_phenomena_once(folder: Path) -> None:
+    config, words = read_json(folder / "config.json"), vocabulary(folder)
     assert len(words) == len(set(words)) == config["words"]
     assert {config["eos"], config["unk"], ".", ",", '"', "(", ")"} <= set(words)
     assert words_of(*PHENOMENA) - set(words) == set()
+
+
+def test_rounding_the_tied_model_moved_no_construction_by_half_a_point() -> None:
+    measured = read_json(MODELS / "wiki-lstm-tied" / "card.json")["measured"]["number-agreement"]
+    assert set(measured["before"]) == set(measured["after"]) == CONSTRUCTIONS | {"all"}
+    for group, share in measured["before"].items():
+        assert abs(measured["after"][group] - share) <= 0.005, group
 
 
 @pytest.mark.parametrize("name", ["number-agreement", "lakretz:number-agreement"])
@@ -92,15 +104,16 @@ def test_card_has_gender_perplexity_and_provenance() -> None:
     assert {"summary", "source", "command"} <= set(card)
 
 
-def test_card_accuracy_is_that_of_these_weights() -> None:
+@BOTH
+def test_card_accuracy_is_that_of_these_weights(folder: Path) -> None:
     """Plain torch on the stored tensors gives the accuracy that the card reports."""
-    tensors = {name: tensor.float() for name, tensor in load_file(FOLDER / "model.safetensors").items()}
+    tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
     for name in [name for name in tensors if name.endswith(".int8")]:
         whole = name.removesuffix(".int8")
         tensors[whole] = tensors.pop(name) * tensors.pop(f"{whole}.scale")[:, None]
     rnn = torch.nn.LSTM(650, 650, num_layers=2, batch_first=True)
     rnn.load_state_dict({n.removeprefix("rnn."): t for n, t in tensors.items() if n.startswith("rnn.")})
-    index = {word: i for i, word in enumerate(vocabulary(FOLDER))}
+    index = {word: i for i, word in enumerate(vocabulary(folder))}
     pairs = load_phenomenon("number-agreement")
     right = 0
     for length in {len(pair.prefix.split()) for pair in pairs}:
@@ -116,7 +129,7 @@ def test_card_accuracy_is_that_of_these_weights() -> None:
         singular, plural = ((rows @ states[:, :, None])[..., 0] + bias).unbind(1)
         expected = torch.tensor([pair.label == "singular" for pair in some])
         right += int(((singular > plural) == expected).sum())
-    reported = read_json(FOLDER / "card.json")["measured"]["number-agreement"]["after"]["all"]
+    reported = read_json(folder / "card.json")["measured"]["number-agreement"]["after"]["all"]
     assert right / len(pairs) == pytest.approx(reported, abs=0.001)
 
 
