@@ -44,6 +44,8 @@ def draw(chart: Any) -> str:
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
+    # A figure has one alternative and a table; a label for each of its dots as well would be noise.
+    svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
     # A fixed size would overflow a phone; the viewBox alone lets the page decide.
     return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
 
@@ -69,7 +71,6 @@ def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
     text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
             "labelFontSize": 13, "titleFontSize": 13}  # fmt: skip
-    # A figure has one alternative and a table; a label for each of its dots as well would be noise.
     spec: dict[str, Any] = (
         chart.configure(
             aria=False, background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6}

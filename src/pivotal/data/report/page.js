@@ -40,7 +40,8 @@
         item.hidden = !fits || matching > most;
       });
       const sentences = items.length === 1 ? "sentence" : "sentences";
-      count.textContent = `${matching} of ${items.length} ${sentences}${matching > most ? `, the first ${most} shown` : ""}.`;
+      const first = matching > most ? `, the first ${most} shown` : "";
+      count.textContent = `${matching} of ${items.length} ${sentences}${first}.`;
       more.hidden = matching <= most;
     }
 
@@ -51,7 +52,9 @@
 
     function open(item) {
       const place = item.querySelector(".trace");
-      if (!place.hasChildNodes()) place.append(...course(stored.frame, traces.get(item.dataset.pair), stored.command, item));
+      if (place.hasChildNodes()) return;
+      const trace = traces.get(item.dataset.pair);
+      place.append(...(trace ? course(stored.frame, trace) : advice(`${stored.command} ${item.dataset.pair}`)));
       stops();
     }
 
@@ -59,10 +62,13 @@
       const item = items.find((candidate) => `#${candidate.id}` === location.hash);
       if (!item) return;
       form.reset();
-      most = Math.max(most, items.indexOf(item) + 1);
-      update();
-      item.querySelector("details").open = true;
-      item.scrollIntoView();
+      // After the reset, which shows the first page again.
+      setTimeout(() => {
+        most = Math.max(PAGE, items.indexOf(item) + 1);
+        update();
+        item.querySelector("details").open = true;
+        item.scrollIntoView();
+      });
     }
 
     form.addEventListener("input", filter);
@@ -85,26 +91,27 @@
 
   // -- a trace ----------------------------------------------------------------------------------------------
 
-  const minus = (text) => (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−"));
-  const fixed = (digits) => (value) => minus(value.toFixed(digits));
+  const signed = (text) => (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−"));
+  const fixed = (digits) => (value) => signed(value.toFixed(digits));
   const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
   const largest = (rows) => Math.max(1e-9, ...rows.flat().map(Math.abs));
 
-  function course(frame, trace, command, item) {
-    if (!trace) {
-      const code = element("code", {}, `${command} ${item.dataset.pair}`);
-      return [element("p", {}, "Its course is not stored; this command shows it:"), element("pre", {}, code)];
-    }
-    // JSON has no logarithm of zero: null stands for it.
+  function advice(command) {
+    const code = element("pre", {}, element("code", {}, command));
+    return [element("p", {}, "Its course is not stored; this command shows it:"), code];
+  }
+
+  // JSON has no infinity: null stands for the logarithm of zero, and for what cannot be said without it.
+  const minus = (a, b) => a.map((value, i) => (value === null || b[i] === null ? null : value - b[i]));
+
+  function course(frame, trace) {
     const probability = (rows) => rows.map((row) => row.map((log) => (log === null ? 0 : Math.exp(log))));
     const before = probability(trace.log_p.untouched), after = probability(trace.log_p.edited);
     const target = frame.labels.indexOf(trace.direction);
     const set = frame.values[target].map((value) => value !== null);
     const units = frame.numbers.map((number, i) => `${number} (${frame.units[i]})`);
     const activations = { top: largest([...trace.activation.untouched, ...trace.activation.edited]), show: fixed(2) };
-    const odds = [trace.log_p.untouched, trace.log_p.edited].map((words) =>
-      words[target].map((log, step) => (log === null || words[1 - target][step] === null ? null : log - words[1 - target][step])),
-    );
+    const odds = [trace.log_p.untouched, trace.log_p.edited].map((words) => minus(words[target], words[1 - target]));
     const preference = { top: largest(odds), show: fixed(1) };
     const chances = { top: largest([...before, ...after]), show: percent, grows: true };
     const moved = { top: largest(trace.change), show: fixed(2), grows: true };

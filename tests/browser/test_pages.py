@@ -1,0 +1,143 @@
+"""Pages as people meet them, in a real browser: whole, quiet, readable by all, and good to look through."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.looking import DESK, PHONE, Open
+
+from pivotal.report.page import write_report
+from pivotal.runs import RunFolder
+
+pytestmark = pytest.mark.slow
+
+LIST = "#sentence-list > li"
+SHOWN = f"{LIST}:visible"
+
+
+@pytest.fixture(params=["run_page", "comparison_page", "study_page"])
+def page(request: pytest.FixtureRequest) -> Path:
+    path: Path = request.getfixturevalue(request.param)
+    return path
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_nothing_to_complain_of(page: Path, opened: Open, size: tuple[int, int], scheme: str) -> None:
+    seen = opened(page, size, scheme)
+    for details in seen.page.locator("details:visible").all()[:12]:
+        details.evaluate("part => { part.open = true; }")
+    assert seen.violations() == []
+    assert not seen.is_wider_than_the_screen()
+    assert seen.complaints == [] and seen.requests == []
+
+
+def test_dark_is_dark(page: Path, opened: Open) -> None:
+    def ground(scheme: str) -> str:
+        look = "getComputedStyle(document.body).backgroundColor"
+        return str(opened(page, scheme=scheme).page.evaluate(look))
+
+    assert ground("light") == "rgb(255, 255, 255)" and ground("dark") == "rgb(20, 24, 28)"
+
+
+def test_every_figure_has_its_numbers_and_every_part_is_listed(page: Path, opened: Open) -> None:
+    at = opened(page).page
+    for figure in at.locator("figure").all():
+        assert len(figure.get_by_role("img").get_attribute("aria-label") or "") > 20
+        figure.locator("summary").press("Enter")
+        assert figure.locator("tbody tr").first.is_visible()
+    links = at.get_by_role("navigation").get_by_role("link").all()
+    assert len(links) == at.locator("main h2").count() >= 4
+    for link in links:
+        assert at.locator(link.get_attribute("href") or "").inner_text() == link.inner_text()
+
+
+def test_the_list_is_filtered_by_outcome_construction_direction_and_words(
+    run_page: Path, opened: Open
+) -> None:
+    at = opened(run_page).page
+    filters, total = at.locator("#filters"), at.locator(LIST).count()
+    assert total == 80 and at.locator(SHOWN).count() == 20
+    at.get_by_role("button", name="Show more").click()
+    assert at.locator(SHOWN).count() == 40
+    for label, choice, kind in (("Outcome", "yes", "flipped"), ("Construction", "nounpp", "group"),
+                                ("Direction", "plural", "direction")):  # fmt: skip
+        filters.get_by_label(label).select_option(choice)
+        fitting = at.locator(f"{LIST}[data-{kind}='{choice}']").count()
+        assert 0 < fitting < total
+        assert at.locator("#count").inner_text().startswith(f"{fitting} of {total} sentences")
+        assert all(item.get_attribute(f"data-{kind}") == choice for item in at.locator(SHOWN).all())
+        at.get_by_role("button", name="Clear").click()
+        expect(at.locator("#count")).to_have_text(f"{total} of {total} sentences, the first 20 shown.")
+    word = at.locator(f"{LIST} mark").first.inner_text()
+    filters.get_by_label("Words").fill(word.upper())
+    assert all(word.lower() in item.inner_text().lower() for item in at.locator(SHOWN).all())
+    filters.get_by_label("Words").fill("no sentence has these words")
+    assert at.locator(SHOWN).count() == 0 and at.locator("#count").inner_text() == f"0 of {total} sentences."
+
+
+@pytest.mark.parametrize("way", ["mouse", "keyboard"])
+def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, way: str) -> None:
+    at = opened(run_page).page
+    item = at.locator(SHOWN).first
+    assert item.locator("table").count() == 0
+    if way == "mouse":
+        item.locator("summary").click()
+    else:
+        item.locator("summary").press("Enter")
+    item.locator("table.heat").wait_for()
+    traces = RunFolder.open(run_page.parent).traces()
+    assert traces is not None
+    trace = traces.of_pair(int(item.get_attribute("data-pair") or -1))
+    assert trace is not None
+    heads = [cell.inner_text().split("\n") for cell in item.locator("thead th").all()]
+    assert [head[0] for head in heads] == list(trace.tokens)
+    assert [i for i, head in enumerate(heads) if head[1:] == ["cue"]] == [trace.cue]
+    sides = {"untouched": trace.activation.untouched, "with the edit": trace.activation.edited}
+    for side, values in sides.items():
+        block = item.locator("tbody").filter(has=at.get_by_text(f"Units, {side}", exact=True))
+        for unit, numbers in enumerate(values):
+            cells = block.locator("tr").nth(unit + 1).locator("td").all_inner_texts()
+            assert [float(cell.replace("−", "-")) for cell in cells] == pytest.approx(numbers, abs=0.0051)
+    assert item.locator("td.set").count() == sum(trace.edited) * len(trace.frame.units)
+    assert f"{trace.log_odds[1]:+.2f}".replace("-", "−") in item.locator(".outcome").inner_text()
+
+
+def test_an_address_can_name_a_sentence(run_page: Path, opened: Open) -> None:
+    at = opened(run_page).page
+    far = at.locator(LIST).nth(70).get_attribute("id")
+    there = opened(run_page, at=f"#{far}").page.locator(f"#{far}")
+    expect(there.locator(".outcome")).to_be_visible()
+    expect(there.locator("table.heat")).to_be_visible()
+
+
+def test_a_sentence_without_a_stored_trace_names_the_command(
+    run_page: Path, opened: Open, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copytree(run_page.parent, tmp_path / "copy"))
+    kept = json.loads((copy / "traces.json").read_text(encoding="utf-8"))
+    kept["traces"] = kept["traces"][:5]
+    (copy / "traces.json").write_text(json.dumps(kept), encoding="utf-8")
+    at = opened(write_report(RunFolder.open(copy))).page
+    at.locator("#filters").get_by_label("with a trace").check()
+    assert at.locator(SHOWN).count() == 5
+    at.get_by_role("button", name="Clear").click()
+    item = at.locator(SHOWN).nth(5)
+    item.locator("summary").click()
+    command = shlex.join(["pivotal", "trace", str(copy), "--pair", item.get_attribute("data-pair") or ""])
+    expect(item.locator("pre")).to_have_text(command)
+
+
+def test_without_scripts_it_is_a_plain_list(run_page: Path, opened: Open) -> None:
+    at = opened(run_page, script=False).page
+    assert at.locator("#filters").is_hidden() and at.locator("noscript").inner_text().startswith(
+        "With scripts"
+    )
+    assert at.locator(SHOWN).count() == at.locator(LIST).count() == 80
+    at.locator(f"{LIST} summary").first.click()
+    assert at.locator(".outcome").first.is_visible()
