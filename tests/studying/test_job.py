@@ -124,7 +124,8 @@ def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> N
 def test_labels_may_change_and_cells_may_go(copied: Callable[[], Path]) -> None:
     folder = copied()
     renamed = tiny(("[every, single]", "[{label: all the time, steps: every}]"))
-    rows = study(renamed, out=folder).rows
+    rows = study(renamed, out=folder, watch=(told := Said())).rows
+    assert told.lines == [f"4 runs of cells that the recipe has no longer: see {folder / 'former.jsonl'}."]
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
     assert len(read_results(folder / "former.jsonl").rows) == 4
     said = Said()

@@ -89,7 +89,7 @@ def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(PivotalError, match=f"should answer at '{nobody}', but it does not"):
-            _ = OnRay(Resources(), nobody).width
+            OnRay(Resources(), nobody).width()
 
 
 def test_two_workers_give_the_rows_that_one_process_gives(
@@ -98,7 +98,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     from pivotal.studying.ray import OnRay
 
     executor, said = OnRay(tiny().resources), Said()
-    assert executor.width == 2
+    assert executor.width() == 2
     studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
     assert not studied.failed
     assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)
@@ -123,10 +123,11 @@ def test_a_worker_that_dies_too_often_is_a_failed_run(cluster: None, tmp_path: P
 
 
 def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster: None, tmp_path: Path) -> None:
-    with pytest.raises(
-        PivotalError, match="asks for 1 CPU and 3 GPU, but no machine of the Ray cluster has both"
-    ):
-        on_ray(RandomUnits(max_units=3), tmp_path / "study", Resources(cpus=1, gpus=3.0))
+    from pivotal.studying.ray import OnRay
+
+    with pytest.raises(PivotalError, match="asks for 1 CPU and 3 GPU, but no machine of the Ray cluster has"):
+        study(tiny(), out=tmp_path / "study", executor=OnRay(Resources(cpus=1, gpus=3.0)))
+    assert not (tmp_path / "study").exists()
 
 
 def test_a_folder_that_a_worker_does_not_see(tmp_path: Path) -> None:

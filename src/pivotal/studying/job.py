@@ -19,7 +19,7 @@ from pivotal.studying.folder import check_folder, default_folder, opened
 from pivotal.studying.harvest import recovered
 from pivotal.studying.local import Local
 from pivotal.studying.recipe import Recipe
-from pivotal.studying.rows import RESULTS, Results, Row, Sheet, read_results
+from pivotal.studying.rows import FORMER, RESULTS, Results, Row, Sheet, read_results
 from pivotal.studying.watching import Nobody, Standing, StudyWatch, counted
 from pivotal.studying.work import Workplace
 
@@ -29,9 +29,8 @@ from pivotal.studying.work import Workplace
 class Executor(Protocol):
     """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
 
-    @property
     def width(self) -> int:
-        """How many batches run at a time."""
+        """How many batches run at a time. Asked before anything is written, to see that there is a place at all."""
 
     def run(
         self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
@@ -114,8 +113,9 @@ def study(
     picked = chosen(cells, only)
     check_there(picked)
     folder = default_folder(recipe) if out is None else Path(out)
+    width = executor.width()
     with opened(folder, recipe, command):
-        plan = _plan(recipe, cells, picked, folder, device, executor.width)
+        plan = _plan(recipe, cells, picked, folder, device, width)
         if plan.note:
             watch.say(plan.note)
         place = Workplace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
@@ -128,7 +128,7 @@ def study(
 def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) -> list[Row]:
     path = plan.folder / RESULTS
     rows = {row.run: row for row in plan.rows}
-    counted = {row.run: row for row in plan.rows if row.done}
+    tried = {row.run: row for row in plan.rows if row.done}
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
     watch.stands(plan.standings(), plan.estimate.seconds)
@@ -136,18 +136,17 @@ def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) ->
         for batch, found in executor.run(plan.batches, place, watch):
             sheet.append(found)
             rows |= {row.run: row for row in found}
-            counted |= {row.run: row for row in found}
+            tried |= {row.run: row for row in found}
             left.remove(batch)
-            again = estimate(left, counted.values(), _kind(place.device), executor.width)
-            watch.stands(plan.standings(counted.values()), again.seconds)
+            again = estimate(left, tried.values(), _kind(place.device), executor.width())
+            watch.stands(plan.standings(tried.values()), again.seconds)
     except KeyboardInterrupt:
-        raise Interrupted(_farewell(plan, counted.values(), place.command)) from None
+        raise Interrupted(_farewell(plan, tried.values(), place.command)) from None
     finally:
         sheet.close()
     ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
-    Sheet(
-        path, ordered
-    ).close()  # whoever compares two files of results should not see in what order they came
+    # Whoever compares two files of results should not see in what order the rows came.
+    Sheet(path, ordered).close()
     return ordered
 
 
@@ -177,6 +176,7 @@ def _plan(
         for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in have))
     ]
     ordered = sorted(rows.values(), key=lambda row: (order[row.key], row.seed))
+    former = tuple(row for row in results.rows if row.key not in order)
     return Plan(
         folder=folder,
         cells=tuple(picked),
@@ -184,8 +184,8 @@ def _plan(
         rows=tuple(ordered),
         batches=tuple(batches),
         estimate=estimate(batches, ordered, _kind(device), width),
-        note=_note(results, found, folder),
-        former=tuple(row for row in results.rows if row.key not in order),
+        note=_note(results, found, former, folder),
+        former=former,
     )
 
 
@@ -223,12 +223,14 @@ def _kind(device: str | None) -> str:
     return device_named(None).type if device is None else device.partition(":")[0]
 
 
-def _note(results: Results, found: Sequence[Row], folder: Path) -> str:
+def _note(results: Results, found: Sequence[Row], former: Sequence[Row], folder: Path) -> str:
     said = [results.sentence(folder / RESULTS)] if results.lost else []
     if found:
         said.append(
             f"{counted(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
         )
+    if former:
+        said.append(f"{counted(len(former))} of cells that the recipe has no longer: see {folder / FORMER}.")
     return " ".join(said)
 
 

@@ -56,9 +56,9 @@ class OnRay:
             ) from None
         return ray
 
-    @property
     def width(self) -> int:
         """As many batches as the cluster has room for now."""
+        self._check_room()
         there, asked = self._ray.cluster_resources(), self._resources
         rooms = [there.get("CPU", 0) / (asked.cpus or 1)]
         if asked.gpus:
@@ -74,7 +74,6 @@ class OnRay:
             device=place.device or ("cuda" if asked.gpus else "cpu"),
             threads=asked.cpus or 1,
         )
-        self._check_room()
         # max_calls: Ray would end a worker with a GPU after each task, and its model with it.
         task = self._ray.remote(
             num_cpus=asked.cpus or 1,
