@@ -26,7 +26,7 @@ from pivotal.traces import Trace
 
 _UNITS, _LAYERS = 16, 12
 """Rows that are shown at most."""
-_PAPER, _UP, _DOWN = (247, 247, 247), (90, 155, 226), (236, 150, 90)
+_PAPER, _UP, _DOWN = (247, 247, 247), (236, 150, 90), (90, 155, 226)
 """The ground of zero, of positive and of negative numbers: black is readable on all of them."""
 
 

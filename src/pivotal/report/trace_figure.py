@@ -91,7 +91,7 @@ def _units(trace: Trace, grid: Grid, scale: Sequence[float], title: str, set_: b
     colour = alt.Color(
         "share:Q",
         legend=None,
-        scale=alt.Scale(domain=[-1, 0, 1], range=[COLOURS[1], "#f4f4f4", COLOURS[0]]),
+        scale=alt.Scale(domain=[-1, 0, 1], range=[COLOURS[0], "#f4f4f4", COLOURS[1]]),
     )
     y = _names_axis([names[unit] for unit in shown])
     chart = _heat_map(rows, _steps_axis(trace), y, colour)
