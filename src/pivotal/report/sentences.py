@@ -32,7 +32,7 @@ def listed(traces: Traces) -> str:
         + _filters(traces)
         + "<p id=count role=status></p>\n"
         f"<ul class=sentences id=sentence-list>\n{items}\n</ul>\n"
-        '<button class=more id=more type=button hidden>Show more</button>'
+        "<button class=more id=more type=button hidden>Show more</button>"
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def _filters(traces: Traces) -> str:
     made = "".join(_choice(*choice) for choice in choices if len(choice[2]) > 1)
     return (
         "<form class=filters id=filters hidden>\n"
-        '<label class=wide>Words <input name=text type=search autocomplete=off spellcheck=false></label>\n'
+        "<label class=wide>Words <input name=text type=search autocomplete=off spellcheck=false></label>\n"
         f"{made}<label class=tick><input name=traced type=checkbox value=yes> with a trace</label>\n"
         "<button type=reset>Clear</button>\n</form>\n"
     )  # fmt: skip
@@ -87,12 +87,10 @@ def _item(pair: PairOutcome, labels: tuple[str, str], traced: bool) -> str:
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in kinds.items())
     wanted = labels.index(pair.direction)
     words = pair.words[1 - wanted], pair.words[wanted]
-    verdict = '<span class="verdict flipped">flipped</span>' if pair.flipped else (
-        '<span class="verdict kept">not flipped</span>'
-    )  # fmt: skip
+    look, verdict = ("flipped", "flipped") if pair.flipped else ("kept", "not flipped")
     return (
         f"<li id=pair-{pair.pair}{attributes}><details>"
-        f"<summary><span>{_sentence(pair, *words)}</span>{verdict}</summary>"
+        f'<summary><span>{_sentence(pair, *words)}</span><span class="verdict {look}">{verdict}</span></summary>'
         f"<p class=outcome>{escape(_outcome(pair, *words))}</p><div class=trace></div></details></li>"
     )
 
