@@ -1,21 +1,164 @@
-"""The Python in the documentation runs, from the first block of a page to its last."""
+"""The documentation keeps its word: its Python runs and prints what it says, its commands exist, its links lead
+somewhere, and the reference made from the code has all of the code in it."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
-DOCS = Path(__file__).parent.parent / "docs"
+import pivotal
+from pivotal.cli.main import app
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+sys.path.append(str(ROOT / "scripts"))
+
+FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.S | re.M)
 
 
-@pytest.mark.parametrize("page", ["add-a-model.md"])
-def test_python_of_a_page(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.S | re.M)
-    assert blocks
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+# -- Python -----------------------------------------------------------------------------------------------------------
+
+
+SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("page", ["add-a-model", "bring-your-own-pairs", "concepts", SLOW])
+def test_python_of_a_page_prints_what_the_page_says(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Blocks run from the first to the last. One with a title is a file, one of `text` what the last one printed."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
-    for block in blocks:
-        exec(compile(block, page, "exec"), names)
-    assert "run" in capsys.readouterr().out
+    ran, said = 0, ""
+    for kind, title, content in FENCE.findall(text_of(DOCS / f"{page}.md")):
+        if title:
+            Path(title).write_text(content, encoding="utf-8")
+        elif kind == "python":
+            exec(compile(content, page, "exec"), names)
+            ran, said = ran + 1, capsys.readouterr().out
+        elif kind == "text":
+            assert said == content
+    assert ran
+
+
+@pytest.fixture(scope="module")
+def tutorial() -> tuple[list[Any], dict[str, Any]]:
+    import tutorial
+
+    names: dict[str, Any] = {"__name__": "tutorial"}
+    return list(tutorial.run(names)), names
+
+
+@pytest.mark.slow
+def test_the_tutorial_shows_what_its_page_says(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
+    page = text_of(DOCS / "tutorial.md")
+    at = 0
+    for one in tutorial[0]:
+        shown = [one.cell.text] if one.cell.varies else [one.cell.text, one.printed.rstrip(), one.html]
+        for part in shown:
+            assert part in page[at:], part
+            at = page.index(part, at) + len(part)
+        assert bool(one.figure) == bool(re.match(r"\n```\n\n!\[", page[at:])), one.cell.text
+
+
+@pytest.mark.slow
+def test_the_tutorial_holds_wherever_it_is_run(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
+    """Of cells whose numbers depend on the processor: what the text around them claims."""
+    names = tutorial[1]
+    assert len(names["found"].best) <= 4 and names["scores"].flip_accuracy.value > 0.95
+    assert names["trace"].flipped
+
+
+def test_the_page_of_the_tutorial_has_its_cells_and_figures() -> None:
+    import tutorial
+
+    page = text_of(tutorial.PAGE)
+    code = [content for kind, _, content in FENCE.findall(page) if kind == "python"]
+    assert code == [cell.text + "\n" for cell in tutorial.cells() if not cell.markdown]
+    assert all(cell.text in page for cell in tutorial.cells()), "make it again: python scripts/tutorial.py"
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
+    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    blocks = [content.replace("\\\n", " ") for kind, _, content in FENCE.findall(text_of(page)) if not kind]
+    for verb, rest in re.findall(r"^pivotal ([\w-]+)(.*?)(?: #.*)?$", "\n".join(blocks), re.M):
+        known = {flag for parameter in verbs[verb].params for flag in parameter.opts}
+        assert set(re.findall(r"(?<!\S)\[?(--[\w-]+)", rest)) <= known, (verb, rest)
+
+
+def test_the_reference_has_every_verb_and_option() -> None:
+    import site_pages
+
+    reference = site_pages.on_page_markdown(text_of(DOCS / "commands.md"))
+    sections = dict(re.findall(r"^## pivotal ([\w-]+)\n(.*?)(?=^## )", reference, re.S | re.M))
+    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    assert set(sections) == set(verbs)
+    for name, verb in verbs.items():
+        shown = set(re.findall(r"`(-[\w-]+)`", sections[name]))
+        flags = {flag for p in verb.params for flag in (*p.opts, *p.secondary_opts) if flag.startswith("-")}
+        assert flags - {"--help", "-h"} <= shown, name
+        for parameter in verb.params:
+            assert " ".join(parameter.help.split())[:30].split("`")[0] in sections[name].replace("\\", "")
+
+
+def test_the_reference_has_every_search_and_its_options() -> None:
+    import site_pages
+    from pivotal.options import options_of
+    from pivotal.searches import SEARCHES
+
+    reference = site_pages.searches()
+    for name, cls in SEARCHES.items():
+        section = reference.split(f"### {name}\n")[1].split("\n### ")[0]
+        assert all(f"`{option.name}`" in section for option in options_of(cls)), name
+
+
+def test_help_cannot_be_taken_for_markdown() -> None:
+    import site_pages
+
+    assert site_pages._prose("`a|b` <unk> DIR/seed-* x|y [z]") == r"`a|b` &lt;unk&gt; DIR/seed-\* x\|y \[z\]"
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    listed = re.findall(r"^::: pivotal\.(\w+)$", text_of(DOCS / "api.md"), re.M)
+    assert sorted(listed) == sorted(set(pivotal.__all__) - {"__version__"})
+
+
+# -- links and the site -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    """As plain files, which is how they are read in a repository; `make docs` checks them as a site."""
+    for target in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[\w-]+)?\)", text_of(page)):
+        assert (page.parent / target).exists(), target
+
+
+@pytest.mark.slow
+def test_the_site_is_built_without_a_warning_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    loads = re.compile(
+        r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*\bhref=\"?https?://"
+    )
+    for made in tmp_path.rglob("*.html"):
+        assert not loads.search(made.read_text(encoding="utf-8")), made.name
+    assert "@import url(http" not in "".join(
+        css.read_text(encoding="utf-8") for css in tmp_path.rglob("*.css")
+    )
