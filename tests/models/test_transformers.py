@@ -15,6 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.masks.hard_concrete import LOUIZOS
 from pivotal.models import load_model
 from pivotal.models._hf.lm import TransformersLM
+from pivotal.models._hf.tokens import share_of_whole_words
 from pivotal.models.checksum import checksum
 from pivotal.objective import Terms
 from pivotal.pairs import MinimalPair, PairSet
@@ -223,6 +224,28 @@ def test_words_outside_the_vocabulary_are_counted_with_their_reason() -> None:
     problem = Problem(model_of("llama"), pairs)
     assert (len(problem), problem.rejected.total) == (1, 1)
     assert "zebra" in problem.rejected.describe()
+
+
+def test_a_tokenizer_that_lost_its_merges_is_told_from_one_that_has_them() -> None:
+    """As transformers 5.17 makes one of Gemma's GGUF file: it knows all words and reads them letter by letter."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from transformers import PreTrainedTokenizerFast
+
+    words = ["\u2581doctor", "\u2581cars", "\u2581runs", "\u2581The", "The"]
+    merges, pieces = [], ["<unk>", *sorted({letter for word in words for letter in word})]
+    for word in words:
+        for end in range(2, len(word) + 1):
+            if word[:end] not in pieces:
+                pieces.append(word[:end])
+                merges.append((word[: end - 1], word[end - 1]))
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    shares = []
+    for known in (merges, []):
+        made = Tokenizer(models.BPE(vocabulary, known, unk_token="<unk>"))
+        made.normalizer = normalizers.Replace(" ", "\u2581")
+        made.decoder = decoders.Metaspace(prepend_scheme="never")
+        shares.append(share_of_whole_words(PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")))
+    assert shares[0] > 0.5 > shares[1]
 
 
 def test_generation_goes_on_from_the_prompt() -> None:

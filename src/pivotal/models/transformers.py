@@ -16,6 +16,7 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
 from pivotal.models._hf.gguf_header import read_header
+from pivotal.models._hf.tokens import share_of_whole_words
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.folder import is_of_transformers, local_folder
 from pivotal.models.hub import fetch_all
@@ -156,11 +157,23 @@ def _convert(gguf: Path, folder: Path) -> None:
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
+    _check_tokenizer(gguf, AutoTokenizer.from_pretrained(folder))
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     config.save_pretrained(folder)
+
+
+def _check_tokenizer(gguf: Path, tokenizer: Any) -> None:
+    """As it will be loaded: some releases of transformers lose a tokenizer's merges on the way."""
+    from transformers import __version__
+
+    if (whole := share_of_whole_words(tokenizer)) < 0.5:
+        raise PivotalError(
+            f"A word that is one token must be read as that token, but the tokenizer that transformers {__version__} "
+            f"makes of {gguf} does so for {whole:.0%} of them. Use another release; 5.22 is known to be right."
+        )
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from pivotal.models.base import Encoding
 
 _BEFORE = "The"
 """Words are asked about after a prefix, never at the beginning of a text: there they often are other tokens."""
+_LOOKED_AT = 2000
+"""Tokens that are enough to say how a tokenizer reads."""
+_WORD = re.compile(r" [A-Za-z]{3,}")
 
 
 class Tokens:
@@ -93,6 +96,23 @@ class Tokens:
         if any(not 0 <= i < self._vocabulary for i in ids):
             raise PivotalError(f"outside the model's {self._vocabulary} embeddings: {text}")
         return ids
+
+
+def share_of_whole_words(tokenizer: Any) -> float:
+    """Of the words that are one token, how many are read as that token; 1 if there are none to look at. A tokenizer
+    that has lost what joins the pieces of words knows them all and reads none of them whole."""
+    tokens = Tokens(tokenizer, len(tokenizer))
+    step = max(1, len(tokenizer) // _LOOKED_AT)
+    words = {i: tokens.text(i) for i in range(0, len(tokenizer), step)}
+    whole = [_reads(tokens, text[1:]) == i for i, text in words.items() if _WORD.fullmatch(text)]
+    return sum(whole) / len(whole) if whole else 1.0
+
+
+def _reads(tokens: Tokens, word: str) -> int | None:
+    try:
+        return tokens.single_token(word)
+    except PivotalError:
+        return None
 
 
 def _word_of(text: str, starts: Sequence[int], a: int, b: int) -> int:
