@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 VERBS = ("find", "evaluate", "generate", "list")
-JOBS, READERS = ("find", "compare"), ("evaluate", "certify", "generate")
+JOBS, READERS = ("find", "compare", "study"), ("evaluate", "certify", "generate", "trace")
 
 
 def test_help_names_every_verb(pivotal: Any) -> None:
@@ -39,7 +39,7 @@ def test_a_shared_option_says_the_same_of_every_verb(verbs: tuple[str, ...]) -> 
     said: dict[str, set[str]] = {}
     for parameter in (parameter for verb in verbs for parameter in commands[verb].params):
         said.setdefault(parameter.name, set()).add(parameter.help)
-    own = {"max_units", "runs", "option", "out"} if verbs == JOBS else set()
+    own = {"max_units", "runs", "option", "out"} if verbs == JOBS else {"cue", "words"}
     assert {name for name, helps in said.items() if len(helps) > 1} == own
     assert asked.held_out(1000.0) == 1000 and asked.held_out(0.2) == 0.2 and asked.held_out(None) is None
 

@@ -40,7 +40,7 @@ Steps: TypeAlias = Annotated[
 Sites: TypeAlias = Annotated[
     str,
     typer.Option(
-        help="Where to look: all, hidden, hidden.1, mlp, mlp.3-8, or several with commas.",
+        help="Where to look: all, hidden, hidden.1, mlp.3-8, head, or several with commas.",
         rich_help_panel=QUESTION,
     ),
 ]
