@@ -16,6 +16,7 @@ from pivotal.models.planted import plant
 from pivotal.runs import RunFolder, lock
 from pivotal.studying.job import dry_run, study
 from pivotal.studying.rows import Results, read_results
+from pivotal.studying.telling import ending
 from pivotal.studying.work import SHELF
 
 
@@ -161,6 +162,28 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
     assert again.cells == ["planted, 1000", "planted:1, 1000"]
+
+
+def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(
+    copied: Callable[[], Path],
+) -> None:
+    asked = tiny(("max_units: 3}", "max_units: 3, ablation: true, at_once: 1}"))
+    (batch,) = dry_run(asked, out=copied(), only="planted, every").batches
+    assert batch.seeds == range(3, 5)
+
+
+def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(
+    copied: Callable[[], Path],
+) -> None:
+    """The same command would not try it again."""
+    folder = copied()
+    path = folder / "results.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    shutil.rmtree(folder / "runs")
+    path.write_text("".join(json.dumps({**row, "status": "failed"}) + "\n" for row in rows[:2]))
+    studied = study(tiny(), out=folder, only="planted:1, single")
+    assert [row.status for row in studied.rows] == ["failed", "failed", "done", "done"]
+    assert studied.failed == () and ending(studied) == f"Done: 2 runs, in {path}."
 
 
 def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) -> None:

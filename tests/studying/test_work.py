@@ -79,6 +79,16 @@ def test_after_a_lack_of_memory_no_model_is_kept(tmp_path: Path) -> None:
     assert SHELF.loads == before + 1
 
 
+def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
+    """A batch that was begun keeps its seeds, but not if batches are to be smaller."""
+    whole = batch("memory", tmp_path)
+    (row, _) = carry_out(whole, Workplace("tiny", tmp_path))
+    assert "Set 'at_once'" in row.error and (tmp_path / whole.folder / "run.json").is_file()
+    assert batches_of(whole.cell, tmp_path, whole.seeds) == [whole]
+    smaller = batches_of(replace(whole.cell, at_once=1), tmp_path, whole.seeds)
+    assert [one.seeds for one in smaller] == [range(3, 4), range(4, 5)]
+
+
 def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.runs import RUN
+from pivotal.runs import RUN, SUMMARY
 from pivotal.studying.cells import Cell
 
 RUNS = "runs"
@@ -25,11 +25,12 @@ class Batch:
 
 def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
     """The missing seeds in batches. One that was begun is gone on with: it keeps its seeds, or its checkpoint would be
-    of no use."""
+    of no use. Not if it is larger than batches may be now: that may be what it failed of."""
     left = set(missing)
     found = []
     for begun in begun_folders(cell, study):
-        if left.issuperset(begun.seeds):
+        searched = (study / begun.folder / SUMMARY).is_file()  # what is missing is small, such as the ablation
+        if left.issuperset(begun.seeds) and (searched or len(begun.seeds) <= cell.at_once):
             left.difference_update(begun.seeds)
             found.append(begun)
     home = _home(cell, study)

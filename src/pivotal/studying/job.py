@@ -25,7 +25,6 @@ from pivotal.studying.work import Workplace
 
 
 @runtime_checkable
-@runtime_checkable
 class Executor(Protocol):
     """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
 
@@ -68,10 +67,9 @@ class Studied:
 
     folder: Path
     rows: tuple[Row, ...]
-
-    @property
-    def failed(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if not row.done)
+    """All that its file holds, of cells and seeds that were not asked for this time too."""
+    failed: tuple[Row, ...] = ()
+    """Of what was run this time."""
 
 
 def dry_run(
@@ -122,7 +120,8 @@ def study(
         rows = _run(plan, executor, place, watch)
     if text := _changed_models(rows):
         watch.say(text)
-    return Studied(folder, tuple(rows))
+    tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
+    return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
 
 
 def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) -> list[Row]:

@@ -37,7 +37,7 @@ def total(plan: Plan) -> str:
 
 def ending(studied: Studied) -> str:
     failed = studied.failed
-    done = f"Done: {counted(len(studied.rows) - len(failed))}, in {studied.folder / RESULTS}."
+    done = f"Done: {counted(sum(row.done for row in studied.rows))}, in {studied.folder / RESULTS}."
     if not failed:
         return done
     first = f"{failed[0].name}: {failed[0].error}"
