@@ -108,6 +108,29 @@ def test_more_candidates_than_units_leave_nothing_to_audit() -> None:
     assert made.neighbours.audited == 0 and made.neighbours.tried == made.neighbours.there_are
 
 
+def test_a_set_of_all_units_has_no_neighbours() -> None:
+    problem = Problem(plant().model, PAIRS.sample(60), steps="every", sites="hidden.0")
+    made = certify(fitted(problem, tuple(problem.space)), problem, effort=QUICK)
+    near = made.neighbours
+    assert (near.there_are, near.tried, near.best, near.swap, near.optimal) == (0, 0, None, None, True)
+    content = made.as_dict()
+    assert "the set has all the units that there are" in " ".join(sentences(content))
+    held = verdict(content | {"holds": True})
+    assert held.endswith("every one of them matters, and no smaller set that was tried is as good.")
+
+
+def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().units), problem, effort=QUICK).as_dict()
+    free = " ".join(sentences(made))
+    bound = " ".join(sentences(made | {"max_kl": 100.0}))
+    assert "none flips more than" in free and "no single unit was found" in free
+    assert "none that keeps the bound on KL flips more than" in bound
+    assert "no single unit that keeps the bound on KL was found" in bound
+    broken = " ".join(sentences(made | {"max_kl": 0.0, "found": made["found"] | {"bound_kept": False}}))
+    assert "none flips more than" in broken and "swaps need not, as the set itself does not." in broken
+
+
 def test_rivals_must_keep_the_bound_on_kl() -> None:
     problem = problem_of("every")
     terms = Terms(max_kl=0.05)

@@ -74,9 +74,10 @@ class Neighbours:
     audit_hits: int
     """Of these, those that scored well enough to be a finalist."""
     refitted: int
-    best: Judged
-    """The one that flips most, of those that keep the KL bound."""
-    swap: tuple[str, str]
+    best: Judged | None
+    """The one that flips most, of those that keep the KL bound; None where the set has all units that there are."""
+    swap: tuple[str, str] | None
+    """The unit that the best lets go, and the one in its place."""
     optimal: bool
 
 

@@ -140,6 +140,8 @@ class _Examination:
         self, mask: Bool[Tensor, "directions units"], values: Tensor, price: Tensor, found: _Scored
     ) -> Neighbours:
         effort, k = self.effort, len(_units(mask))
+        if k == len(self.train.space):
+            return Neighbours(0, 0, 0, 0, 0, best=None, swap=None, optimal=True)
         self._tell("swapping units", 2)
         noise = torch.Generator().manual_seed(self.seed)
 

@@ -164,7 +164,8 @@ class Walk:
         self.mask, self.here = mask, here
         self.swapped: list[tuple[int, int]] = []
         """(out, in) of every swap that was made."""
-        self.over = False
+        self.over = bool(mask.any(0).all())
+        """Whether no swap is left to try; there is none at all where the set has every unit."""
 
     @property
     def values(self) -> Float[Tensor, "directions coordinates"]:

@@ -89,6 +89,14 @@ def test_an_exchange_ends_at_a_set_that_is_no_worse(steps: str) -> None:
     assert sorted(out for out, _ in improved.swapped) == sorted(decoys)
 
 
+def test_an_exchange_of_all_units_ends_where_it_begins() -> None:
+    problem = Problem(plant().model, PAIRS.sample(60), steps="every", sites="hidden.0")
+    everyone = torch.ones(1, 2, len(problem.space), dtype=torch.bool)
+    start = torch.zeros(1, 2, problem.space.coordinates)
+    (walk,) = Exchanger(Terms(), sample=24, polish=5).improve(problem, everyone, start, seed=0)
+    assert walk.over and walk.swapped == [] and bool(walk.mask.all())
+
+
 def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
     problem = problem_of("every")
     mask = torch.zeros(1, 2, 64, dtype=torch.bool)

@@ -16,8 +16,9 @@ def verdict(certificate: Certificate) -> str:
     if certificate.get("run") is not None:
         these += f" (run {certificate['run']})"
     if certificate["holds"]:
+        others = "" if certificate["neighbours"]["best"] is None else "no swap that was tried is better, "
         proved = (
-            "every one of them matters, no swap that was tried is better, and no smaller set that was tried is as good"
+            f"every one of them matters, {others}and no smaller set that was tried is as good"
             if len(units) > 1
             else "no other unit that was tried does better"
         )
@@ -78,13 +79,16 @@ def _without(certificate: Certificate) -> str:
 
 def _swaps(certificate: Certificate) -> str:
     near, effort = certificate["neighbours"], certificate["effort"]
+    if near["best"] is None:
+        return "Swapping: the set has all the units that there are, and none can take the place of another."
     whole = near["tried"] == near["there_are"]
     chosen = "all" if whole else f"{near['tried']:,} (the highest first-order gains)"
     out, in_ = near["swap"]
+    kept, more = _kept(certificate, certificate["found"]), points(effort["epsilon"]).lstrip("+")
     claim = (
-        f"none flips more than {points(effort['epsilon']).lstrip('+')} points more, beyond two standard errors"
+        f"none{kept} flips more than {more} points more, beyond two standard errors"
         if near["optimal"]
-        else f"some flip more than {points(effort['epsilon']).lstrip('+')} points more"
+        else f"some flip more than {more} points more"
     )
     text = (
         f"Swapping: of the {near['there_are']:,} sets that differ in one unit, {chosen} were run at {effort['points']} "
@@ -105,6 +109,7 @@ def _swaps(certificate: Certificate) -> str:
 
 def _smaller(certificate: Certificate, part: Mapping[str, Any]) -> str:
     what = "single unit" if part["size"] == 1 else f"set of up to {part['size']} units"
+    what += _kept(certificate, part["best"])
     first, *closer = part["looks"]
     if first["sets"] == part["there_are"]:
         tried = f"all {part['there_are']:,} were"
@@ -121,6 +126,12 @@ def _smaller(certificate: Certificate, part: Mapping[str, Any]) -> str:
     )
 
 
+def _kept(certificate: Certificate, judged: Mapping[str, Any]) -> str:
+    """Where there is a bound that a set keeps, those that break it are no rivals, though they may flip more."""
+    bound = certificate.get("max_kl") is not None and judged["bound_kept"]
+    return " that keeps the bound on KL" if bound else ""
+
+
 def _look(look: Mapping[str, Any]) -> str:
     return f"at {look['points']} values of each unit and direction on {look['prefixes']:,} prefixes"
 
@@ -128,7 +139,9 @@ def _look(look: Mapping[str, Any]) -> str:
 def _assumed(certificate: Certificate) -> str:
     prefixes = certificate["prefixes"]
     bound = certificate.get("max_kl")
-    kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better."
+    kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better"
+    if kept:
+        kept += "." if certificate["found"]["bound_kept"] else "; swaps need not, as the set itself does not."
     held_out = "" if certificate.get("pairs") == "all" else " Nothing was chosen by held-out pairs."
     return (
         f"Assumed: that runs at the tried values, of swaps on {prefixes['tried']:,} prefixes, tell which sets are "
