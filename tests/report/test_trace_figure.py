@@ -15,7 +15,7 @@ from tests.test_traces import FRAME, TRACE
 from pivotal.cli import show
 from pivotal.cli.heatmap import show_trace
 from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
-from pivotal.report.trace_figure import trace_figure
+from pivotal.report.trace_figure import trace_chart, trace_figure
 from pivotal.report.trace_files import trace_page, write_trace
 from pivotal.traces import Both, Trace
 
@@ -66,6 +66,15 @@ def test_what_is_said_of_it() -> None:
     assert "2 units of m set at ““doctor””" in text and "run has 4.7% untouched and 62.2% edited" in text
     assert told(replace(TRACE, frame=replace(FRAME, steps="every"))).count("set at every word") == 1
     assert shares(long_trace())[1][-1] == 1.0, "no overflow where one word has no probability left"
+
+
+def test_a_unit_that_is_left_alone_in_a_direction_is_not_said_to_be_set() -> None:
+    framed = [
+        [row["name"] for row in trace_chart(trace).to_dict()["vconcat"][1]["layer"][-1]["data"]["values"]]
+        for trace in (TRACE, replace(TRACE, direction="singular"))
+    ]
+    assert framed == [["4 (hidden.0:3)", "70 (hidden.1:5)"], ["4 (hidden.0:3)"]]
+    assert "with 1 unit of m set" in told(replace(TRACE, direction="singular"))
 
 
 def test_what_is_shown_of_much() -> None:

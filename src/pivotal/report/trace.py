@@ -34,6 +34,11 @@ def unit_names(trace: Trace) -> list[str]:
     return [f"{n} ({unit})" for n, unit in zip(frame.numbers, frame.units, strict=True)]
 
 
+def acting(trace: Trace) -> list[bool]:
+    """Which units are set: with a mask for each direction, those of the other one are left alone."""
+    return [value is not None for value in trace.frame.values[trace.target]]
+
+
 def most_moved(trace: Trace, most: int) -> list[int]:
     """The units that the intervention moves farthest, in their own order."""
 
@@ -75,7 +80,7 @@ def told(trace: Trace) -> str:
     """What happens, in two sentences."""
     wanted, other = trace.words[trace.target], trace.words[1 - trace.target]
     before, after = shares(trace)
-    units = counted(len(trace.frame.units), "unit")
+    units = counted(sum(acting(trace)), "unit")
     if trace.frame.steps == "every":
         when = "at every word"
     else:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pivotal.report.drawing import COLOURS, Figure, draw
 from pivotal.report.trace import (
+    acting,
     activation,
     chance,
     most_moved,
@@ -82,10 +83,10 @@ def _unit_scale(trace: Trace) -> list[float]:
 def _units(trace: Trace, grid: Grid, scale: Sequence[float], title: str, set_: bool) -> Any:
     import altair as alt
 
-    names, shown = unit_names(trace), most_moved(trace, _UNITS)
+    names, shown, acts = unit_names(trace), most_moved(trace, _UNITS), acting(trace)
     rows = [
         {"step": step, "name": names[unit], "share": grid[unit][step] / scale[unit],
-         "text": activation(grid[unit][step]), "set": set_ and trace.edited[step]}
+         "text": activation(grid[unit][step]), "set": set_ and acts[unit] and trace.edited[step]}
         for unit in shown for step in range(len(trace.tokens))
     ]  # fmt: skip
     colour = alt.Color(
