@@ -115,6 +115,51 @@ def test_cells_with_other_axes_stand_in_one_table() -> None:
     assert [cells[:2] for cells in table.rows] == [("single", ""), ("", "greedy")]
 
 
+POOLED = """
+name: p
+grid: {model: [a, b], steps: [every, single]}
+also:
+  - {label: {model: a, steps: every, more: x}, model: c}
+  - {label: lone, model: d}
+  - {label: {steps: every}, model: e}
+table: {pool: model, kind: units}
+"""
+
+
+def test_cells_with_other_axes_are_in_no_line_of_all() -> None:
+    scores, *_ = study_tables(parse_recipe(POOLED), [])
+    assert scores.columns[:4] == ("model", "steps", "more", "cell")
+    assert [cells[:4] for cells in scores.rows] == [
+        ("a", "every", "", ""),
+        ("b", "every", "", ""),
+        ("all", "every", "", ""),
+        ("a", "single", "", ""),
+        ("b", "single", "", ""),
+        ("all", "single", "", ""),
+        ("a", "every", "x", ""),
+        ("", "", "", "lone"),
+        ("", "every", "", ""),
+    ]
+
+
+def test_units_of_different_models_are_not_put_together() -> None:
+    rows = [
+        row({"model": model, "steps": steps}, model=of, steps=steps, found=[unit(7, 0.5, -0.5)])
+        for steps, other in (("every", "b"), ("single", "a"))
+        for model, of in (("a", "a"), ("b", other))
+    ]
+    titles = [shown.title for shown in study_tables(parse_recipe(POOLED), rows)]
+    assert "single: 2 runs" in titles
+    assert "every: 2 runs" not in titles and "a, every: 1 run" in titles
+
+
+def test_an_error_of_several_lines_stays_in_the_comment() -> None:
+    failed = row(WITHOUT, status="failed", error="no model:\n- a\n- b", accuracy=None, kl=None, units=None)
+    head = study_latex(SUMMARY, [failed]).partition("\\begin")[0]
+    assert "no model: - a - b" in head
+    assert all(text.startswith("%") for text in head.splitlines())
+
+
 def test_hours_of_the_paper_stand_beside_seconds() -> None:
     (table,) = study_tables(read_recipe("efficiency"), runs({"search": "REINFORCE, 6 units"}, [0.8]))
     shown = line(table, search="REINFORCE, 6 units")

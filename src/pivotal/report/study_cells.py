@@ -18,6 +18,8 @@ class CellRows:
 
     label: Mapping[str, str]
     rows: tuple[Row, ...]
+    over: str | None = None
+    """Of a pooled line, the axis in which its cells differ."""
 
     @property
     def name(self) -> str:
@@ -62,12 +64,17 @@ def cells(recipe: Recipe, rows: Iterable[Row]) -> list[CellRows]:
 
 
 def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
-    """The cells that differ in `axis` alone, as one."""
-    groups: dict[tuple[tuple[str, str], ...], list[Row]] = defaultdict(list)
+    """The cells; after those that differ in `axis` alone, all of them as one."""
+    groups: dict[tuple[bool, tuple[tuple[str, str], ...]], list[CellRows]] = defaultdict(list)
     for cell in of:
         shared = tuple((key, value) for key, value in cell.label.items() if key != axis)
-        groups[shared] += cell.rows
-    return [CellRows(dict(label), tuple(rows)) for label, rows in groups.items()]
+        groups[axis in cell.label, shared].append(cell)
+    lines: list[CellRows] = []
+    for (_, shared), parts in groups.items():
+        lines += parts
+        if len(parts) > 1:
+            lines.append(CellRows(dict(shared), tuple(row for cell in parts for row in cell.rows), axis))
+    return lines
 
 
 def batches(rows: Iterable[Row]) -> list[Row]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,7 +95,7 @@ def _trade_off(cells: Sequence[CellRows]) -> Figure:
         )
         .properties(width=WIDTH - 110, height=260)
     )  # fmt: skip
-    near = min(rows, key=lambda row: row["kl"])
+    near = min(rows, key=lambda row: math.inf if row["kl"] is None else row["kl"])
     return Figure(
         "trade-off",
         "Flips, KL and units of every run",

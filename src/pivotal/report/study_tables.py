@@ -28,7 +28,7 @@ def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     lines = lines_of(recipe, rows)
     shown = [_scores_table(recipe, lines)]
     if recipe.table.kind == "units":
-        for line in lines:
+        for line in filter(_comparable, lines):
             shown += _unit_tables(recipe.name, line, recipe.table.least)
     return shown
 
@@ -36,13 +36,7 @@ def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
 def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
     """The cells; where the recipe pools an axis, after the cells that differ in it alone all of them together."""
     found, pool = cells(recipe, rows), recipe.table.pool
-    if pool is None:
-        return found
-    lines: list[CellRows] = []
-    for whole in pooled(found, pool):
-        parts = [cell for cell in found if whole.label.items() <= cell.label.items()]
-        lines += [*parts, whole] if len(parts) > 1 else parts
-    return lines
+    return found if pool is None else pooled(found, pool)
 
 
 # -- scores ------------------------------------------------------------------------------------------------
@@ -51,8 +45,9 @@ def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
 def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label))
     beside = [scores_beside(recipe.name, cell.label) for cell in lines]
-    left_out = {recipe.table.pool: ALL}
-    columns = [(axis, [cell.label.get(axis, left_out.get(axis, "")) for cell in lines]) for axis in axes]
+    columns = [
+        (axis, [cell.label.get(axis, ALL if axis == cell.over else "") for cell in lines]) for axis in axes
+    ]
     columns.append(("runs", [_count(cell) for cell in lines]))
     for metric in _METRICS:
         columns.append((metric.title, [metric.text(cell.spread(metric.of)) for cell in lines]))
@@ -117,11 +112,17 @@ def failures(found: Sequence[CellRows]) -> str:
     failed = {row.run: row for cell in found for row in cell.rows if not row.done}
     if not failed:
         return ""
-    reasons = dict.fromkeys(f"{row.name}: {row.error}" for row in failed.values())
+    # An error may have several lines, but a note is one, be it in a comment of LaTeX.
+    reasons = dict.fromkeys(" ".join(f"{row.name}: {row.error}".split()) for row in failed.values())
     return f"{counted(len(failed), 'run')} failed ({'; '.join(reasons)})."
 
 
 # -- units -------------------------------------------------------------------------------------------------
+
+
+def _comparable(line: CellRows) -> bool:
+    """A unit's number means something in one model only, and its values go by the labels of one phenomenon."""
+    return len({(row.model, row.phenomenon) for row in line.done}) <= 1
 
 
 def _unit_tables(study: str, cell: CellRows, least: float) -> list[Table]:

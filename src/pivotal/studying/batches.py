@@ -29,7 +29,8 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
     left = set(missing)
     found = []
     for begun in begun_folders(cell, study):
-        searched = (study / begun.folder / SUMMARY).is_file()  # what is missing is small, such as the ablation
+        # If it was searched to the end, what is missing is small: single-unit ablation.
+        searched = (study / begun.folder / SUMMARY).is_file()
         if left.issuperset(begun.seeds) and (searched or len(begun.seeds) <= cell.at_once):
             left.difference_update(begun.seeds)
             found.append(begun)
