@@ -114,6 +114,8 @@ def test_a_set_of_all_units_has_no_neighbours() -> None:
     near = made.neighbours
     assert (near.there_are, near.tried, near.best, near.swap, near.optimal) == (0, 0, None, None, True)
     content = made.as_dict()
+    alike = [part | {"enough": True} for part in content["smaller"][:1]] * 2
+    assert verdict(content | {"holds": False, "smaller": alike}).count(" flips ") == 1
     assert "the set has all the units that there are" in " ".join(sentences(content))
     held = verdict(content | {"holds": True})
     assert held.endswith("every one of them matters, and no smaller set that was tried is as good.")

@@ -70,6 +70,7 @@ def test_without_the_model_there_is_what_was_kept(
     assert pivotal("trace", folder, "--pair", here).out == pivotal("trace", run_folder, "--pair", here).out
     pivotal("trace", folder, "--pair", there).refused("gone", f"there are the pairs 0, {here} … to trace")
     pivotal("trace", folder, "The noun0a verb0as").refused("gone")
+    pivotal("trace", folder, "--pair", here, "--priming", "").refused("gone")
 
 
 def test_a_run_of_an_earlier_version(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:

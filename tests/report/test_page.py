@@ -240,5 +240,6 @@ def test_numbers_as_text() -> None:
     assert tables.percent(None) == "–"
     assert tables.interval(0.985, 1.0) == "98.5–100%"
     assert tables.points(-0.334) == "−33.4"
+    assert [tables.points(-0.0), tables.number(-1e-9), tables.signed(-0.001)] == ["+0.0", "0.000", "+0.00"]
     assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
     assert tables.mean_and_spread([None]) == "left alone"

@@ -83,7 +83,7 @@ def trace(
         saved.intervention.direction(to)
     path = None if out is None else check_path(out)
     question = saved.question(model, priming, dtype)
-    as_found = not (to or model or priming or dtype or any_model)
+    as_found = not any_model and all(other is None for other in (to, model, priming, dtype))
     found = _stored(saved, pair) if as_found and pair is not None else None
     if found is None:
         lm = _load(saved, question, device, any_model, pair)

@@ -34,7 +34,7 @@ def verdict(certificate: Certificate) -> str:
     for part in certificate["smaller"]:
         if part["enough"]:
             reasons.append(f"{' + '.join(part['best']['units'])} flips {percent(part['best']['flipped'])}")
-    return f"The certificate does not hold for {these}: {'; '.join(reasons)}."
+    return f"The certificate does not hold for {these}: {'; '.join(dict.fromkeys(reasons))}."
 
 
 def sentences(certificate: Certificate) -> list[str]:

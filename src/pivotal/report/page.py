@@ -24,8 +24,8 @@ from pivotal.runs import FIGURES, REPORT, RunFolder
 _UNITS_NOTE = (
     "“unit” counts from 1 over all layers, as the paper does; “site” is the same unit as layer and index, from 0. “→” "
     "is the value that a unit is set to for flipping to that label (mean ± standard deviation over the runs that found "
-    "it); “without it” is the change in flipped preferences, in percentage points, when the unit is let go and the "
-    "others stay."
+    "it; of an attention head, which has many values, their root mean square); “without it” is the change in flipped "
+    "preferences, in percentage points, when the unit is let go and the others stay."
 )
 
 

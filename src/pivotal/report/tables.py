@@ -48,15 +48,20 @@ def interval(low: float, high: float) -> str:
 
 def points(difference: float | None) -> str:
     """A difference of two shares, in percentage points."""
-    return "–" if difference is None else f"{100 * difference:+.1f}".replace("-", "−")
+    return "–" if difference is None else f"{_rounded(100 * difference, 1):+.1f}".replace("-", "−")
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:.{digits}f}".replace("-", "−")
+    return "–" if value is None else f"{_rounded(value, digits):.{digits}f}".replace("-", "−")
 
 
 def signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
+    return f"{_rounded(value, 2):+.2f}".replace("-", "−")
+
+
+def _rounded(value: float, digits: int) -> float:
+    """Without the sign of a zero: where an edit does nothing, rounding may leave a KL of −1e-9."""
+    return round(value, digits) + 0.0
 
 
 def counted(n: int, noun: str) -> str:
