@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -162,6 +163,39 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
     assert again.cells == ["planted, 1000", "planted:1, 1000"]
+
+
+def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
+    """What was begun with others begins anew, and rows that do not belong together are said to be such."""
+    pairs = Question(phenomenon="planted").load_pairs()
+    path = tmp_path / "pairs.jsonl"
+    pairs.save(path)
+    recipe = tiny(("phenomenon: planted", f"phenomenon: {path}"))
+    study(recipe, out=tmp_path / "s", runs=1, only="planted, every", watch=(said := Said()))
+    assert said.lines == []
+    (row,) = results(tmp_path / "s").rows
+    began = (tmp_path / "s" / row.folder, tmp_path / "s" / Path(row.folder).parent / "seeds-4-4")
+    shutil.copytree(*began)
+    (began[1] / "summary.json").unlink()
+    run = json.loads((began[1] / "run.json").read_text())
+    run["settings"]["seed"] = 4
+    (began[1] / "run.json").write_text(json.dumps(run))
+    dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
+    rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows
+    assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
+    assert said.lines == [
+        f"The pairs of {path} have changed between runs of this study: its rows are not of one question. "
+        "Begin a new study in another folder."
+    ]
+
+
+def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path) -> None:
+    """Nor is what it computes in, though fingerprints are of both."""
+    word = plant().model.word(1)
+    primed = tiny(("  steps: [every, single]", f"  priming: [none, {word}]\n  dtype: [none, float64]"))
+    rows = study(primed, out=tmp_path / "s", runs=1, only="planted, *", watch=(said := Said())).rows
+    assert len({row.model_fingerprint for row in rows}) > 1
+    assert said.lines == []
 
 
 def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(

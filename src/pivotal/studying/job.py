@@ -118,7 +118,7 @@ def study(
             watch.say(plan.note)
         place = Workplace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
         rows = _run(plan, executor, place, watch)
-    if text := _changed_models(rows):
+    if text := _changed(rows):
         watch.say(text)
     tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
@@ -233,16 +233,19 @@ def _note(results: Results, found: Sequence[Row], former: Sequence[Row], folder:
     return " ".join(said)
 
 
-def _changed_models(rows: Iterable[Row]) -> str:
-    prints: dict[str, set[str]] = {}
-    for row in rows:
-        if row.model_fingerprint is not None:
-            prints.setdefault(row.model, set()).add(row.model_fingerprint)
-    changed = sorted(model for model, different in prints.items() if len(different) > 1)
+def _changed(rows: Iterable[Row]) -> str:
+    """What is to be said if the weights or the pairs were not the same for all runs."""
+    prints: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in filter(lambda row: row.done, rows):
+        # A fingerprint of a model names its weights as they are computed with, and what it has read before.
+        model = (f"weights of {row.model}", row.dtype, row.priming)
+        prints.setdefault(model, set()).add(row.model_fingerprint)
+        prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
+    changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
     if not changed:
         return ""
     return (
-        f"The weights of {', '.join(changed)} have changed between runs of this study: its rows are not of one model. "
+        f"The {' and the '.join(changed)} have changed between runs of this study: its rows are not of one question. "
         "Begin a new study in another folder."
     )
 

@@ -88,12 +88,14 @@ def _run(batch: Batch, place: Workplace, watch: Watch) -> None:
     cell, path = batch.cell, place.folder / batch.folder
     question = replace(cell.question, seed=batch.seeds.start)
     model = SHELF.take(question, place.device, cell.batch_nodes)
-    if not ((path / RUN).is_file() and RunFolder.open(path).finished):
+    begun = RunFolder.open(path) if (path / RUN).is_file() else None
+    if begun is None or not begun.finished:
         find(
             question,
             cell.search,
             runs=len(batch.seeds),
             out=str(path),
+            overwrite=begun is not None and _of_other_things(begun, question, model),
             model=model,
             command=place.command,
             watch=watch,
@@ -102,6 +104,12 @@ def _run(batch: Batch, place: Workplace, watch: Watch) -> None:
     if cell.ablation and not (path / ABLATION).is_file():
         watch.progress(Progress("ablating single units", 0, 1, [], [], []))
         _ablate(folder, question, model)
+
+
+def _of_other_things(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
+    """Whether the weights or the pairs have changed since: then there is nothing to go on with."""
+    was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
+    return was != (model.fingerprint(), question.load_pairs().fingerprint())
 
 
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
