@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from pivotal import evaluation
 from pivotal.errors import PivotalError
 from pivotal.evaluation import Bootstrap, evaluate, random_control, score_many, score_masks
 from pivotal.intervention import Intervention
@@ -58,6 +60,24 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
         assert 0.5 < one.flip_accuracy < 0.8  # a class of three is lost
     assert evaluate(found.without(0).without(0), problem).drop_one == ()
     json.dumps(scores.as_dict())
+
+
+def test_many_interventions_are_made_dense_a_few_at_a_time(
+    found: Intervention, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = [found, found.without(0), found.without(1), found.without(2), found]
+    together = score_many(several, problem)
+    sizes: list[int] = []
+
+    def counted(mask: torch.Tensor, *more: Any) -> Any:
+        sizes.append(len(mask))
+        return score_masks(mask, *more)
+
+    monkeypatch.setattr(evaluation, "score_masks", counted)
+    monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
+    for whole, parts in zip(together, score_many(several, problem), strict=True):
+        np.testing.assert_allclose(parts, whole, rtol=1e-4)
+    assert sizes == [2, 2, 1]
 
 
 def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, found: Intervention) -> None:

@@ -192,10 +192,16 @@ def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairO
 def score_many(
     interventions: Sequence[Intervention], problem: Problem
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), KL over all positions and KL after the edit, several interventions at once."""
-    pairs = [dense(i, problem.space, problem.model.device) for i in interventions]
-    mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-    return score_masks(mask, values, problem)
+    """Flips (interventions x examples), KL over all positions and KL after the edit, as many interventions at a time
+    as memory is allowed: the masks alone of a thousand of them may be gigabytes."""
+    at_once, parts = problem.runs_at_once(), []
+    for start in range(0, len(interventions), at_once):
+        some = interventions[start : start + at_once]
+        pairs = [dense(i, problem.space, problem.model.device) for i in some]
+        mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+        parts.append(score_masks(mask, values, problem))
+    flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return flips, kl, after
 
 
 @torch.no_grad()

@@ -17,6 +17,7 @@ import pytest
 
 from pivotal.finding import Question, find
 from pivotal.report import tables
+from pivotal.report.figures import drop_one
 from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.runs import RunFolder
@@ -64,6 +65,20 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
         assert ", ".join(map(str, run["unit_numbers"])) in text
     assert "pivotal find planted &#x27;a &lt;b&gt;&#x27;" in text, "the command, as typed and escaped"
     assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
+
+
+def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
+    summary = folder.summary()
+    best = summary["runs"][summary["best"]]
+    best["drop_one"] = [
+        {"unit": f"hidden.0:{i}", "number": i + 1, "flip_accuracy": 1 - i / 500, "kl": 0.1}
+        for i in range(400)
+    ]
+    figure = drop_one(summary)
+    assert figure is not None and len(figure.data.rows) == 400
+    assert "The 20 of 400 that matter most are drawn." in figure.alternative
+    assert "400 (hidden.0:399)" in figure.svg and "381 (hidden.0:380)" in figure.svg
+    assert "380 (hidden.0:379)" not in figure.svg and len(figure.svg) < 50_000
 
 
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ _NAMED = 10
 """With more runs than this, their names would hide one another."""
 
 MOST_UNITS = 20
-"""Units that a chart of values shows."""
+"""Units that a chart shows; the table beneath it has all."""
 
 
 def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[Figure]:
@@ -135,7 +135,8 @@ def drop_one(summary: Mapping[str, Any]) -> Figure | None:
         {"unit": f"{one['number']} ({one['unit']})", "flipped": one["flip_accuracy"]}
         for one in best["drop_one"]
     ]
-    base = alt.Chart(alt.Data(values=rows))
+    shown = sorted(rows, key=lambda row: float(row["flipped"]))[:MOST_UNITS]
+    base = alt.Chart(alt.Data(values=shown))
     bars = base.mark_bar(color=COLOURS[0], height=14).encode(
         x=alt.X("flipped:Q", title="flipped without the unit; the line is with all of them",
                 scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
@@ -146,13 +147,16 @@ def drop_one(summary: Mapping[str, Any]) -> Figure | None:
     data = [
         (row["unit"], percent(row["flipped"]), points(row["flipped"] - best["flip_accuracy"])) for row in rows
     ]
-    least = min(rows, key=lambda row: row["flipped"])
+    least = shown[0]
+    left = (
+        "" if len(shown) == len(rows) else f" The {len(shown)} of {len(rows):,} that matter most are drawn."
+    )
     return Figure(
         "drop-one",
         "Without each unit",
         f"With all units {percent(best['flip_accuracy'])} are flipped; without {least['unit']}, the one that "
-        f"matters most, {percent(least['flipped'])}.",
-        draw((bars + line).properties(width=WIDTH - 130, height=24 * len(rows))),
+        f"matters most, {percent(least['flipped'])}.{left}",
+        draw((bars + line).properties(width=WIDTH - 130, height=24 * len(shown))),
         table("", ("without", "flipped", "points"), data),
     )
 
