@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,13 @@ from pivotal.errors import PivotalError
 from pivotal.finding import Question
 from pivotal.models.planted import plant
 from pivotal.runs import RunFolder, lock
+from pivotal.studying.batches import Batch
 from pivotal.studying.job import dry_run, study
-from pivotal.studying.rows import Results, read_results
+from pivotal.studying.local import Local
+from pivotal.studying.rows import Results, Row, read_results
 from pivotal.studying.telling import ending
-from pivotal.studying.work import SHELF
+from pivotal.studying.watching import StudyWatch
+from pivotal.studying.work import SHELF, Workplace
 
 
 def results(folder: Path) -> Results:
@@ -196,6 +199,29 @@ def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path
     rows = study(primed, out=tmp_path / "s", runs=1, only="planted, *", watch=(said := Said())).rows
     assert len({row.model_fingerprint for row in rows}) > 1
     assert said.lines == []
+
+
+class Fleeting:
+    """An executor whose machines are gone as soon as its batches are on them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def width(self, device: str | None = None) -> int:
+        self.asked += 1
+        if self.asked > 1:
+            raise PivotalError("No machine has room.")
+        return 1
+
+    def run(
+        self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[Row]]]:
+        return Local().run(batches, place, watch)
+
+
+def test_a_cluster_that_shrinks_does_not_end_the_study(tmp_path: Path) -> None:
+    rows = study(tiny(), out=tmp_path / "s", runs=1, only="planted, *", executor=Fleeting()).rows
+    assert [row.status for row in rows] == ["done", "done"]
 
 
 def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(

@@ -28,8 +28,9 @@ from pivotal.studying.work import Workplace
 class Executor(Protocol):
     """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
 
-    def width(self) -> int:
-        """How many batches run at a time. Asked before anything is written, to see that there is a place at all."""
+    def width(self, device: str | None = None) -> int:
+        """How many batches run at a time. Asked once, before anything is written: PivotalError if there is no place
+        for them, or not the device."""
 
     def run(
         self, batches: Sequence[Batch], place: Workplace, watch: StudyWatch
@@ -104,27 +105,25 @@ def study(
 
     Without an executor it runs in this process, batch after batch.
     """
-    if executor is None:
-        device_named(device)  # a device that is not there would be the failure of every single run
     executor, watch = executor or Local(), watch or Nobody()
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
     check_there(picked)
     folder = default_folder(recipe) if out is None else Path(out)
-    width = executor.width()
+    width = executor.width(device)
     with opened(folder, recipe, command):
         plan = _plan(recipe, cells, picked, folder, device, width)
         if plan.note:
             watch.say(plan.note)
         place = Workplace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
-        rows = _run(plan, executor, place, watch)
+        rows = _run(plan, executor, width, place, watch)
     if text := _changed(rows):
         watch.say(text)
     tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
 
 
-def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) -> list[Row]:
+def _run(plan: Plan, executor: Executor, width: int, place: Workplace, watch: StudyWatch) -> list[Row]:
     path = plan.folder / RESULTS
     rows = {row.run: row for row in plan.rows}
     tried = {row.run: row for row in plan.rows if row.done}
@@ -137,7 +136,7 @@ def _run(plan: Plan, executor: Executor, place: Workplace, watch: StudyWatch) ->
             rows |= {row.run: row for row in found}
             tried |= {row.run: row for row in found}
             left.remove(batch)
-            again = estimate(left, tried.values(), _kind(place.device), executor.width())
+            again = estimate(left, tried.values(), _kind(place.device), width)
             watch.stands(plan.standings(tried.values()), again.seconds)
     except KeyboardInterrupt:
         raise Interrupted(_farewell(plan, tried.values(), place.command)) from None

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -56,13 +56,20 @@ class OnRay:
             ) from None
         return ray
 
-    def width(self) -> int:
+    def width(self, device: str | None = None) -> int:
         """As many batches as the cluster has room for now."""
+        if device is not None and device != "cpu" and not self._resources.gpus:
+            raise PivotalError(
+                f"On Ray a batch sees the GPUs it asks for, but it asks for none and the device is to be '{device}'. "
+                "Add --gpus 1, or leave --device out."
+            )
         self._check_room()
         there, asked = self._ray.cluster_resources(), self._resources
         rooms = [there.get("CPU", 0) / (asked.cpus or 1)]
         if asked.gpus:
             rooms.append(there.get("GPU", 0) / asked.gpus)
+        if asked.memory:
+            rooms.append(there.get("memory", 0) / _bytes(asked.memory))
         return max(1, int(min(rooms)))
 
     def run(
@@ -78,7 +85,7 @@ class OnRay:
         task = self._ray.remote(
             num_cpus=asked.cpus or 1,
             num_gpus=asked.gpus,
-            memory=None if asked.memory is None else int(asked.memory * 1e9),
+            memory=None if asked.memory is None else _bytes(asked.memory),
             max_retries=asked.retries,
             max_calls=0,
         )(_work)
@@ -105,13 +112,15 @@ class OnRay:
 
     def _check_room(self) -> None:
         """Ray would wait for ever for what no machine of the cluster has."""
-        asked = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus}
+        asked: dict[str, int | float] = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus}
+        if self._resources.memory is not None:
+            asked["memory"] = _bytes(self._resources.memory)
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         if not any(all(node.get(kind, 0) >= number for kind, number in asked.items()) for node in nodes):
             most = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in asked}
             raise PivotalError(
-                f"A batch asks for {asked['CPU']:g} CPU and {asked['GPU']:g} GPU, but no machine of the Ray cluster "
-                f"has both (at most {most['CPU']:g} CPU and {most['GPU']:g} GPU). Ask for less with --cpus and --gpus."
+                f"A batch asks for {_listed(asked)}, but no machine of the Ray cluster has all of it (at most "
+                f"{_listed(most)}). Ask for less with --cpus and --gpus, or in 'resources' of the recipe."
             )
 
 
@@ -127,6 +136,19 @@ def _work(batch: Batch, place: Workplace, here: str) -> list[Row]:
             f"{place.folder}. Name another with --out.",
         )
     return carry_out(batch, place)
+
+
+def _bytes(gigabytes: float) -> int:
+    return int(gigabytes * 1e9)
+
+
+def _listed(resources: Mapping[str, int | float]) -> str:
+    """As people say it: `1 CPU, 0 GPU and 16.0 GB`."""
+    texts = [
+        f"{number / 1e9:,.1f} GB" if kind == "memory" else f"{number:g} {kind}"
+        for kind, number in resources.items()
+    ]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _knock(address: str) -> None:
