@@ -157,6 +157,19 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     assert random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0) == control
 
 
+def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
+    problem: Problem, found: Intervention
+) -> None:
+    free = random_control(found, 0.0, problem, problem, 4, Terms(), seed=0)
+    assert (free.broken, free.p_value) == (0, 1)
+    # No values of a unit keep a bound as tight as this one.
+    tight = Terms(max_kl=1e-9)
+    kept = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=0.0)
+    assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
+    ours_too = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=1.0)
+    assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
+
+
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
     assert evaluate(found, problem).control is None
     with pytest.raises(PivotalError, match="give those as train="):

@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.edits import dense
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
-from pivotal.objective import Terms
+from pivotal.objective import KL_TOLERANCE, Terms
 from pivotal.problem import Problem
 from pivotal.refit import Refit
 from pivotal.traces import PairOutcome
@@ -56,6 +56,8 @@ class Control:
     mean: float
     best: float
     p_value: float
+    broken: int = 0
+    """How many of the sets break the bound on KL that ours keeps, and do not count as doing as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,8 @@ def evaluate(
         if train is None:
             raise PivotalError("Random controls learn their values on training pairs: give those as train=.")
         accuracy = float(flipped.mean())
-        control = random_control(intervention, accuracy, problem, train, controls, terms or Terms(), seed)
+        terms = terms or Terms()
+        control = random_control(intervention, accuracy, problem, train, controls, terms, seed, kl=kl)
     return Evaluation(
         flip_accuracy=share(flipped),
         by_direction={
@@ -270,8 +273,11 @@ def random_control(
     sets: int,
     terms: Terms,
     seed: int,
+    *,
+    kl: float = 0.0,
 ) -> Control:
-    """p is the share of random sets that do at least as well, the found set counted among them."""
+    """p is the share of random sets that do at least as well, the found set, of that accuracy and KL, counted among
+    them. Where it keeps a bound on KL, a set that breaks the bound does not do as well, however much it flips."""
     rng = np.random.default_rng(seed)
     units = len(problem.space)
     mask = torch.zeros(sets, len(problem.labels), units)
@@ -281,12 +287,15 @@ def random_control(
         ).float()
     mask = mask.to(problem.model.device)
     values = Refit(terms=terms, updates=40, batch=32).fit(train, mask, seed=seed).values
-    flipped, _, _ = score_masks(mask, values, problem, kl=False)
+    most = None if terms.max_kl is None or kl > KL_TOLERANCE * terms.max_kl else KL_TOLERANCE * terms.max_kl
+    flipped, kls, _ = score_masks(mask, values, problem, kl=most is not None)
     shares = flipped.mean(1)
+    broken = np.zeros(sets, dtype=bool) if most is None else kls > most
     return Control(
         sets=sets,
         flip_accuracy=[float(s) for s in shares],
         mean=float(shares.mean()),
         best=float(shares.max()),
-        p_value=float((1 + (shares >= accuracy).sum()) / (1 + sets)),
+        p_value=float((1 + ((shares >= accuracy) & ~broken).sum()) / (1 + sets)),
+        broken=int(broken.sum()),
     )

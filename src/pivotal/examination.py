@@ -21,12 +21,11 @@ from pivotal.edits import dense
 from pivotal.evaluation import check_question, score_masks
 from pivotal.exchanging import Swaps, swaps_of
 from pivotal.intervention import Intervention
-from pivotal.objective import Terms
+from pivotal.objective import KL_TOLERANCE, Terms
 from pivotal.problem import Problem
 from pivotal.refit import Refit
 from pivotal.scanning import Scan, Tried
 from pivotal.searches.base import Clock, Progress
-from pivotal.summary import KL_TOLERANCE
 from pivotal.trials import grid_of, placed, screened
 
 _JUDGES = 1024

@@ -9,15 +9,12 @@ from typing import Any
 
 from pivotal.evaluation import Evaluation, Share, evaluate
 from pivotal.intervention import Intervention
-from pivotal.objective import Terms
+from pivotal.objective import KL_TOLERANCE, Terms
 from pivotal.problem import Problem, Work
 from pivotal.searches.base import Discovery, Progress
 
 CONTROLS = 19
 """Random sets that the best run is compared with: the least for which p can be 0.05."""
-
-KL_TOLERANCE = 1.1
-"""Held-out pairs are not those that the bound on KL was kept on: so many times the bound still counts as kept."""
 
 
 def summarise(

@@ -67,6 +67,15 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
     assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
 
 
+def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert "break the bound" not in tables.control_sentence(summary)
+    summary["controls"]["broken"] = 7
+    assert " (7 break the bound on KL and do not count as doing as well): p =" in tables.control_sentence(
+        summary
+    )
+
+
 def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
     summary = folder.summary()
     best = summary["runs"][summary["best"]]

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from pivotal.evaluation import score_many
 from pivotal.intervention import Intervention
+from pivotal.objective import KL_TOLERANCE
 from pivotal.problem import Problem
 from pivotal.searches.base import Point, Search
-from pivotal.summary import KL_TOLERANCE
 
 Mode = Literal["converged", "equal"]
 

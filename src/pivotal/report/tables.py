@@ -98,12 +98,13 @@ def control_sentence(summary: Summary) -> str:
     control = summary.get("controls")
     if not control:
         return "No control was run."
-    best = summary["runs"][summary["best"]]
+    best, broken = summary["runs"][summary["best"]], control.get("broken", 0)
+    without = f" ({broken} break the bound on KL and do not count as doing as well)" if broken else ""
     return (
         f"Control, best run: {control['sets']} random sets of {counted(best['units'], 'unit')}, "
         f"their values learned alike, flip {percent(control['mean'])} on average and "
         f"{percent(control['best'])} at best, "
-        f"against {percent(best['flip_accuracy'])}: p = {number(control['p_value'], 2)}."
+        f"against {percent(best['flip_accuracy'])}{without}: p = {number(control['p_value'], 2)}."
     )
 
 
