@@ -116,11 +116,12 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     parts = {
         key: content.pop(key) for key in ("defaults", "grid", "also", "table", "resources") if key in content
     }
-    top = _build(Top, content, place)
+    top = _build(Top, content, place, "a recipe")
     if not top.name.strip():
         raise PivotalError(f"{place.within('name')}: a study needs a name, but it has none.")
-    if top.runs < 1 or top.seed < 0 or (top.at_once is not None and top.at_once < 1):
-        raise PivotalError(f"{place}: 'runs' and 'at_once' are 1 or more and 'seed' is 0 or more.")
+    for key, number, least in (("runs", top.runs, 1), ("at_once", top.at_once, 1), ("seed", top.seed, 0)):
+        if number is not None and number < least:
+            raise PivotalError(f"{place.within(key)}: '{key}' is {least} or more, but it is {number}.")
     resources_at = place.within("resources")
     resources = _mapping(parts.get("resources", {}), resources_at, "'resources'")
     _check_keys(resources, [option.name for option in options_of(Resources)], resources_at)
@@ -133,7 +134,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     table_at = place.within("table")
     shown = _mapping(parts.get("table", {}), table_at, "'table'")
     _check_keys(shown, [option.name for option in options_of(Layout)], table_at)
-    table = _build(Layout, shown, table_at)
+    table = _build(Layout, shown, table_at, "'table'")
     axes = {axis for draft in drafts for axis in draft.label}
     if table.pool is not None and table.pool not in axes:
         raise PivotalError(
@@ -146,7 +147,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
         top=top,
         drafts=tuple(_over(defaults, defaults_at, draft) for draft in drafts),
         table=table,
-        resources=_build(Resources, resources, resources_at),
+        resources=_build(Resources, resources, resources_at, "'resources'"),
         text=text,
         source=source,
     )
@@ -176,14 +177,20 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
 def _choice(axis: str, entry: Any, place: Place) -> Draft:
     """One entry of an axis: a value of the setting that the axis is named after, or settings with a label."""
     if not isinstance(entry, dict):
-        return Draft({axis: _text(entry)}, {axis: entry}, {axis: str(place)})
+        return Draft({axis: _text(entry)}, {_spelt(axis): entry}, {_spelt(axis): str(place)})
     settings = dict(entry)
     label = settings.pop(LABEL, None)
     if label is None:
         label = ", ".join(_text(value) for value in settings.values())
     if not isinstance(label, str | int | float) or not str(label):
         raise PivotalError(f"{place}: an entry of '{axis}' has a text as its 'label', not {label!r}.")
-    return Draft({axis: _text(label)}, settings, {key: str(place.within(key)) for key in settings})
+    places = {_spelt(key): str(place.within(key)) for key in settings}
+    return Draft({axis: _text(label)}, {_spelt(key): value for key, value in settings.items()}, places)
+
+
+def _spelt(setting: str) -> str:
+    """One spelling, so that max-units in one axis and max_units in another are seen to be the same."""
+    return setting.replace("-", "_")
 
 
 def _also(entries: Any, place: Place) -> list[Draft]:
@@ -241,11 +248,13 @@ def _check_keys(content: Mapping[str, Any], known: Sequence[str], place: Place) 
             )
 
 
-def _build(cls: type[Any], values: Mapping[str, object], place: Place) -> Any:
+def _build(cls: type[Any], values: Mapping[str, object], place: Place, what: str) -> Any:
+    """An instance of `cls`, of which messages speak as `what`: nobody who writes a recipe knows our classes."""
     try:
         return build(cls, values)
     except PivotalError as error:
-        raise PivotalError(f"{place.within(error.field) if error.field else place}: {error}") from None
+        said = str(error).replace(f"'{cls.__name__}'", what)
+        raise PivotalError(f"{place.within(error.field) if error.field else place}: {said}") from None
 
 
 def _text(value: Any) -> str:
