@@ -12,8 +12,9 @@ from pivotal.models.planted import plant
 from pivotal.objective import Terms
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
-from pivotal.scanning import Scan, Tried
+from pivotal.scanning import Scan, Tried, farther_end
 from pivotal.trials import placed
+from pivotal.units import Site, UnitSpace
 
 PAIRS = load_phenomenon("planted")
 
@@ -63,3 +64,19 @@ def test_promising_pairs_are_distinct(problem: Problem) -> None:
     pairs = scan.pairs()
     assert len({frozenset(pair) for pair in pairs.units.tolist()}) == len(pairs.units)
     assert pairs.looks[0].sets <= 4 * 8
+
+
+def test_all_coordinates_of_a_head_go_to_the_same_end() -> None:
+    """Half way between the ends rounding decides, and coordinate by coordinate it would decide both ways."""
+    space = UnitSpace((Site("head.0", 3, size=16), Site("mlp.0", 4)))
+    noise = torch.Generator().manual_seed(0)
+    low, high, natural = torch.randn(3, 2, space.coordinates, generator=noise)
+    middle = (low + high) / 2
+    coordinate_wise = (middle - low).abs() > (middle - high).abs()
+    assert 0 < coordinate_wise[:, :16].float().mean() < 1
+    end = farther_end(space, middle, torch.stack([low, high, natural]))
+    at_low = (end == low)[:, :48].unflatten(1, (3, 16))
+    assert torch.equal(at_low.all(-1), at_low.any(-1))
+    nearer = torch.stack([low, high, natural])
+    assert torch.equal(farther_end(space, low + 0.1 * (high - low), nearer), high)
+    assert torch.equal(farther_end(space, low + 0.9 * (high - low), nearer), low)

@@ -22,9 +22,11 @@ from pivotal.trials import (
     first_order,
     grid_of,
     placed,
+    places_of,
     score_runs,
     screened,
 )
+from pivotal.units import UnitSpace
 
 _MOST_PAIRS = 2_000_000
 _BRIEF, _BRIEFER = 32, 16
@@ -91,9 +93,7 @@ class Scan:
         """Every pair that there is, or the best single units with promising partners; `singles` comes first. Each unit
         is tried at what served it best alone and at the farther end of its reach, in the end at its natural value too.
         """
-        low, high = ends_of(self._grid)
-        farther = torch.where((self._alone - low).abs() > (self._alone - high).abs(), low, high)
-        two = torch.stack([self._alone, farther])
+        two = torch.stack([self._alone, farther_end(self._train.space, self._alone, self._grid)])
         three = torch.cat([two, self._grid[-1:]])
         if self._effort.pairs == "all":
             units = len(self._train.space)
@@ -165,3 +165,15 @@ class Scan:
     @property
     def _price(self) -> Float[Tensor, ""]:
         return torch.full((), self._terms.first_price, device=self._grid.device)
+
+
+def farther_end(
+    space: UnitSpace,
+    values: Float[Tensor, "directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
+) -> Float[Tensor, "directions coordinates"]:
+    """The end of the grid that is farther from each unit's values; all coordinates of a unit go to the same one."""
+    low, high = ends_of(grid)
+    places = places_of(space, values.device)
+    from_low, from_high = ((values - end).abs()[:, places].sum(-1) for end in (low, high))
+    return torch.where(spread(space, from_low > from_high), low, high)
