@@ -41,7 +41,7 @@ def _duration(seconds: Sequence[float | None]) -> str:
         return ""
     total = sum(timed)
     text = f"{total:.0f} s" if total < 120 else f"{total / 60:.1f} minutes"
-    return f": {text} in all, loading and scoring included"
+    return f": {text} in all with scoring, without loading models"
 
 
 def study_markdown(recipe: Recipe, rows: Sequence[Row]) -> str:

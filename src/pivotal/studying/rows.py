@@ -85,7 +85,7 @@ class Row:
 
     search_seconds: float | None = None
     total_seconds: float | None = None
-    """With loading and evaluation."""
+    """With preparing the pairs and evaluation; a model serves many batches, and loading it is in none."""
     forward_nodes: int | None = None
     backward_nodes: int | None = None
     model_fingerprint: str | None = None
