@@ -94,8 +94,8 @@ trace.plot()
 # ## Is every unit needed? Would others do?
 #
 # That a search found nothing better proves little. A certificate leaves each unit out, swaps it for others and tries
-# all single units. Here with little effort, on sixty prefixes and by flips alone, though the search had the KL in mind as
-# well; `pivotal certify` [does it in earnest](certify.md). Where it does not hold, it names the better set.
+# all single units. Here with little effort, on sixty prefixes and by flips alone, though the search had the KL in mind
+# as well; `pivotal certify` [does it in earnest](certify.md). Where it does not hold, it names the better set.
 
 # %% tags=["varies"]
 effort = pv.Effort(candidates=2, audit=1, points=3, sample=12, finalists=2, polish=10, pairs="none")
