@@ -16,7 +16,7 @@ from pivotal.models.planted import plant
 from pivotal.models.recurrent import RecurrentLM
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem import Problem, divergence
 from pivotal.tree import PrefixTree
 from pivotal.units import Steps
 
@@ -300,3 +300,14 @@ def test_a_sample_has_all_the_pairs_of_its_prefixes() -> None:
 def test_the_tree_does_several_times_less_work_than_sentences_one_by_one() -> None:
     problem = Problem(plant().model, load_phenomenon("planted"))
     assert int(problem.tree.lengths.sum()) > 6 * len(problem.tree)
+
+
+def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
+    """As SmolLM2 has them: around ten, up to thirty, 49,152 of them."""
+    noise = torch.Generator().manual_seed(0)
+    untouched = 10 + 4 * torch.randn(6, 49_152, generator=noise)
+    edited = untouched[:, None] + 0.1 * torch.randn(6, 3, 49_152, generator=noise)
+    edited[:, 0] = untouched
+    exact = divergence(untouched.double(), edited.double())
+    assert float(exact[:, 1:].min()) > 0.001
+    torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)
