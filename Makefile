@@ -23,7 +23,7 @@ demo: .venv/installed ## install, then find the number units of the bundled mode
 	$(BIN)/$(DEMO)
 
 test: .venv/installed-dev ## install, then run every test, the slow ones too
-	$(RUN) pytest -q
+	OMP_NUM_THREADS=1 $(RUN) pytest -q -n auto --maxprocesses 4 --dist loadfile
 
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each
 	$(RUN) pytest -q -m "not slow"
