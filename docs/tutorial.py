@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Tutorial
 #
-# From a model and a question to a result that can be applied, checked and handed on, in two or three minutes on two
+# From a model and a question to a result that can be applied, checked and handed on, in about a minute on two
 # cores. This page is a script, [tutorial.py](tutorial.py): run it, or open it as a notebook (each `# %%` is a cell).
 # What you see below the code is what it printed.
 #
