@@ -76,6 +76,7 @@ def test_a_constraint_that_holds_costs_nothing() -> None:
     kl = torch.tensor([0.01, 0.5], requires_grad=True)
     for _ in range(5):
         term = constraint.term(kl)
+        constraint.ascend(kl)
     term.sum().backward()
     assert kl.grad is not None
     assert kl.grad[0] == 0 and kl.grad[1] > 0
@@ -103,9 +104,28 @@ def test_slack_loosens_the_bound() -> None:
 def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
     series = [torch.tensor([k]) for k in (0.5, 0.1, 0.9, 0.3, 0.2)]
     one = KLConstraint(1, 0.1, 0.1, 1.0)
-    whole = [one.term(kl).item() for kl in series]
+    whole = _terms(one, series)
     first, second = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
-    for kl in series[:2]:
-        first.term(kl)
+    _terms(first, series[:2])
     second.restore(first.state())
-    assert [second.term(kl).item() for kl in series[2:]] == whole[2:]
+    assert _terms(second, series[2:]) == whole[2:]
+
+
+def test_a_term_can_be_asked_for_again() -> None:
+    """An update that ran out of memory is begun again: only `ascend` may change what comes next."""
+    once, twice = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
+    for size in (0.5, 0.1, 0.9):
+        kl = torch.tensor([size])
+        twice.term(kl)
+        assert once.term(kl).item() == twice.term(kl).item()
+        once.ascend(kl)
+        twice.ascend(kl)
+    assert once.price.item() == twice.price.item() > 0
+
+
+def _terms(constraint: KLConstraint, series: list[torch.Tensor]) -> list[float]:
+    found = []
+    for kl in series:
+        found.append(constraint.term(kl).item())
+        constraint.ascend(kl)
+    return found

@@ -67,20 +67,29 @@ class KLConstraint:
 
     def term(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
         """What the constraint adds to each run's loss; `slack` loosens the bound, for masks of many units."""
-        bound = self._max * slack
-        now = kl.detach()
-        self._smooth = now if self._smooth is None else _SMOOTH * self._smooth + (1 - _SMOOTH) * now
-        excess = (self._smooth / bound).clamp(min=0.1).log()
-        term = self._multiplier.term(excess + (kl - now) / self._smooth.clamp(min=bound))
-        self._multiplier.ascend(excess)
-        return term
+        bound, now = self._max * slack, kl.detach()
+        smooth = self._smoothed(now)
+        slope = (kl - now) / smooth.clamp(min=bound)
+        return self._multiplier.term(self._excess(smooth, bound) + slope)
+
+    @torch.no_grad()
+    def ascend(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> None:
+        self._smooth = self._smoothed(kl.detach())
+        self._multiplier.ascend(self._excess(self._smooth, self._max * slack))
+
+    def _smoothed(self, now: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+        return now if self._smooth is None else _SMOOTH * self._smooth + (1 - _SMOOTH) * now
+
+    @staticmethod
+    def _excess(smooth: Float[Tensor, " runs"], bound: float) -> Float[Tensor, " runs"]:
+        return (smooth / bound).clamp(min=0.1).log()
 
     @property
     def price(self) -> Float[Tensor, " runs"]:
         """What a unit of KL costs now, in units of the loss."""
         if self._smooth is None:
             return self._multiplier.value
-        excess = (self._smooth / self._max).clamp(min=0.1).log()
+        excess = self._excess(self._smooth, self._max)
         return self._multiplier.pressure(excess) / self._smooth.clamp(min=self._max)
 
     def state(self) -> dict[str, Tensor | None]:

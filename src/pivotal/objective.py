@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.problem import Outcome, Problem
@@ -60,9 +60,13 @@ class Terms:
         score = loss + self.kl_weight * kl
         return score if self.max_kl is None else torch.where(kl <= self.max_kl, score, 1e6 * kl / self.max_kl)
 
-    def kl(
-        self, problem: Problem, outcome: Outcome, noise: torch.Generator, nodes: int | None = None
-    ) -> Float[Tensor, " runs"]:
-        """Mean KL over all positions, estimated at some of them."""
-        drawn = problem.draw_positions(nodes or self.kl_nodes, noise)
+    def draw(
+        self, problem: Problem, noise: torch.Generator, nodes: int | None = None
+    ) -> Int[Tensor, " nodes"] | None:
+        """Positions at which to look at KL; None where nobody asks for it. Drawn apart from `kl`, so that a pass can be
+        gone through again with the same."""
+        return problem.draw_positions(nodes or self.kl_nodes, noise) if self.wants_kl else None
+
+    def kl(self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
+        """Mean KL over all positions, estimated at those that were drawn."""
         return problem.kl(outcome.states, drawn).mean(0) * problem.live_share

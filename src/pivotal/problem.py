@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -18,10 +18,13 @@ from pivotal.edits import MaskedEdit, dense
 from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
 from pivotal.intervention import Intervention
+from pivotal.memory import as_memory_allows
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.pairs import MinimalPair, PairSet
 from pivotal.tree import PrefixTree
 from pivotal.units import Steps
+
+T = TypeVar("T")
 
 _SAMPLE = 512
 """Prefixes that are enough to say what a unit is like."""
@@ -235,6 +238,17 @@ class Problem:
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
         return Outcome(self._log_ratio(states), states)
+
+    def as_memory_allows(self, passes: Callable[[], T]) -> T:
+        """Masked runs and the way back through them, begun again with less at once if memory runs out; what was done
+        in vain is not counted. See `pivotal.memory` for what `passes` may do."""
+        forward, backward = self.work.forward, self.work.backward
+
+        def counted() -> T:
+            self.work.forward, self.work.backward = forward, backward
+            return passes()
+
+        return as_memory_allows(self.model, counted)
 
     def runs_at_once(self, *, learning: bool = False) -> int:
         """How many masks may go into one `run`, so that memory is bounded whoever tries many; half if the passes are to

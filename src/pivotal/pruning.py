@@ -60,14 +60,13 @@ def thin(
     mask = mask.clone()
     over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budget]
     trials = [(part, unit) for part in over for unit in part.units(mask)]
-    noise = torch.Generator()
+    # The same positions for every trial, so that only the units make the difference.
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     worth: list[float] = []
     for some, outcome in _outcomes(problem, mask, values, trials):
         loss = terms.loss(outcome)
-        if terms.wants_kl:
-            # the same positions for every trial, so that only the units make the difference
-            kl = terms.kl(problem, outcome, noise.manual_seed(0), _KL_NODES)
-            loss = loss + price[[part.run for part, _ in some]] * kl
+        if drawn is not None:
+            loss = loss + price[[part.run for part, _ in some]] * terms.kl(problem, outcome, drawn)
         worth += loss.tolist()
     for part in over:
         ranked = sorted((w, unit) for w, (p, unit) in zip(worth, trials, strict=True) if p == part)

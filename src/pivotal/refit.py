@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.edits import spread
@@ -83,17 +84,26 @@ class Refit:
         batches = problem.batches(self.batch, seed)
         # A rate that shrinks lets the values settle on the bound instead of swinging about it.
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
-        for update in range(1, self.updates + 1):
-            batch = batches[update % len(batches)]
+
+        def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, " runs"] | None:
+            """Gradients by the values; the KL that they were found with."""
+            optimiser.zero_grad()
             outcome = batch.run(mask, standard.values(x))
-            loss = self.terms.loss(outcome)
-            if self.terms.wants_kl:
-                kl = self.terms.kl(batch, outcome, noise)
+            loss, kl = self.terms.loss(outcome), None
+            if drawn is not None:
+                kl = self.terms.kl(batch, outcome, drawn)
                 loss = loss + self.terms.kl_weight * kl
                 if constraint is not None:
                     loss = loss + constraint.term(kl)
-            optimiser.zero_grad()
             loss.sum().backward()
+            return kl
+
+        for update in range(1, self.updates + 1):
+            batch = batches[update % len(batches)]
+            drawn = self.terms.draw(batch, noise)
+            kl = problem.as_memory_allows(partial(descend, batch, drawn))
+            if constraint is not None and kl is not None:
+                constraint.ascend(kl)
             optimiser.step()
             schedule.step()
             with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -101,20 +102,23 @@ def first_order(
     The slope is itself linear in the value, so that only the two ends of the grid need be looked at; each direction
     has its own value and chooses for itself.
     """
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
+
+    def slope(
+        some: Int[Tensor, " some"], end: Float[Tensor, "directions coordinates"]
+    ) -> Float[Tensor, "some directions units"]:
+        slope_at = mask[some].float().requires_grad_()
+        on = spread(problem.space, mask[some])
+        outcome = problem.run(slope_at, torch.where(on, values[some], end))
+        loss = terms.loss(outcome)
+        if drawn is not None:
+            loss = loss + price[some] * terms.kl(problem, outcome, drawn)
+        return torch.autograd.grad(loss.sum(), slope_at)[0]
+
     parts = []
     for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
-        ends = []
-        on = spread(problem.space, mask[some])
-        for end in ends_of(grid):
-            slope_at = mask[some].float().requires_grad_()
-            outcome = problem.run(slope_at, torch.where(on, values[some], end))
-            loss = terms.loss(outcome)
-            if terms.wants_kl:
-                noise = torch.Generator().manual_seed(0)
-                loss = loss + price[some] * terms.kl(problem, outcome, noise, _KL_NODES)
-            (slope,) = torch.autograd.grad(loss.sum(), slope_at)
-            ends.append(-slope)
-        parts.append(torch.maximum(*ends))
+        low, high = (problem.as_memory_allows(partial(slope, some, end)) for end in ends_of(grid))
+        parts.append(torch.maximum(-low, -high))
     gain = torch.cat(parts)
     if active is not None:
         gain = gain * active[..., None]

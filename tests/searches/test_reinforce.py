@@ -85,11 +85,11 @@ def test_the_estimator_is_the_gradient_of_the_expected_loss() -> None:
 
 def test_the_control_variate_follows_the_loss() -> None:
     learner = _Learner(replace(QUICK, memory=0.75), planted_problem(), 3, 1, 0)
-    drawn, cost = torch.zeros(1, 2, 64), torch.tensor([[1.0, 3.0]])
-    learner._score_function(drawn, cost)
+    cost = torch.tensor([[1.0, 3.0]])
+    learner._follow(cost)
     assert learner.control.tolist() == [2.0]  # the first loss is all there is to go by
     learner.update = 1
-    learner._score_function(drawn, cost + 4)
+    learner._follow(cost + 4)
     assert learner.control.tolist() == [3.0]
 
 

@@ -54,7 +54,7 @@ def load_model(
     for _, source in SOURCES.items():
         model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
         if model is not None:
-            if batch_nodes is not None:
+            if batch_nodes is not None and model.batch_nodes is not None:
                 model.batch_nodes = batch_nodes
             return model
     raise PivotalError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
@@ -13,13 +12,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from pivotal.edits import Edit, runs_of
-from pivotal.errors import PivotalError
 from pivotal.gather import distinct_rows
+from pivotal.memory import FEWEST, as_memory_allows
 from pivotal.models.layout import Layout
 from pivotal.tree import PrefixTree
-
-FEWEST = 64
-"""A part may always have this many nodes, however many runs there are."""
 
 
 class Chunk(Protocol):
@@ -56,11 +52,7 @@ class Chunks:
         self._divide, self._run = divide, run
 
     def states(self, prepared: Prepared, edit: Edit | None) -> Float[Tensor, "live runs width"]:
-        while True:
-            try:
-                return self._states(prepared, edit)
-            except torch.OutOfMemoryError as error:
-                self._halve(error)
+        return as_memory_allows(self, lambda: self._states(prepared, edit))
 
     def chunks(self, prepared: Prepared, runs: int) -> list:
         most = max(FEWEST, self.batch_nodes // runs)
@@ -81,18 +73,3 @@ class Chunks:
         ]
         order = torch.cat([chunk.layout.live_rows for chunk in chunks])
         return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], order.argsort())
-
-    def _halve(self, error: torch.OutOfMemoryError) -> None:
-        if self.batch_nodes <= FEWEST:
-            raise PivotalError(
-                f"The model does not fit into memory even with {self.batch_nodes} nodes at once. "
-                "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
-            ) from error
-        self.batch_nodes //= 2
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        warnings.warn(
-            f"Out of memory: going on with half as many nodes at once, {self.batch_nodes} "
-            "(--batch-nodes sets it from the start).",
-            stacklevel=4,
-        )

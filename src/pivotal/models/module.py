@@ -72,6 +72,14 @@ class ModuleLM(LanguageModel):
         self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
         self._chunks = Chunks(batch_nodes, self._divide, self._run)
 
+    @property
+    def batch_nodes(self) -> int:
+        return self._chunks.batch_nodes
+
+    @batch_nodes.setter
+    def batch_nodes(self, nodes: int) -> None:
+        self._chunks.batch_nodes = nodes
+
     @torch.no_grad()
     def _logits(self, tokens: Tensor) -> Tensor:
         logits = self._module(tokens)

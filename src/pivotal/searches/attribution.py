@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -68,9 +69,12 @@ class Attribution(Ranking):
     ) -> Float[Tensor, "directions units"]:
         """d loss / d mask, the mean of what it is where the whole mask is each of `at`."""
         total = torch.zeros(len(problem.labels), len(problem.space), device=values.device)
-        for some in at.split(problem.runs_at_once(learning=True)):
+
+        def slope(some: Float[Tensor, " some"]) -> Float[Tensor, "some directions units"]:
             mask = some[:, None, None].repeat(1, *total.shape).requires_grad_()
             outcome = problem.run(mask, values.expand(len(mask), -1, -1))
-            (slope,) = torch.autograd.grad(self.terms.loss(outcome).sum(), mask)
-            total += slope.sum(0)
+            return torch.autograd.grad(self.terms.loss(outcome).sum(), mask)[0]
+
+        for some in at.split(problem.runs_at_once(learning=True)):
+            total += problem.as_memory_allows(partial(slope, some)).sum(0)
         return total / len(at)

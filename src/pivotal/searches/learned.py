@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -17,7 +18,7 @@ from pivotal.intervention import Intervention
 from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
 from pivotal.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
 from pivotal.objective import Objective, Terms
-from pivotal.problem import Problem
+from pivotal.problem import Outcome, Problem
 from pivotal.refit import bounds_of, update_nodes
 from pivotal.searches.base import (
     Checkpoint,
@@ -211,6 +212,20 @@ def likeliest(
     return gain[0].topk(pool).indices, problem.activations.target
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What an update has seen on the way to its gradients."""
+
+    outcome: Outcome
+    loss: Float[Tensor, " runs"]
+    units: Float[Tensor, " runs"]
+    excess: Float[Tensor, " runs"]
+    """Of units over those allowed now, as a logarithm; `beyond`, of units that are neither on nor off."""
+    beyond: Float[Tensor, " runs"] | None
+    kl: Float[Tensor, " runs"] | None
+    total: Float[Tensor, " runs"]
+
+
 class _Relaxation:
     """The state of the relaxed search, all runs at once."""
 
@@ -285,44 +300,62 @@ class _Relaxation:
         return shrinking(self.pool, self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
-        search, family = self.search, self.search.family
+        search, target = self.search, self.target()
+        slack = max(1.0, target / self.budget)
         batch = self.batches[self.update % len(self.batches)]
         noise = uniform(self.generators, tuple(self.logits.shape[1:]), self.logits.device)
-        mask = family.sample(self.logits, noise)
-        both = mask.expand(-1, len(self.problem.labels), -1)
-        outcome = batch.run(both, self.values, zeros_stay=True)
-        loss = search.terms.loss(outcome)
-        kl = search.terms.kl(batch, outcome, self.kl_noise) if search.terms.wants_kl else None
-        units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
-        target = self.target()
-        excess = (units / target).log()
-        total = loss + self.units_multiplier.term(excess)
-        slack = max(1.0, target / self.budget)
-        if search.max_fractional is not None:
-            inside = family.fractional(self.logits).sum(-1).mean(-1)
-            beyond = (inside / (self.fractional * slack)).log()
-            total = total + self.fraction_multiplier.term(beyond)
-            self.fraction_multiplier.ascend(beyond)
-        if kl is not None:
-            total = total + search.kl_weight * kl
-            if self.kl_constraint is not None:
-                total = total + self.kl_constraint.term(kl, slack)
-        self.optimiser.zero_grad()
-        total.sum().backward()
+        drawn = search.terms.draw(batch, self.kl_noise)
+        seen = self.problem.as_memory_allows(partial(self._descend, batch, noise, drawn, target, slack))
         self.optimiser.step()
         with torch.no_grad():
             torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
-            self.units_multiplier.ascend(excess)
-            new = ~total.isfinite() & (self.broken < 0)
+            self.units_multiplier.ascend(seen.excess)
+            if seen.beyond is not None:
+                self.fraction_multiplier.ascend(seen.beyond)
+            if self.kl_constraint is not None and seen.kl is not None:
+                self.kl_constraint.ascend(seen.kl, slack)
+            new = ~seen.total.isfinite() & (self.broken < 0)
             self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
         self.update += 1
         if not told:
             return None
+        loss = seen.loss.tolist()
         extra = {"multiplier": self.units_multiplier.value.tolist(), "target": [target] * len(loss)}
-        if kl is not None:
-            extra["kl"] = kl.tolist()
-        accuracy = outcome.flipped().float().mean(1).tolist()
-        return Progress("learn", self.update, search.updates, loss.tolist(), units.tolist(), accuracy, extra)
+        if seen.kl is not None:
+            extra["kl"] = seen.kl.tolist()
+        accuracy = seen.outcome.flipped().float().mean(1).tolist()
+        return Progress("learn", self.update, search.updates, loss, seen.units.tolist(), accuracy, extra)
+
+    def _descend(
+        self,
+        batch: Problem,
+        noise: Float[Tensor, "runs masks units"],
+        drawn: Int[Tensor, " nodes"] | None,
+        target: float,
+        slack: float,
+    ) -> _Seen:
+        """Gradients by logits and values, and nothing else is changed: it may have to be begun again."""
+        search, family = self.search, self.search.family
+        self.optimiser.zero_grad()
+        mask = family.sample(self.logits, noise)
+        both = mask.expand(-1, len(self.problem.labels), -1)
+        outcome = batch.run(both, self.values, zeros_stay=True)
+        loss = search.terms.loss(outcome)
+        units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
+        excess = (units / target).log()
+        total = loss + self.units_multiplier.term(excess)
+        beyond = kl = None
+        if search.max_fractional is not None:
+            inside = family.fractional(self.logits).sum(-1).mean(-1)
+            beyond = (inside / (self.fractional * slack)).log()
+            total = total + self.fraction_multiplier.term(beyond)
+        if drawn is not None:
+            kl = search.terms.kl(batch, outcome, drawn)
+            total = total + search.kl_weight * kl
+            if self.kl_constraint is not None:
+                total = total + self.kl_constraint.term(kl, slack)
+        total.sum().backward()
+        return _Seen(outcome, loss, units, excess, beyond, kl, total)
 
     def check_finite(self) -> None:
         broken = self.broken.tolist()

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
 from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
-from pivotal.problem import Problem
+from pivotal.problem import Outcome, Problem
 from pivotal.refit import bounds_of, update_nodes
 from pivotal.searches.base import (
     Checkpoint,
@@ -148,6 +149,20 @@ class Reinforce(Selection):
         return Hardening(self.terms, self.refit, self.prune, self.batch, shared=True)
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What an update has seen on the way to its gradients."""
+
+    outcome: Outcome
+    loss: Float[Tensor, "runs samples"]
+    expected: Float[Tensor, " runs"]
+    """Units, and `excess`: of them over those allowed now, as a logarithm."""
+    excess: Float[Tensor, " runs"]
+    kl: Float[Tensor, " runs"] | None
+    cost: Float[Tensor, "runs samples"]
+    """The loss, and KL at its price."""
+
+
 class _Learner:
     """The state of the search, all runs at once; every run draws `samples` masks, and all of them are one batch."""
 
@@ -195,58 +210,78 @@ class _Learner:
         return shrinking(max(self.budget, len(self.problem.space) / 2), self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
-        search = self.search
+        search, target = self.search, self.target()
         runs, units = self.logits.shape
+        slack = max(1.0, target / self.budget)
         batch = self.batches[self.update % len(self.batches)]
         noise = uniform(self.generators, (search.samples, units), self.logits.device)
-        drawn = (noise < self.logits.detach().sigmoid()[:, None]).float()
-        outcome = batch.run(drawn.flatten(0, 1), self.values.repeat_interleave(search.samples, 0))
-        cost = loss = search.terms.loss(outcome).view(runs, search.samples)
-        target = self.target()
-        expected = self.logits.sigmoid().sum(-1)
-        excess = (expected / target).log()
-        total = self.multiplier.term(excess)
-        if search.terms.wants_kl:
-            # As many rows of the vocabulary-wide softmax for a run as the learned mask has.
-            nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // search.samples)
-            kl = search.terms.kl(batch, outcome, self.kl_noise, nodes).view(runs, search.samples)
-            cost = cost + search.kl_weight * kl
-            if self.kl_constraint is not None:
-                mean = kl.mean(1)
-                term = self.kl_constraint.term(mean, max(1.0, target / self.budget))
-                (slope,) = torch.autograd.grad(term.sum(), mean)  # a drawn mask pays for its KL at this rate
-                cost = cost + slope[:, None] * kl
+        masks = (noise < self.logits.detach().sigmoid()[:, None]).float()
+        # As many rows of the vocabulary-wide softmax for a run as the learned mask has.
+        nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // search.samples)
+        drawn = search.terms.draw(batch, self.kl_noise, nodes)
+        seen = self.problem.as_memory_allows(partial(self._descend, batch, masks, drawn, target, slack))
         if told:  # not at every update: to look makes a GPU wait
-            self._check_finite(cost)
-        total = total + cost.mean(1) + self._score_function(drawn, cost.detach())
-        self.optimiser.zero_grad()
-        total.sum().backward()
+            self._check_finite(seen.cost)
         self.optimiser.step()
         with torch.no_grad():
             torch.clamp(self.values, self.low, self.high, out=self.values)
-            self.multiplier.ascend(excess)
+            self.multiplier.ascend(seen.excess)
+            if self.kl_constraint is not None and seen.kl is not None:
+                self.kl_constraint.ascend(seen.kl, slack)
+            self._follow(seen.cost)
         self.update += 1
         if not told:
             return None
         extra = {"multiplier": self.multiplier.value.tolist(), "target": [target] * runs}
-        if search.terms.wants_kl:
-            extra["kl"] = kl.mean(1).tolist()
-        accuracy = outcome.flipped().float().mean(1).view(runs, -1).mean(1).tolist()
-        return Progress(
-            "learn", self.update, search.updates, loss.mean(1).tolist(), expected.tolist(), accuracy, extra
-        )
+        if seen.kl is not None:
+            extra["kl"] = seen.kl.tolist()
+        accuracy = seen.outcome.flipped().float().mean(1).view(runs, -1).mean(1).tolist()
+        loss, expected = seen.loss.mean(1).tolist(), seen.expected.tolist()
+        return Progress("learn", self.update, search.updates, loss, expected, accuracy, extra)
+
+    def _descend(
+        self,
+        batch: Problem,
+        masks: Float[Tensor, "runs samples units"],
+        drawn: Int[Tensor, " nodes"] | None,
+        target: float,
+        slack: float,
+    ) -> _Seen:
+        """Gradients by logits and values, and nothing else is changed: it may have to be begun again."""
+        search, shape = self.search, masks.shape[:2]
+        self.optimiser.zero_grad()
+        outcome = batch.run(masks.flatten(0, 1), self.values.repeat_interleave(search.samples, 0))
+        cost = loss = search.terms.loss(outcome).view(shape)
+        expected = self.logits.sigmoid().sum(-1)
+        excess = (expected / target).log()
+        mean = None
+        if drawn is not None:
+            kl = search.terms.kl(batch, outcome, drawn).view(shape)
+            mean = kl.mean(1)
+            cost = cost + search.kl_weight * kl
+            if self.kl_constraint is not None:
+                term = self.kl_constraint.term(mean, slack)
+                (slope,) = torch.autograd.grad(term.sum(), mean)  # a drawn mask pays for its KL at this rate
+                cost = cost + slope[:, None] * kl
+        total = self.multiplier.term(excess) + cost.mean(1) + self._score_function(masks, cost.detach())
+        total.sum().backward()
+        return _Seen(outcome, loss, expected, excess, mean, cost.detach())
 
     def _score_function(
-        self, drawn: Float[Tensor, "runs samples units"], cost: Float[Tensor, "runs samples"]
+        self, masks: Float[Tensor, "runs samples units"], cost: Float[Tensor, "runs samples"]
     ) -> Float[Tensor, " runs"]:
         """A term whose gradient by the logits is the estimate: E[(cost - control) * d log p(m)]."""
-        mean = cost.mean(1)
-        control = self.control if self.update else mean
         logits = self.logits[:, None]
-        log_p = (drawn * logsigmoid(logits) + (1 - drawn) * logsigmoid(-logits)).sum(-1)
-        forget = 1 - self.search.memory
-        self.control = control + forget * (mean - control)
-        return ((cost - control[:, None]) * log_p).mean(1)
+        log_p = (masks * logsigmoid(logits) + (1 - masks) * logsigmoid(-logits)).sum(-1)
+        return ((cost - self._control(cost)[:, None]) * log_p).mean(1)
+
+    def _control(self, cost: Float[Tensor, "runs samples"]) -> Float[Tensor, " runs"]:
+        """What a mask's cost is compared with: the mean of past ones, at first of those that were just drawn."""
+        return self.control if self.update else cost.mean(1)
+
+    def _follow(self, cost: Float[Tensor, "runs samples"]) -> None:
+        control = self._control(cost)
+        self.control = control + (1 - self.search.memory) * (cost.mean(1) - control)
 
     def _check_finite(self, cost: Float[Tensor, "runs samples"]) -> None:
         broken = (~cost.isfinite()).any(1)
