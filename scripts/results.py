@@ -5,7 +5,7 @@
 The parts, docs/results/parts/*.md, follow one another in the order of their names. A line `<!-- study: NAME -->` in one
 of them becomes what was measured with the recipe NAME: how it is run, on which machine it was, how long it took, and
 its tables beside the paper's figures, all from docs/results/NAME/results.jsonl. With --check nothing is written: the
-exit code is 1 if the page is not what its sources make.
+exit code is 1 if the page is not what its sources make, and 2 if a source is wrong.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def main() -> int:
         "--check", action="store_true", help="write nothing; exit code 1 if the page is out of step"
     )
     asked = parser.parse_args()
-    target, made = DOCS / "results.md", page()
+    try:
+        target, made = DOCS / "results.md", page()
+    except PivotalError as error:
+        print(error, file=sys.stderr)
+        return 2
     if not asked.check:
         target.write_text(made, encoding="utf-8")
         return 0

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +52,19 @@ def test_a_study_that_no_recipe_knows_is_named(script: ModuleType, tmp_path: Pat
     (tmp_path / "results" / "parts" / "1.md").write_text("<!-- study: sumary -->\n")
     with pytest.raises(PivotalError, match=r"'sumary'.*Did you mean 'summary'"):
         script.page(tmp_path)
+
+
+@pytest.mark.parametrize("check", [[], ["--check"]])
+def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[str]) -> None:
+    """As one meets it: the script itself, beside documents of which one names a study that there is not."""
+    (tmp_path / "docs/results/parts").mkdir(parents=True)
+    (tmp_path / "docs/results/parts/1.md").write_text("<!-- study: sumary -->\n")
+    (tmp_path / "scripts").mkdir()
+    copy = Path(shutil.copy(ROOT / "scripts" / "results.py", tmp_path / "scripts"))
+    ran = subprocess.run([sys.executable, copy, *check], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("A part names the study 'sumary'") and ran.stderr.count("\n") == 1
+    assert not (tmp_path / "docs/results.md").exists()
 
 
 def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Path) -> None:
