@@ -126,16 +126,19 @@ def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> N
     assert said.cells == []
 
 
-def test_labels_may_change_and_cells_may_go(copied: Callable[[], Path]) -> None:
+def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], Path], finished: Path) -> None:
     folder = copied()
     renamed = tiny(("[every, single]", "[{label: all the time, steps: every}]"))
     rows = study(renamed, out=folder, watch=(told := Said())).rows
     assert told.lines == [f"4 runs of cells that the recipe has no longer: see {folder / 'former.jsonl'}."]
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
     assert len(read_results(folder / "former.jsonl").rows) == 4
+    shutil.rmtree(folder / "runs")
     said = Said()
-    assert len(study(tiny(), out=folder, watch=said).rows) == 8
-    assert said.cells == []  # their run folders are still there
+    again = study(tiny(), out=folder, watch=said).rows
+    assert said.cells == said.lines == []  # a cell that comes back finds its rows
+    assert again == results(finished).rows
+    assert results(folder).rows == again
 
 
 def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> None:

@@ -80,11 +80,14 @@ def dry_run(
     only: str | None = None,
     runs: int | None = None,
     device: str | None = None,
+    executor: Executor | None = None,
 ) -> Plan:
-    """What `study` would do; nothing is written."""
+    """What `study` would do; nothing is written, and an executor other than this process is not called upon."""
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
     check_there(picked)
+    if executor is None:
+        Local().width(device)
     folder = default_folder(recipe) if out is None else Path(out)
     check_folder(folder, recipe)
     return _plan(recipe, cells, picked, folder, device, width=1)
@@ -160,7 +163,7 @@ def _plan(
     results = read_results(folder / RESULTS)
     rows = {
         row.run: dataclasses.replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
-        for row in results.rows
+        for row in (*read_results(folder / FORMER).rows, *results.rows)
         if row.key in order
     }
     have = {row.run for row in rows.values() if _is_whole(row, cells[order[row.key]])}
