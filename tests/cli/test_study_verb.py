@@ -60,7 +60,11 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
     recipe.write_text(RECIPE)
     pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")
-    pivotal("study", recipe, "--out", out, "--device", "abacus").refused("'abacus' is not")
+    for more in ((), ("--dry-run",)):
+        pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
+        pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused(
+            "--gpus says what a batch asks Ray for, but it is 2", "Add --ray or --ray-address", "--device"
+        )
     assert not out.exists()
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pivotal.cli import asked, show, typed
+from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.studying.job import Executor, Plan
@@ -96,14 +97,19 @@ def study(
     from pivotal.studying.recipe import read_recipe
     from pivotal.studying.telling import ending
 
+    if gpus is not None and not ray and ray_address is None:
+        raise PivotalError(
+            f"--gpus says what a batch asks Ray for, but it is {gpus:g} and the study is not to run on Ray. Add --ray "
+            "or --ray-address; or leave it out and choose a GPU with --device, such as cuda or cuda:1."
+        )
     chosen = read_recipe(recipe)
     asks = chosen.resources
     asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
     chosen = replace(chosen, resources=asks)
-    if dry_run:
-        _print(plan_of(chosen, out=out, only=only, runs=seeds, device=device))
-        return
     executor = _executor(asks, ray, ray_address)
+    if dry_run:
+        _print(plan_of(chosen, out=out, only=only, runs=seeds, device=device, executor=executor))
+        return
     with watch(quiet) as looking_on:
         studied = solve(
             chosen,
