@@ -20,6 +20,7 @@ from pivotal.objective import Terms
 from pivotal.pairs import PairSet
 from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem
+from pivotal.searches.base import interventions_of
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")
@@ -168,6 +169,18 @@ def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
     assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
     ours_too = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=1.0)
     assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
+
+
+def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Problem) -> None:
+    """Of so many units that a random set has planted ones among them."""
+    mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
+    (many,) = interventions_of(problem, mask, mask.float())
+    flips = random_control(many, 1.0, problem, problem, 4, Terms(), seed=0)
+    assert flips.mean > 0.3
+    for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
+        assert random_control(many, 1.0, problem, problem, 4, held_back, seed=0, kl=1.0) == flips
+    kept = random_control(many, 1.0, problem, problem, 4, Terms(max_kl=1e-9), seed=0, kl=0.0)
+    assert kept.mean < flips.mean
 
 
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:

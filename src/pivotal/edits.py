@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -90,6 +90,17 @@ def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
     sizes = [site.width for site in space.sites]
     touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
     return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
+
+
+def by_first_site(
+    space: UnitSpace, mask: Shaped[Tensor, "runs directions units"], at_once: int
+) -> list[Int[Tensor, " some"]]:
+    """Which masks to run together, at most so many: those that begin in neighbouring sites, since a pass begins at the
+    first site that any of its masks edits. With few sites all passes begin there, and all masks go together."""
+    if len(space.sites) < _MANY:
+        return [torch.arange(len(mask), device=mask.device)]
+    first = (mask != 0).any(1).float().argmax(-1)
+    return list(first.argsort(stable=True).split(at_once))
 
 
 def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:

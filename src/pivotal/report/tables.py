@@ -102,7 +102,7 @@ def control_sentence(summary: Summary) -> str:
     without = f" ({broken} break the bound on KL and do not count as doing as well)" if broken else ""
     return (
         f"Control, best run: {control['sets']} random sets of {counted(best['units'], 'unit')}, "
-        f"their values learned alike, flip {percent(control['mean'])} on average and "
+        f"their values learned on the same pairs, flip {percent(control['mean'])} on average and "
         f"{percent(control['best'])} at best, "
         f"against {percent(best['flip_accuracy'])}{without}: p = {number(control['p_value'], 2)}."
     )
