@@ -40,13 +40,11 @@ def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) ->
 
 
 def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
-    recipe.write_text(
-        RECIPE.replace("max_units: 2", "max_units: 99").replace("max_units: 3", "max_units: 98")
-    )
+    recipe.write_text(RECIPE.replace("phenomenon: planted", "phenomenon: gender-bias"))
     outcome = pivotal("study", recipe, "--out", tmp_path / "out")
     assert outcome.code == 1
     assert "Done: 0 runs" in outcome.out and "Failed: 2 runs; the same command tries again" in outcome.out
-    assert "There are 64 units" in outcome.out
+    assert "pairs can be asked of planted" in outcome.out
 
 
 def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
@@ -57,6 +55,13 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
     out = tmp_path / "out"
     pivotal("study", recipe, "--out", out).refused("nothing was run", "model 'plonted'")
     assert not out.exists()
+    for more in ((), ("--dry-run",)):
+        recipe.write_text(RECIPE.replace("max_units: 2", "max_units: 99"))
+        pivotal("study", recipe, "--out", out, *more).refused("cell '99': There are 64 units")
+        recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
+        pivotal("study", recipe, "--out", out, *more).refused(
+            "line 5 (cell '0')", "updates must be at least one"
+        )
     recipe.write_text(RECIPE)
     pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")

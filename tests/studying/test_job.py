@@ -18,6 +18,7 @@ from pivotal.runs import RunFolder, lock
 from pivotal.studying.batches import Batch
 from pivotal.studying.job import dry_run, study
 from pivotal.studying.local import Local
+from pivotal.studying.recipe import parse_recipe
 from pivotal.studying.rows import Results, Row, read_results
 from pivotal.studying.telling import ending
 from pivotal.studying.watching import StudyWatch
@@ -152,23 +153,21 @@ def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> N
 
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     said = Said()
-    bad = tiny(
-        ("steps: [every, single]", "units: [{max_units: 3}, {max_units: 1000}]"),
-        ("max_units: 3}\n", "sites: all}\n"),
-    )
+    words = "words: [{label: its own, steps: every}, {label: others, phenomenon: gender-bias}]"
+    bad = tiny(("steps: [every, single]", words))
     studied = study(bad, out=tmp_path / "s", watch=said, runs=1)
     assert [(row.name, row.status) for row in studied.rows] == [
-        ("planted, 3", "done"),
-        ("planted, 1000", "failed"),
-        ("planted:1, 3", "done"),
-        ("planted:1, 1000", "failed"),
+        ("planted, its own", "done"),
+        ("planted, others", "failed"),
+        ("planted:1, its own", "done"),
+        ("planted:1, others", "failed"),
     ]
-    assert "There are 64 units" in studied.failed[0].error and studied.failed[0].accuracy is None
+    assert "pairs can be asked of planted" in studied.failed[0].error and studied.failed[0].accuracy is None
     assert results(tmp_path / "s").rows == studied.rows
     assert said.standings[-1] == (2, 2)
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
-    assert again.cells == ["planted, 1000", "planted:1, 1000"]
+    assert again.cells == ["planted, others", "planted:1, others"]
 
 
 def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
@@ -257,10 +256,58 @@ def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) 
     with pytest.raises(PivotalError) as error:
         study(bad, out=tmp_path / "s")
     said = str(error.value)
-    assert said.startswith("3 things that the recipe names cannot be had; nothing was run.")
+    assert said.startswith("3 things that the recipe asks for cannot be had; nothing was run.")
     assert "model 'no-such-model'" in said and "model './nowhere'" in said
     assert "phenomenon 'planed'" in said and "Did you mean 'planted'?" in said
     assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("ask", [study, dry_run])
+def test_what_cannot_be_asked_is_said_before_anything_runs(
+    ask: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bad = parse_recipe("""
+name: bad
+defaults: {phenomenon: planted, model: planted}
+grid:
+  what:
+    - {label: fine, max_units: 3, sites: hidden.0, test: 80}
+    - {label: many pairs, test: 100000}
+    - {label: many pairs too, test: 100000, steps: single}
+    - {label: no site, sites: mlp.0-3}
+    - {label: many units, max_units: 65}
+    - {label: no word, priming: supercalifragilistic}
+    - {label: no start, search: exchange, start: gredy}
+    - {label: "a model's folder, broken", model: ./broken}
+""")
+    (tmp_path / "broken").mkdir()
+    with pytest.raises(PivotalError) as error:
+        ask(bad, out=tmp_path / "s")
+    first, *slips = str(error.value).split("\n")
+    assert first == "6 things that the recipe asks for cannot be had; nothing was run."
+    for slip, (cell, reason) in zip(
+        slips,
+        (
+            ("'many pairs' and 1 more", "at most 1511 of the 1512 pairs"),
+            ("'no site'", "'mlp.0-3' matches none"),
+            ("'many units'", "There are 64 units in the sites searched, but max_units is 65"),
+            ("'no word'", "outside the vocabulary"),
+            ("'no start'", "Did you mean 'greedy'?"),
+            ("'a model's folder, broken'", "lacks config.json"),
+        ),
+        strict=True,
+    ):
+        assert slip.startswith(f"- cell {cell}: ") and reason in slip
+    assert not (tmp_path / "s").exists()
+    assert dry_run(bad, out=tmp_path / "s", only="fine").batches
+
+
+def test_the_sites_of_a_transformer_are_not_looked_for_before_it_is_loaded(tmp_path: Path) -> None:
+    """That would take as long as loading it; here there is nothing to be loaded, and a plan is made all the same."""
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    recipe = tiny(('[planted, "planted:1"]', f"[{tmp_path}]"), ("test: 80", "test: 80, sites: neurons"))
+    assert len(dry_run(recipe, out=tmp_path / "s").batches) == 2
 
 
 def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) -> None:

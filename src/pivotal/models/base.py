@@ -218,6 +218,8 @@ class ModelSource(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    light: ClassVar[bool] = False
+    """Whether its models are opened within a second or two, so that one may be opened to see what sites it has."""
 
     @abstractmethod
     def listed(self) -> list[tuple[str, str]]:

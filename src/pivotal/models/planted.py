@@ -94,6 +94,7 @@ class PlantedSource(ModelSource):
 
     name: ClassVar[str] = "planted"
     summary: ClassVar[str] = "small models whose responsible units are known by construction"
+    light: ClassVar[bool] = True
 
     def listed(self) -> list[tuple[str, str]]:
         return [

@@ -120,7 +120,7 @@ class Ablation(Ranking):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.prefixes < 0:
-            raise PivotalError(f"prefixes must be 0 or more, but it is {self.prefixes}.")
+            raise PivotalError(f"prefixes must be 0 or more, but it is {self.prefixes}.", "prefixes")
 
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         found = ablation_ranks(problem, self.value, prefixes=self.prefixes, seed=seed, tell=tell)

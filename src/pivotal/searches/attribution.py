@@ -49,7 +49,7 @@ class Attribution(Ranking):
         super().__post_init__()
         for name, least in (("points", 1), ("prefixes", 0)):
             if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
 
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         sample = problem.sample(self.prefixes, seed)

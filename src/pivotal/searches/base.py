@@ -136,6 +136,9 @@ class Search(ABC):
         """The loss that it learns with; the random controls learn with it too."""
         return Terms()
 
+    def check_there(self) -> None:  # noqa: B027 - most searches name nothing
+        """PivotalError if something that its settings name is not there; asked before a study begins."""
+
     def check(self, problem: Problem, runs: int, seed: int) -> None:  # noqa: B027 - a search may have nothing to refuse
         """PivotalError if the problem cannot be solved with these settings; asked before anything is written."""
 
@@ -255,17 +258,24 @@ def check_runs(runs: int, seed: int) -> None:
         raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
 
 
+def check_budget(max_units: int | float, name: str = "max_units") -> None:
+    """What can be said of a number of units before it is known how many there are."""
+    if not max_units > 0:
+        raise PivotalError(
+            f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.", name
+        )
+    if max_units >= 1 and max_units % 1:
+        raise PivotalError(
+            f"{name} is a whole number of units, or a fraction below 1, but it is {max_units:g}.", name
+        )
+
+
 def budget_of(max_units: int | float, units: int, name: str = "max_units") -> int:
     """A number of units (>= 1) or a fraction of them (< 1), as a number of units."""
-    if not max_units > 0:
-        raise PivotalError(f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.")
+    check_budget(max_units, name)
     if max_units > units:
         raise PivotalError(
             f"There are {units} units in the sites searched, but {name} is {max_units:g}. Ask for fewer."
-        )
-    if max_units >= 1 and max_units != int(max_units):
-        raise PivotalError(
-            f"{name} is a whole number of units, or a fraction below 1, but it is {max_units:g}."
         )
     return int(max_units) if max_units >= 1 else max(1, int(max_units * units))
 

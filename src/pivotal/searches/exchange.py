@@ -61,9 +61,14 @@ class Exchange(Selection):
         super().__post_init__()
         for name, least in (("candidates", 0), ("points", 3), ("sample", 0), ("finalists", 1), ("polish", 1)):
             if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
         if self.rounds < 1:
-            raise PivotalError(f"An exchange needs at least one round, but rounds is {self.rounds}.")
+            raise PivotalError(
+                f"An exchange needs at least one round, but rounds is {self.rounds}.", "rounds"
+            )
+
+    def check_there(self) -> None:
+        self._start()
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)

@@ -58,7 +58,7 @@ class Greedy(Selection):
         super().__post_init__()
         for name, least in (("beam", 1), ("candidates", 0), ("points", 3), ("sample", 0), ("polish", 1)):
             if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.")
+                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
 
     def solve(
         self,

@@ -27,6 +27,7 @@ from pivotal.searches.base import (
     Search,
     budget_of,
     carry_through,
+    check_budget,
     check_runs,
     interventions_of,
     uniform,
@@ -114,10 +115,12 @@ class LearnedMask(Search):
     """At the end, swap one unit for another while that helps, at most so many times."""
 
     def __post_init__(self) -> None:
+        check_budget(self.max_units)
         for name, allowed in (("objective", Objective), ("masks", Masks), ("support", Support)):
             if getattr(self, name) not in get_args(allowed):
                 raise PivotalError(
-                    f"{name} is {' or '.join(get_args(allowed))}, but it is {getattr(self, name)!r}."
+                    f"{name} is {' or '.join(get_args(allowed))}, but it is {getattr(self, name)!r}.",
+                    name,
                 )
         self._require(
             "above 0 and finite", lambda x: 0 < x < math.inf, "mask_rate", "value_rate", "multiplier_rate"
@@ -133,11 +136,13 @@ class LearnedMask(Search):
         self._require(
             "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_kl", "max_fractional"
         )
+        if self.max_fractional is not None:
+            check_budget(self.max_fractional, "max_fractional")
 
     def _require(self, rule: str, holds: Callable[[Any], bool], *names: str) -> None:
         for name in names:
             if not holds(getattr(self, name)):
-                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.", name)
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         check_runs(runs, seed)

@@ -39,7 +39,7 @@ class RandomUnits(Selection):
         super().__post_init__()
         for name in ("draws", "trial"):
             if getattr(self, name) < 1:
-                raise PivotalError(f"{name} must be at least one, but it is {getattr(self, name)}.")
+                raise PivotalError(f"{name} must be at least one, but it is {getattr(self, name)}.", name)
 
     def solve(
         self,

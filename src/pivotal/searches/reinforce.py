@@ -108,7 +108,7 @@ class Reinforce(Selection):
         ):
             for name in names:
                 if not holds(getattr(self, name)):
-                    raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+                    raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.", name)
 
     def solve(
         self,

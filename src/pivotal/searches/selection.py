@@ -26,6 +26,7 @@ from pivotal.searches.base import (
     Search,
     Stages,
     budget_of,
+    check_budget,
     check_runs,
     interventions_of,
 )
@@ -56,10 +57,12 @@ class Selection(Search):
     """Updates of the values once the units are chosen; 0 keeps those by which they were chosen."""
 
     def __post_init__(self) -> None:
+        check_budget(self.max_units)
         for name, kind in get_type_hints(type(self)).items():
             if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
                 raise PivotalError(
-                    f"{name} is {' or '.join(get_args(kind))}, but it is {getattr(self, name)!r}."
+                    f"{name} is {' or '.join(get_args(kind))}, but it is {getattr(self, name)!r}.",
+                    name,
                 )
         for name, rule, holds in (
             ("margin", "0 or more and finite", 0 <= self.margin < math.inf),
@@ -69,7 +72,7 @@ class Selection(Search):
             ("max_kl", "above 0; leave it out for no bound", self.max_kl is None or self.max_kl > 0),
         ):
             if not holds:
-                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.")
+                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.", name)
 
     @property
     def terms(self) -> Terms:

@@ -13,7 +13,7 @@ from pivotal.finding import Interrupted
 from pivotal.models import device_named
 from pivotal.studying.batches import Batch, batches_of, begun_folders
 from pivotal.studying.cells import Cell, cells_of, chosen
-from pivotal.studying.checking import check_there
+from pivotal.studying.checking import check_cells
 from pivotal.studying.estimate import Estimate, estimate
 from pivotal.studying.folder import check_folder, default_folder, opened
 from pivotal.studying.harvest import recovered
@@ -85,7 +85,7 @@ def dry_run(
     """What `study` would do; nothing is written, and an executor other than this process is not called upon."""
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
-    check_there(picked)
+    check_cells(picked)
     if executor is None:
         Local().width(device)
     folder = default_folder(recipe) if out is None else Path(out)
@@ -111,7 +111,7 @@ def study(
     executor, watch = executor or Local(), watch or Nobody()
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
-    check_there(picked)
+    check_cells(picked)
     folder = default_folder(recipe) if out is None else Path(out)
     width = executor.width(device)
     with opened(folder, recipe, command):
