@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pivotal.activations import _usual
 from pivotal.models.planted import plant
 from pivotal.phenomena.planted import PlantedAgreement
 from pivotal.problem import Problem
@@ -41,3 +42,12 @@ def test_natural_values_of_the_planted_units_flip_nearly_everything() -> None:
     with torch.no_grad():
         outcome = problem.run(mask, values)
     assert outcome.flipped().float().mean() > 0.95
+
+
+def test_one_state_in_a_hundred_on_either_side_is_not_usual() -> None:
+    rows = torch.randn(250, 7, generator=torch.Generator().manual_seed(0))
+    low, high = _usual(rows)
+    ordered = rows.sort(0).values
+    assert torch.equal(low, ordered[2]) and torch.equal(high, ordered[-3])
+    low, high = _usual(rows[:50])
+    assert torch.equal(low, rows[:50].amin(0)) and torch.equal(high, rows[:50].amax(0))

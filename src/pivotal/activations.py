@@ -92,9 +92,8 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
 def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
     """Where all but the outermost of each unit's activations lie. Transformers have units that are thousands at the
     first token of a sentence and ones elsewhere: such a state must not decide what is usual."""
-    ordered = rows.sort(0).values
-    cut = int(_OUTERMOST * len(rows))
-    return ordered[cut], ordered[len(rows) - 1 - cut]
+    outermost = int(_OUTERMOST * len(rows)) + 1
+    return rows.topk(outermost, 0, largest=False).values[-1], rows.topk(outermost, 0).values[-1]
 
 
 class _Recorder:

@@ -115,6 +115,7 @@ class Problem:
         self.tree = tree
         self.direction = direction
         self._batches: dict[tuple[int, int], list[Problem]] = {}
+        self._samples: dict[tuple[int, int], Problem] = {}
         self._words = words
         examples = np.arange(len(direction))
         vocabulary, column = np.unique(words, return_inverse=True)
@@ -210,12 +211,16 @@ class Problem:
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
-        """The examples of some distinct prefixes, for scores that need not see all of them; 0 means all."""
+        """The examples of some distinct prefixes, for scores that need not see all of them, made once and kept with
+        what the untouched model does on them; 0 means all."""
         leaves = np.unique(self.tree.leaf)
         if not prefixes or len(leaves) <= prefixes:
             return self
-        chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
-        return self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+        key = (prefixes, seed)
+        if key not in self._samples:
+            chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
+            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+        return self._samples[key]
 
     # -- the masked run -----------------------------------------------------------------------------------------
 

@@ -145,6 +145,21 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention looks at all pairs of a row: in one long row it would be most of the work."""
+    lm = shared("llama")
+    generator = torch.Generator().manual_seed(0)
+    tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
+    short = lm.prepare(tree)
+    states = lm.states(short)
+    lengths = [chunk.layout.places for chunk in short.chunks]
+    assert len(lengths) > 1 and max(lengths) <= 192
+    monkeypatch.setattr("pivotal.models._hf.lm._LONGEST_ROW_CPU", 10_000)
+    long = lm.prepare(tree)
+    torch.testing.assert_close(lm.states(long), states, atol=1e-5, rtol=1e-5)
+    assert [chunk.layout.places for chunk in long.chunks] == [tree.n_live]
+
+
 def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = model_of("llama")
     tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
