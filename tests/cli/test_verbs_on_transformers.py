@@ -86,8 +86,8 @@ def test_sites_that_are_not_there(pivotal: Any, question: tuple[Path, Path], tmp
 def test_memory_that_runs_out_beside_the_models_own_passes(
     pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its passes a search goes on with fewer nodes; elsewhere, as in the softmax of all positions, one is told what to
-    do."""
+    """In its passes a search goes on with fewer nodes; elsewhere, as in the softmax of all positions, one is told what
+    to do."""
 
     def short_of_memory(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB.")
