@@ -37,6 +37,16 @@ def test_how_it_reads(lm: TransformersLM) -> None:
     assert {(s.width, s.size) for s in lm.sites if s.kind == "head"} == {(4, 256)}
 
 
+def test_its_tokenizer_is_that_of_transformers(lm: TransformersLM) -> None:
+    """Which takes seconds to be read in their way."""
+    from transformers import AutoTokenizer
+
+    theirs = AutoTokenizer.from_pretrained(lm._model.config._name_or_path)
+    ours = lm._tokens._tokenizer
+    assert ours.backend_tokenizer.to_str() == theirs.backend_tokenizer.to_str()
+    assert ours.special_tokens_map == theirs.special_tokens_map
+
+
 @pytest.mark.parametrize("steps", [None, "every", "single"])
 def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: str | None) -> None:
     """In a tree, where prefixes share nodes; single-step also with what is before the cue taken from a cache."""

@@ -6,6 +6,7 @@ The package `transformers` is an extra (`pip install 'pivotal[hf]'`) and is impo
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged
+from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models._hf.gguf_header import read_header
-from pivotal.models._hf.tokens import share_of_whole_words
+from pivotal.models._hf.tokens import digest_of_words, share_of_whole_words
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.folder import is_of_transformers, local_folder
 from pivotal.models.hub import fetch_all
@@ -81,7 +82,7 @@ def _load_gguf(
     name: str, gguf: Path, device: torch.device, dtype: torch.dtype | None, priming: str | None
 ) -> LanguageModel:
     _require()
-    return _load(name, converted(gguf, _convert), digest(gguf), device, dtype, priming)
+    return _load(name, converted(gguf, _convert), digest(gguf), device, dtype, priming, ours=True)
 
 
 def _load(
@@ -91,7 +92,10 @@ def _load(
     device: torch.device,
     dtype: torch.dtype | None,
     priming: str | None,
+    *,
+    ours: bool = False,
 ) -> LanguageModel:
+    """`ours` is a folder that `_convert` wrote."""
     _require()
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -107,7 +111,7 @@ def _load(
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder, config=config, output_loading_info=True, **settings
             )
-            tokenizer = AutoTokenizer.from_pretrained(folder)
+            tokenizer = _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise PivotalError(f"{name} cannot be loaded as a causal language model: {reason}.") from error
@@ -120,7 +124,24 @@ def _load(
         )
     if "device_map" not in settings:
         model = model.to(device)
-    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint)
+    words = None
+    if ours:
+        words = remembered(folder / "tokenizer.json", "words", lambda: digest_of_words(tokenizer))
+    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+
+
+def _converted_tokenizer(folder: Path) -> Any:
+    """That of a folder of ours, whose tokenizer.json is whole: AutoTokenizer would read it several times, to build the
+    same of its parts, and take seconds for a vocabulary of a quarter of a million."""
+    from transformers import PreTrainedTokenizerFast
+
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    special = {
+        name: token["content"] if isinstance(token, dict) else token
+        for name, token in settings.items()
+        if name.endswith("_token") and not isinstance(token, bool)
+    }
+    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **special)
 
 
 def _check_kind(name: str, config: Any) -> None:
@@ -141,7 +162,7 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 def _convert(gguf: Path, folder: Path) -> None:
     """A GGUF file as a folder in float32: what is slow about GGUF is reading it."""
-    from safetensors.torch import save_model
+    from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     where: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
@@ -155,14 +176,23 @@ def _convert(gguf: Path, folder: Path) -> None:
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {reason}.") from error
     # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
-    save_model(model, str(folder / "model.safetensors"), metadata={"format": "pt"})
     tokenizer.save_pretrained(folder)
-    _check_tokenizer(gguf, AutoTokenizer.from_pretrained(folder))
+    _check_tokenizer(gguf, _converted_tokenizer(folder))
+    save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     config.save_pretrained(folder)
+
+
+def _untied(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Each weight under the first of its names, as transformers itself saves them: if the head were there in place of
+    the embedding that it shares, all of that would be drawn at random at every load, only to be thrown away."""
+    first: dict[tuple[int, torch.Size], tuple[str, torch.Tensor]] = {}
+    for name, weight in model.state_dict().items():
+        first.setdefault((weight.data_ptr(), weight.shape), (name, weight.contiguous()))
+    return dict(first.values())
 
 
 def _check_tokenizer(gguf: Path, tokenizer: Any) -> None:

@@ -67,32 +67,47 @@ def joined(name: str, parts: list[Path]) -> Path:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, remembered as long as its size and time stay the same."""
+    """SHA-256 of a file, remembered."""
+    return remembered(path, "sha256", lambda: _sha256(path))
+
+
+def remembered(path: Path, fact: str, find: Callable[[], str]) -> str:
+    """A fact that follows from a file, found once and kept as long as the file's size and time stay the same."""
     note = home() / "digests" / f"{_stamp(path)}.json"
     try:
-        return str(json.loads(note.read_text(encoding="utf-8"))["sha256"])
-    except (OSError, ValueError, KeyError):
-        pass
+        known = dict(json.loads(note.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        known = {}
+    if fact not in known:
+        known |= {"path": str(path), fact: find()}
+        text = json.dumps(known) + "\n"
+        _kept(note, lambda partial: partial.write_text(text, encoding="utf-8"))
+    return str(known[fact])
+
+
+def _sha256(path: Path) -> str:
     whole = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             whole.update(block)
-    found = whole.hexdigest()
-    text = json.dumps({"path": str(path), "sha256": found}) + "\n"
-    _kept(note, lambda partial: partial.write_text(text, encoding="utf-8"))
-    return found
+    return whole.hexdigest()
+
+
+_WHOLE = "converted-2"
+"""A file that a converted folder has when it is whole, and of the form that is read now."""
 
 
 def converted(gguf: Path, convert: Callable[[Path, Path], None]) -> Path:
     """The folder that `convert(gguf, folder)` makes of a GGUF file, made once; whole or not at all."""
     folder = home() / "converted" / f"{gguf.stem}-{digest(gguf)[:16]}"
-    if not (folder / "config.json").is_file():
+    if not (folder / _WHOLE).is_file():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
                 inside = Path(partial) / "model"
                 inside.mkdir()
                 convert(gguf, inside)
+                (inside / _WHOLE).touch()
                 shutil.rmtree(folder, ignore_errors=True)
                 os.replace(inside, folder)
         except OSError as error:

@@ -15,7 +15,7 @@ from torch import Tensor
 from pivotal.edits import Edit
 from pivotal.models._hf.anatomy import examine
 from pivotal.models._hf.head import Head
-from pivotal.models._hf.tokens import Tokens
+from pivotal.models._hf.tokens import Tokens, digest_of_words
 from pivotal.models._hf.trunk import Past, Trunk
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.checksum import checksum
@@ -49,17 +49,21 @@ class TransformersLM(LanguageModel):
         *,
         priming: str | None = None,
         fingerprint: str | None = None,
+        words: str | None = None,
         batch_nodes: int = 4096,
     ) -> None:
         """`priming` is the text read before every sentence: by default what the tokenizer puts there itself, BOS or
-        nothing; give "" for nothing. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
+        nothing; give "" for nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, for
+        whoever knows them. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
         self.name = name
         self._chunks = Chunks(batch_nodes, self._divide, self._run)
         self._model = model.eval().requires_grad_(False)
         self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
-        self._fingerprint = _fingerprint(fingerprint or checksum(model), self._tokens, priming)
+        self._fingerprint = _fingerprint(
+            fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
+        )
         anatomy = examine(model, self._vocabulary, self.device)
         self._head = Head.of(anatomy, model.config)
         self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
@@ -166,7 +170,6 @@ def _window(config: Any) -> int:
     return min((size for size in sizes if size > 1), default=2**31)
 
 
-def _fingerprint(weights: str, tokens: Tokens, priming: str | None) -> str:
-    words = hashlib.sha256("\n".join(tokens.words()).encode()).hexdigest()
+def _fingerprint(weights: str, words: str, priming: str | None) -> str:
     digest = hashlib.sha256(f"{weights} {words}".encode()).hexdigest()[:16]
     return digest if priming is None else f"{digest}+{hashlib.sha256(priming.encode()).hexdigest()[:4]}"

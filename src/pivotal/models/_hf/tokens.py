@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -85,9 +86,7 @@ class Tokens:
         return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
 
     def words(self) -> list[str]:
-        """The vocabulary in the order of the ids, to tell tokenizers apart."""
-        known = self._tokenizer.get_vocab()
-        return [f"{i}:{word}" for word, i in sorted(known.items(), key=lambda entry: (entry[1], entry[0]))]
+        return _words_of(self._tokenizer)
 
     def _checked(self, ids: list[int], text: str) -> list[int]:
         unknown = self._tokenizer.unk_token_id
@@ -96,6 +95,16 @@ class Tokens:
         if any(not 0 <= i < self._vocabulary for i in ids):
             raise PivotalError(f"outside the model's {self._vocabulary} embeddings: {text}")
         return ids
+
+
+def digest_of_words(tokenizer: Any) -> str:
+    """SHA-256 of the vocabulary."""
+    return hashlib.sha256("\n".join(_words_of(tokenizer)).encode()).hexdigest()
+
+
+def _words_of(tokenizer: Any) -> list[str]:
+    """The vocabulary in the order of the ids, to tell tokenizers apart."""
+    return [f"{i}:{word}" for i, word in sorted((i, word) for word, i in tokenizer.get_vocab().items())]
 
 
 def share_of_whole_words(tokenizer: Any) -> float:
