@@ -25,8 +25,6 @@ _DRAWN = 50_000_000
 _TOGETHER = 4
 """Random sets whose values are learned together on a CPU: enough to keep it busy, and few enough that those which begin
 late in a deep model need not wait for those which begin early."""
-_LOOKS = 2
-"""How often the values of random sets are scored while they are learned: half-way, and at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +295,7 @@ def random_control(
     most = np.inf if terms.max_kl is None else KL_TOLERANCE * terms.max_kl
     if terms.max_kl is None or kl > most:
         most, terms = np.inf, replace(terms, kl_weight=0.0, max_kl=None)
-    refit = Refit(terms=terms, updates=40, batch=32, looks=_LOOKS)
+    refit = Refit(terms=terms, updates=24, rate=0.1, batch=32, looks=2)
     shares, kls = np.zeros(sets), np.zeros(sets)
     at_once = _TOGETHER if mask.device.type == "cpu" else sets
     for some in by_first_site(problem.space, mask, at_once):
