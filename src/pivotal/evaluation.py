@@ -292,15 +292,17 @@ def random_control(
             intervention.active
         ).float()
     mask = mask.to(problem.model.device)
-    most = np.inf if terms.max_kl is None else KL_TOLERANCE * terms.max_kl
-    if terms.max_kl is None or kl > most:
-        most, terms = np.inf, replace(terms, kl_weight=0.0, max_kl=None)
-    refit = Refit(terms=terms, updates=24, rate=0.1, batch=32, looks=2)
+    if terms.max_kl is not None and kl <= KL_TOLERANCE * terms.max_kl:
+        most, refit = KL_TOLERANCE * terms.max_kl, Refit(terms=terms, updates=40, batch=32)
+    else:
+        # No bound to be settled on: larger steps flip more, and the last values are as good as any on the way.
+        flips = replace(terms, kl_weight=0.0, max_kl=None)
+        most, refit = np.inf, Refit(terms=flips, updates=24, rate=0.1, batch=32, looks=2)
     shares, kls = np.zeros(sets), np.zeros(sets)
     at_once = _TOGETHER if mask.device.type == "cpu" else sets
     for some in by_first_site(problem.space, mask, at_once):
         values = refit.fit(train, mask[some], seed=seed).values
-        flipped, kls[some.cpu()], _ = score_masks(mask[some], values, problem, kl=terms.max_kl is not None)
+        flipped, kls[some.cpu()], _ = score_masks(mask[some], values, problem, kl=most < np.inf)
         shares[some.cpu()] = flipped.mean(1)
     broken = kls > most
     return Control(

@@ -133,7 +133,7 @@ class Search(ABC):
 
     @property
     def terms(self) -> Terms:
-        """The loss that it learns with; the random controls learn with it too."""
+        """The loss that it learns with; the random controls learn with it too where it has a bound on KL to keep."""
         return Terms()
 
     def check_there(self) -> None:  # noqa: B027 - most searches name nothing
