@@ -97,7 +97,7 @@ def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], 
 
 
 class _Recorder:
-    """An edit that changes nothing and keeps what it sees."""
+    """An edit that changes nothing and keeps what it sees, each state once."""
 
     runs = 1
 
@@ -112,5 +112,6 @@ class _Recorder:
     ) -> Float[Tensor, "nodes _ width"]:
         if site in self.rows:
             for span in spans:
-                self.rows[site][span.direction].append(h[span.start : span.stop, 0].float().clone())
+                distinct = h[span.start : span.stop - span.repeats, 0]
+                self.rows[site][span.direction].append(distinct.float().clone())
         return h

@@ -28,6 +28,8 @@ class Span:
     start: int
     stop: int
     direction: int
+    repeats: int = 0
+    """So many of them, the last, are states that stand in another row or part as well: to edit, not to count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,8 +100,9 @@ def packed(
 ) -> Layout:
     """One row for all nodes. With `cached`, the priming and the frozen nodes are a layout of their own, `before`."""
     edited = np.where(tree.edited[part.nodes], tree.direction[part.nodes], -1)
-    order = np.lexsort((tree.depth[part.nodes], edited, tree.live[part.nodes]))
-    nodes, edited = part.nodes[order], edited[order]
+    repeated = ~np.isin(part.nodes, part.own)
+    order = np.lexsort((tree.depth[part.nodes], repeated, edited, tree.live[part.nodes]))
+    nodes, edited, repeated = part.nodes[order], edited[order], repeated[order]
     first = len(priming)
     place = np.full(len(tree.token), first - 1)  # the root is the last of the priming
     place[nodes] = first + np.arange(len(nodes))
@@ -128,7 +129,10 @@ def packed(
     return layout(
         slice(split, None),
         slice(None),
-        spans=_spans(np.concatenate([np.full(first, -1), edited])[split:]),
+        spans=_spans(
+            np.concatenate([np.full(first, -1), edited])[split:],
+            np.concatenate([np.full(first, False), repeated])[split:],
+        ),
         read=torch.as_tensor(place[part.own] - split, device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
         before=before,
@@ -141,34 +145,37 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
     steps = first + int(tree.depth[part.ends].max())
     tokens = np.zeros((len(part.ends), steps), dtype=np.int64)
     tokens[:, :first] = priming
-    edited = np.full(tokens.shape, -1)
+    edited, repeated = np.full(tokens.shape, -1), np.ones(tokens.shape, dtype=bool)
     place = np.full(len(tree.token), -1)
+    own = np.zeros(len(tree.token), dtype=bool)
+    own[part.own] = True
     for row, end in enumerate(part.ends):
         path = np.array(tree.path(int(end)))
         at = first - 1 + tree.depth[path]
         tokens[row, at] = tree.token[path]
         edited[row, at] = np.where(tree.edited[path], tree.direction[path], -1)
+        repeated[row, at] = ~own[path] | (place[path] >= 0)
         place[path] = row * steps + at
-    flat = edited.reshape(-1)
-    order = np.argsort(flat, kind="stable")
+    flat, again = edited.reshape(-1), repeated.reshape(-1)
+    order = np.lexsort((again, flat))
     order = order[flat[order] >= 0]
     return Layout(
         tokens=torch.as_tensor(tokens, device=device),
         positions=torch.arange(steps, device=device).expand(len(tokens), -1),
         sees=None,
-        spans=_spans(flat[order]),
+        spans=_spans(flat[order], again[order]),
         edited=torch.as_tensor(order, device=device),
         read=torch.as_tensor(place[part.own], device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
     )
 
 
-def _spans(direction: np.ndarray) -> tuple[Span, ...]:
-    """The runs of equal directions in a sorted array; -1 is no direction."""
+def _spans(direction: np.ndarray, repeated: np.ndarray) -> tuple[Span, ...]:
+    """The runs of equal directions in an array that is sorted by them, repeated states last; -1 is no direction."""
     spans = []
     for value in np.unique(direction[direction >= 0]):
         where = np.flatnonzero(direction == value)
-        spans.append(Span(int(where[0]), int(where[-1]) + 1, int(value)))
+        spans.append(Span(int(where[0]), int(where[-1]) + 1, int(value), int(repeated[where].sum())))
     return tuple(spans)
 
 
