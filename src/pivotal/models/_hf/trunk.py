@@ -139,13 +139,16 @@ class Trunk:
         sequences = [[a, b, c], [a, b, d, e], [a, b, d, f, c], [a, f], [b, c, a]]
         expected = self._ends(sequences, "rows")
 
+        # A GPU may be told to multiply float32 numbers as TF32, with ten bits; a wrong mask is wrong by far more.
+        exact = self._dtype.itemsize >= 4 and self._device.type == "cpu"
+        tolerance = (1e-4 if exact else 5e-2) * float(expected.abs().max())
+
         def agrees(how: str, sites: frozenset[str] = frozenset()) -> bool:
             try:
                 found = self._ends(sequences, how, sites)
             except Exception:  # whatever a model does with a mask that it does not know
                 return False
-            worst = float((found - expected).abs().max())
-            return worst <= (1e-4 if self._dtype.itemsize >= 4 else 5e-2) * float(expected.abs().max())
+            return float((found - expected).abs().max()) <= tolerance
 
         self.packs = agrees("packed")
         self.caches = self.packs and agrees("cached")
