@@ -153,7 +153,7 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     short = lm.prepare(tree)
     states = lm.states(short)
     lengths = [chunk.layout.places for chunk in short.chunks]
-    assert len(lengths) > 1 and max(lengths) <= 192
+    assert len(lengths) > 1 and max(lengths) <= 256
     monkeypatch.setattr("pivotal.models._hf.lm._LONGEST_ROW_CPU", 10_000)
     long = lm.prepare(tree)
     torch.testing.assert_close(lm.states(long), states, atol=1e-5, rtol=1e-5)

@@ -24,9 +24,9 @@ from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.tree import PrefixTree
 from pivotal.units import Site
 
-_LONGEST_ROW, _LONGEST_ROW_CPU = 512, 192
+_LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides. To a CPU that is a
-fifth of the work; a GPU would rather have fewer rows."""
+tenth of the work and more; a GPU would rather have fewer rows."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 """Settings that say how far a layer sees; `sliding_window_pattern` and `max_window_layers` count layers."""
 
