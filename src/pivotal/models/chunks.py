@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from pivotal.edits import Edit, runs_of
 from pivotal.gather import distinct_rows
 from pivotal.memory import FEWEST, as_memory_allows
+from pivotal.models.base import LanguageModel
 from pivotal.models.layout import Layout
 from pivotal.tree import PrefixTree
 
@@ -73,3 +74,23 @@ class Chunks:
         ]
         order = torch.cat([chunk.layout.live_rows for chunk in chunks])
         return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], order.argsort())
+
+
+class ChunkedLM(LanguageModel):
+    """A model that runs trees part by part, by `_chunks`, which it makes for itself."""
+
+    _chunks: Chunks
+
+    @property
+    def batch_nodes(self) -> int:
+        return self._chunks.batch_nodes
+
+    @batch_nodes.setter
+    def batch_nodes(self, nodes: int) -> None:
+        self._chunks.batch_nodes = nodes
+
+    def prepare(self, tree: PrefixTree) -> Prepared:
+        return Prepared(tree)
+
+    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+        return self._chunks.states(prepared, edit)

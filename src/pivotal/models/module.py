@@ -16,9 +16,9 @@ from torch.nn.functional import linear
 from pivotal.edits import Edit, runs_of, sites_of
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models._hf.tokens import Tokens
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
-from pivotal.models.chunks import Chunks, Prepared
+from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.hooks import Tap, check_causal, edited, first_of, running
 from pivotal.models.layout import Layout, parts, rows
 from pivotal.tree import PrefixTree
@@ -33,7 +33,7 @@ class _Chunk:
     layout: Layout
 
 
-class ModuleLM(LanguageModel):
+class ModuleLM(ChunkedLM):
     """A module of your own as a language model.
 
     `module(ids)` takes ids of the shape (rows, steps) and gives logits (rows, steps, vocabulary); it must read from
@@ -71,14 +71,6 @@ class ModuleLM(LanguageModel):
         known = "\n".join([checksum(module), *self._words.words(), repr(priming)])
         self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
         self._chunks = Chunks(batch_nodes, self._divide, self._run)
-
-    @property
-    def batch_nodes(self) -> int:
-        return self._chunks.batch_nodes
-
-    @batch_nodes.setter
-    def batch_nodes(self, nodes: int) -> None:
-        self._chunks.batch_nodes = nodes
 
     @torch.no_grad()
     def _logits(self, tokens: Tensor) -> Tensor:
@@ -118,12 +110,6 @@ class ModuleLM(LanguageModel):
         return self._words.special()
 
     # -- computation --------------------------------------------------------------------------------------------
-
-    def prepare(self, tree: PrefixTree) -> Prepared:
-        return Prepared(tree)
-
-    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
-        return self._chunks.states(prepared, edit)
 
     def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
         found = parts(tree, most, shared=False)

@@ -17,9 +17,9 @@ from pivotal.models._hf.anatomy import examine
 from pivotal.models._hf.head import Head
 from pivotal.models._hf.tokens import Tokens, digest_of_words
 from pivotal.models._hf.trunk import Past, Trunk
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
-from pivotal.models.chunks import Chunks, Prepared
+from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.tree import PrefixTree
 from pivotal.units import Site
@@ -38,7 +38,7 @@ class _Chunk:
     entries: dict[int, Tensor] = field(default_factory=dict)
 
 
-class TransformersLM(LanguageModel):
+class TransformersLM(ChunkedLM):
     """Any causal language model of `transformers`, with its tokenizer. Weights are frozen."""
 
     def __init__(
@@ -69,14 +69,6 @@ class TransformersLM(LanguageModel):
         self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
         self._sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
-
-    @property
-    def batch_nodes(self) -> int:
-        return self._chunks.batch_nodes
-
-    @batch_nodes.setter
-    def batch_nodes(self, nodes: int) -> None:
-        self._chunks.batch_nodes = nodes
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -119,12 +111,6 @@ class TransformersLM(LanguageModel):
         return self._tokens.special()
 
     # -- computation --------------------------------------------------------------------------------------------
-
-    def prepare(self, tree: PrefixTree) -> Prepared:
-        return Prepared(tree)
-
-    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
-        return self._chunks.states(prepared, edit)
 
     def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
         """One packed row for each part or, where the model cannot do that, several rows."""
