@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pivotal.gather import added_up, shared_rows
+
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
@@ -32,7 +34,7 @@ class Incoming:
     def gates(self) -> tuple[Float[Tensor, "nodes _ gates"], Float[Tensor, "nodes _ gates"]]:
         """Both halves of each node's gates."""
         x = self.x if self.weight is None else torch.nn.functional.linear(self.x, self.weight, self.bias)
-        return x, self.r.index_select(0, self.up)
+        return x, shared_rows(self.r, self.up)
 
 
 class Cell(Protocol):
@@ -113,9 +115,9 @@ class _LSTMStep(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_x = grad if weight is None else grad @ weight
         if ctx.needs_input_grad[2]:
-            grad_r = grad.new_zeros(ctx.above[0], *grad.shape[1:]).index_add_(0, up, grad)
+            grad_r = added_up(grad, up, ctx.above[0])
         if ctx.needs_input_grad[4]:
-            grad_c = grad.new_zeros(ctx.above[1], *d.shape[1:]).index_add_(0, parent, d.addcmul(d, f))
+            grad_c = added_up(d.addcmul(d, f), parent, ctx.above[1])
         return grad_x, None, grad_r, None, grad_c, None
 
 
@@ -149,7 +151,7 @@ class GRU:
         x_reset, x_update, x_new = x.chunk(3, -1)
         r_reset, r_update, r_new = r.chunk(3, -1)
         new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
-        carry = incoming.carry.index_select(0, incoming.parent)
+        carry = shared_rows(incoming.carry, incoming.parent)
         return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
 
 

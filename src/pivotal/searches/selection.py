@@ -91,6 +91,7 @@ class Selection(Search):
         progress: Callable[[Progress], None] | None,
     ) -> Discovery:
         """Fit the values of the chosen units, from where they stand, and score the result on training pairs."""
+        mask, values = mask.to(problem.model.device), values.to(problem.model.device)
         stages = Stages(self.terms, problem.sample(_SAMPLE, seed), progress)
         stages.add("chosen", mask.float(), values)
         if self.refit:
