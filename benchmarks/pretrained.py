@@ -36,6 +36,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "learned KL weight 1": {"kl_weight": 1.0},
     "learned KL <= 0.05": {"max_kl": 0.05},
     "learned + exchange": {"exchange": 6},
+    "learned longer": {"updates": 480, "refit": 200, "batch": 256},
     "learned longer without KL": {"kl_weight": 0.0, "updates": 480, "refit": 200, "batch": 256},
     "learned longer + exchange": {
         "kl_weight": 0.0,
