@@ -75,9 +75,8 @@ def tokens_of(model: pv.LanguageModel, words: tuple[str, str]) -> tuple[int, int
     return first, second
 
 
-def verbs(model: pv.LanguageModel, pairs: pv.PairSet) -> dict[str, list[int]]:
-    """The tokens of all verbs by number, those of the phenomenon and common ones, as far as the model has both."""
-    forms = {pair.words for pair in pairs} | {(one, other) for one, other in map(str.split, COMMON)}
+def verbs(model: pv.LanguageModel, forms: set[tuple[str, str]]) -> dict[str, list[int]]:
+    """The tokens of verbs by number, as far as the model has both."""
     found = [tokens for words in sorted(forms) if (tokens := tokens_of(model, words)) is not None]
     singular, plural = zip(*found, strict=True)
     return {"singular": sorted(set(singular)), "plural": sorted(set(plural))}
@@ -152,12 +151,13 @@ def main() -> None:
         f"{args.model}: KL over all positions {total:.3f}, at the verb {at_verb:.3f}; "
         f"the other form turns {turned / len(words):.1%} of the preferences ({len(words)} sentences)"
     )
-    by_number = verbs(model, pairs)
-    for share, strength, kl in cleanest(torch.stack(verb), words, labels, positions, by_number):
-        print(
-            f"the cleanest switch of {len(by_number['singular'])} verbs, by {strength:.1f} nats, "
-            f"flips {share:.0%}: KL {kl:.3f}"
-        )
+    asked = {pair.words for pair in pairs}
+    common = {(one, other) for one, other in map(str.split, COMMON)}
+    for what, forms in (("asked about and common", asked | common), ("asked about", asked)):
+        by_number = verbs(model, forms)
+        print(f"the cleanest switch of {len(by_number['singular'])} verbs, those {what}:")
+        for share, strength, kl in cleanest(torch.stack(verb), words, labels, positions, by_number):
+            print(f"  {strength:.1f} nats flip {share:.0%} at a KL of {kl:.3f}")
 
 
 if __name__ == "__main__":
