@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pivotal.examination import certify
     from pivotal.intervention import Intervention
     from pivotal.models import LanguageModel, list_models, load_model
+    from pivotal.models._hf.lm import TransformersLM
+    from pivotal.models.module import ModuleLM
     from pivotal.models.recurrent import RecurrentLM
     from pivotal.pairs import MinimalPair, PairSet, read_pairs
     from pivotal.phenomena import load_phenomenon
@@ -41,6 +43,7 @@ _HOME = {
     "LanguageModel": "models",
     "LearnedMask": "searches.learned",
     "MinimalPair": "pairs",
+    "ModuleLM": "models.module",
     "PairSet": "pairs",
     "PivotalError": "errors",
     "Problem": "problem",
@@ -49,6 +52,7 @@ _HOME = {
     "Search": "searches",
     "Site": "units",
     "Trace": "traces",
+    "TransformersLM": "models._hf.lm",
     "Unit": "units",
     "UnitSpace": "units",
     "certify": "examination",
@@ -69,6 +73,7 @@ __all__ = [
     "LanguageModel",
     "LearnedMask",
     "MinimalPair",
+    "ModuleLM",
     "PairSet",
     "PivotalError",
     "Problem",
@@ -77,6 +82,7 @@ __all__ = [
     "Search",
     "Site",
     "Trace",
+    "TransformersLM",
     "Unit",
     "UnitSpace",
     "__version__",

@@ -145,3 +145,29 @@ def test_what_cannot_be_is_refused() -> None:
 
     with pytest.raises(PivotalError, match="left to right"):
         ModuleLM("x", LooksAhead(len(WORDS)), WORDS, SITES)
+
+
+class _Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(len(WORDS), 8)
+        self.gru = nn.GRU(8, 8, batch_first=True)
+        self.twice = nn.Linear(8, 8)
+        self.output = nn.Linear(8, len(WORDS))
+
+    def forward(self, ids: Tensor) -> Tensor:
+        h, _ = self.gru(self.embedding(ids))
+        return self.output(self.twice(self.twice(h)))
+
+
+@pytest.mark.parametrize(
+    "sites, said",
+    [
+        ({"h.0": "gru"}, r"the next step reads, but gru \(h\.0\) is a torch\.nn\.GRU.*RecurrentLM"),
+        ({"h.0": "twice"}, r"runs once, but h\.0 \(twice\) ran 2 times"),
+        ({"a.0": "embedding", "b.0": "embedding:output"}, r"two of a\.0, b\.0 are the same place"),
+    ],
+)
+def test_a_site_whose_edit_would_not_be_what_it_seems_is_refused(sites: dict[str, str], said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        ModuleLM("own", _Recurrent(), WORDS, sites)

@@ -150,6 +150,7 @@ class ModuleLM(ChunkedLM):
 def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:
     """The sites in the order in which the module computes them."""
     seen: list[Tap] = []
+    ran: dict[str, int] = dict.fromkeys(sites, 0)
     named = dict(module.named_modules())
     handles = []
 
@@ -160,10 +161,16 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
                 f"The site {site} must be the path of a module, with :input behind it or not, but it is {path!r}."
                 + did_you_mean(plain, [name for name in named if name])
             )
+        if isinstance(named[plain], nn.RNNBase) and side != "input":
+            raise PivotalError(
+                f"What is edited at a site must be what the next step reads, but {path} ({site}) is a "
+                f"torch.nn.{type(named[plain]).__name__}, whose steps read from within. Use pv.RecurrentLM."
+            )
 
         def see(_: nn.Module, args: Any, out: Any = None) -> None:
-            h = args[0] if side == "input" else first_of(out)
-            if all(tap.site.name != site for tap in seen):
+            ran[site] += 1
+            if ran[site] == 1:
+                h = args[0] if side == "input" else first_of(out)
                 seen.append(_tap(site, path, h, named[plain], side or "output"))
 
         if side == "input":
@@ -178,7 +185,18 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
     finally:
         for handle in handles:
             handle.remove()
-    missed = [site for site in sites if all(tap.site.name != site for tap in seen)]
+    again = [site for site in sites if ran[site] > 1]
+    if again:
+        raise PivotalError(
+            f"A site is a module that runs once, but {again[0]} ({sites[again[0]]}) ran {ran[again[0]]} times. "
+            "Name a module that each of its uses has of its own."
+        )
+    places = [(id(tap.module), tap.side) for tap in seen]
+    if len(set(places)) < len(places):
+        raise PivotalError(
+            f"Each site is a place of its own, but two of {', '.join(sites)} are the same place. Name it once."
+        )
+    missed = [site for site in sites if not ran[site]]
     if missed or not sites:
         raise PivotalError(
             f"A site must be a module that runs, but {missed[0]} ({sites[missed[0]]}) does not."

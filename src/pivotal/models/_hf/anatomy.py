@@ -87,7 +87,11 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
             if kind == "attn" and (heads := _heads(model, owner, width)):
                 found.add("head", level, module, "input", heads, call.order, width // heads, f"attn.{level}")
         call = log.calls[block]
-        found.add("resid", level, block, "output", first_of(call.output).shape[-1], call.order)
+        h = first_of(call.output)
+        if (
+            h.numel() == _STEPS * h.shape[-1]
+        ):  # some blocks hand on several streams, and none of them is the residual
+            found.add("resid", level, block, "output", h.shape[-1], call.order)
     head = _head(model, log, logits)
     outputs = tuple(
         len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
@@ -130,7 +134,8 @@ def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
     heads = getattr(text, "num_attention_heads", None)
     if not isinstance(heads, int) or heads < 1 or width % heads:
         return None
-    known = {value for value in vars(attention).values() if type(value) is int}
+    parts = [part for part in attention.modules() if not hasattr(part, "weight")]
+    known = {value for part in parts for value in vars(part).values() if type(value) is int}
     return heads if width // heads in known else None
 
 
@@ -152,18 +157,24 @@ def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.M
     """(kind, the part that it belongs to, module, call) of each projection of a block onto the residual stream that
     some site feeds."""
     width = first_of(log.calls[block].output).shape[-1]
-    mixing: dict[str, tuple[nn.Module, nn.Module, _Call]] = {}
+    chosen: list[tuple[str, nn.Module, nn.Module, _Call]] = []
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
     for child in block.children():
         found = [(child, m, log.calls[m]) for m in child.modules() if _projects(m, log, width)]
-        if not found:
-            continue
-        last = max(found, key=lambda entry: entry[2].order)
-        if child not in log.calls or not _mixes(child, log.calls[child]):
+        found.sort(key=lambda entry: entry[2].order)
+        attends = "attention" in type(child).__name__.lower()
+        if (
+            found
+            and child in log.calls
+            and (after := _mixed(child, log.calls[child], [m for _, m, _ in found]))
+        ):
+            # The first projection behind the mixing is that of what was mixed; what comes behind it stands in a block
+            # within the block, and is an MLP.
+            mixed = [entry for entry in found if entry[1] in after]
+            chosen += [("attn" if attends else "mixer", *place) for place in mixed[:1]]
+            neurons += mixed[1:]
+        elif not attends:
             neurons += found
-        else:
-            mixing["attn" if "attention" in type(child).__name__.lower() else "mixer"] = last
-    chosen = [(kind, *place) for kind, place in mixing.items()]
     if neurons:
         widest = max(neurons, key=lambda entry: (entry[2].args[0].shape[-1], entry[2].order))
         chosen.append(("mlp", *widest))
@@ -186,21 +197,36 @@ def _projects(module: nn.Module, log: _Log, width: int) -> bool:
     )
 
 
-def _mixes(module: nn.Module, call: _Call) -> bool:
-    """Whether what the first position gets changes what a position beyond its neighbour gives."""
+def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Module] | None:
+    """The parts that get something else at a position beyond its neighbour if the first position gets something else;
+    None if what the module gives does not change there either: then it mixes nothing."""
 
-    def output(change: float) -> Tensor:
-        args, kwargs = call.args, dict(call.kwargs)
+    def run(change: float) -> tuple[Tensor, dict[nn.Module, Tensor]]:
+        args, kwargs, got = call.args, dict(call.kwargs), {}
         if args:
             args = (_changed(args[0], change), *args[1:])
         else:
             name = next(iter(kwargs))
             kwargs[name] = _changed(kwargs[name], change)
-        return first_of(module(*args, **kwargs))
+
+        def see(part: nn.Module, inputs: tuple[Any, ...]) -> None:
+            got[part] = inputs[0].reshape(1, _STEPS, -1).clone()
+
+        handles = [part.register_forward_pre_hook(see) for part in parts]
+        try:
+            return first_of(module(*args, **kwargs)), got
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def differ(a: Tensor, b: Tensor) -> bool:
+        return not torch.allclose(a[:, 2:], b[:, 2:], rtol=1e-4, atol=1e-7)
 
     # The logged output would not do to compare with: some blocks go on to write into it.
-    before, after = output(0.0), output(1.0)
-    return before.ndim == 3 and not torch.allclose(before[:, 2:], after[:, 2:], rtol=1e-4, atol=1e-7)
+    (before, was), (after, now) = run(0.0), run(1.0)
+    if before.ndim != 3 or not differ(before, after):
+        return None
+    return {part for part in parts if part in was and part in now and differ(was[part], now[part])}
 
 
 def _changed(value: Any, change: float) -> Any:

@@ -162,10 +162,11 @@ class Trunk:
     def _ends(
         self, sequences: list[list[int]], how: str, sites: frozenset[str] = frozenset()
     ) -> Float[Tensor, "sequences runs width"]:
-        """The states after some sequences, in two runs, with the sequences laid out in one way or another. To try the
-        cache, the first token of each is taken for frozen."""
+        """The states after some sequences, in two runs, with the sequences laid out in one way or another. Packed as
+        for edits of the second token, so that it stands behind what follows it: a model that adds a causal order of
+        its own to the mask then does not see it, and says so. To try the cache, the first token is taken for frozen."""
         cues, directions = [1] * len(sequences), [0] * len(sequences)
-        tree = PrefixTree.build(sequences, cues, directions, "single" if how == "cached" else None)
+        tree = PrefixTree.build(sequences, cues, directions, None if how == "rows" else "single")
         (part,) = parts(tree, 10**6, shared=False)
         if how == "rows":
             layout = rows(tree, part, (), self._device)
