@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -37,9 +37,12 @@ def _parts(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[_P
     return [_Part(run, rows) for run in range(len(mask)) for rows in directions]
 
 
-def largest(mask: Bool[Tensor, "runs directions units"], shared: bool) -> int:
-    """The number of units of the largest part."""
-    return max(len(part.units(mask)) for part in _parts(mask, shared))
+def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int]:
+    """The number of units of each run's largest part."""
+    found = [0] * len(mask)
+    for part in _parts(mask, shared):
+        found[part.run] = max(found[part.run], len(part.units(mask)))
+    return found
 
 
 def thin(
@@ -48,17 +51,17 @@ def thin(
     price: Float[Tensor, " runs"],
     mask: Bool[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
-    budget: int,
+    budgets: Sequence[int],
     *,
     shared: bool,
 ) -> Bool[Tensor, "runs directions units"]:
-    """Where there are more units than allowed, let go of half of those too many.
+    """Where there are more units than a run is allowed, let go of half of those too many.
 
     A unit's worth is the loss without it, KL included at its price: one that costs much KL for what it brings goes
     first, since the others can use what it frees.
     """
     mask = mask.clone()
-    over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budget]
+    over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budgets[part.run]]
     trials = [(part, unit) for part in over for unit in part.units(mask)]
     # The same positions for every trial, so that only the units make the difference.
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
@@ -70,7 +73,7 @@ def thin(
         worth += loss.tolist()
     for part in over:
         ranked = sorted((w, unit) for w, (p, unit) in zip(worth, trials, strict=True) if p == part)
-        for _, unit in ranked[: math.ceil((len(ranked) - budget) / 2)]:
+        for _, unit in ranked[: math.ceil((len(ranked) - budgets[part.run]) / 2)]:
             mask[part.run, part.directions, unit] = False
     return mask
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.intervention import Intervention
-from pivotal.objective import Terms
+from pivotal.objective import KL_TOLERANCE, Terms
 from pivotal.problem import Problem
 
 
@@ -221,6 +221,8 @@ class Stages:
         self._rows: dict[str, dict[str, list[float]]] = {}
         self.score: list[float] = []
         """Of each run at the last stage: the loss, KL at its weight, and whether the KL bound is kept."""
+        self.broken: list[bool] = []
+        """Of each run at the last stage: is the KL bound broken, by more than samples differ?"""
 
     @torch.no_grad()
     def add(
@@ -235,10 +237,13 @@ class Stages:
         units = mask.amax(1).sum(-1).tolist()
         row = {"loss": loss.tolist(), "accuracy": accuracy, "units": units}
         score = loss
+        self.broken = [False] * len(loss)
         if self._terms.wants_kl:
             kl = self._sample.mean_kl(outcome.states)
             row["kl"] = kl.tolist()
             score = self._terms.score(loss, kl)
+            if self._terms.max_kl is not None:
+                self.broken = (kl > KL_TOLERANCE * self._terms.max_kl).tolist()
         self.score = score.tolist()
         self._rows[name] = row
         if self._progress is not None:

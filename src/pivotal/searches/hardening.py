@@ -13,7 +13,7 @@ from torch import Tensor
 from pivotal.exchanging import Exchanger
 from pivotal.objective import Terms
 from pivotal.problem import Problem
-from pivotal.pruning import largest, prune, thin
+from pivotal.pruning import prune, sizes, thin
 from pivotal.refit import Refit
 from pivotal.searches.base import Discovery, Progress, Stages, interventions_of
 
@@ -21,12 +21,14 @@ FEWEST = 20
 """Updates below which no budget takes a search that learns a mask: fewer find nothing."""
 _SAMPLE = 512
 """Distinct training prefixes on which units are compared and stages are scored."""
+_DEAR = 1e4
+"""A price of KL beside which the loss does not count."""
 
 
 @dataclass(frozen=True)
 class Hardening:
-    """Refit the values, let go of half of the surplus units at a time with a refit after each round, prune what adds
-    nothing, swap units where that helps, refit once more."""
+    """Refit the values, let go of half of the surplus units at a time with a refit after each round, and of more units
+    where the bound on KL is not kept; prune what adds nothing, swap units where that helps, refit once more."""
 
     terms: Terms
     refit: int
@@ -61,8 +63,18 @@ class Hardening:
             fitted = refit.fit(problem, mask.float(), values, seed=seed)
             values, price = fitted.values, fitted.price
             stages.add("refit", mask.float(), values)
-        while largest(mask, self.shared) > budget:
-            mask = thin(sample, self.terms, price, mask, values, budget, shared=self.shared)
+        while True:
+            most = sizes(mask, self.shared)
+            # Some units cost much KL at whatever value they are held: where no refit kept the bound, one of them goes.
+            dear = [
+                bool(self.refit) and broken and n <= budget
+                for n, broken in zip(most, stages.broken, strict=True)
+            ]
+            allowed = [max(1, n - 1) if out else budget for n, out in zip(most, dear, strict=True)]
+            if all(n <= few for n, few in zip(most, allowed, strict=True)):
+                break
+            price[dear] = _DEAR
+            mask = thin(sample, self.terms, price, mask, values, allowed, shared=self.shared)
             if self.refit:
                 fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
                 values, price = fitted.values, fitted.price
