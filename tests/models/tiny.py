@@ -71,13 +71,7 @@ _HEADS = {**_GROUPED, "head_dim": 6}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("gpt2", _gpt2_like()),
     # adds a causal order of its own to whatever mask it is given
-    "gpt_neo": (
-        "gpt_neo",
-        {
-            **_usual(num_hidden_layers=4, window_size=32),
-            "attention_types": [[["global", "local"], 2]],
-        },
-    ),
+    "gpt_neo": ("gpt_neo", _usual(attention_types=[[["global", "local", "global"], 1]], window_size=32)),
     "gptj": ("gptj", _gpt2_like(rotary_dim=4)),
     "llama": ("llama", _usual(**_GROUPED)),
     "qwen2": ("qwen2", _usual(**_GROUPED)),
