@@ -350,6 +350,8 @@ def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], l
     for pair in pairs:
         try:
             encoding = _once(encodings, pair.prefix, model.encode)
+            if model.longest is not None and len(encoding.ids) > model.longest:
+                raise PivotalError(f"longer than the {model.longest} tokens that have a position")
             first, second = (_once(tokens, word, model.single_token) for word in pair.words)
             if first == second:
                 raise PivotalError(f"the same token for both words: {' / '.join(pair.words)}")
@@ -361,7 +363,7 @@ def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], l
     if not questions:
         raise PivotalError(
             f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
-            "Use words that the model knows, or another model."
+            "Use words that the model knows in texts that it has room for, or another model."
         )
     return questions, kept, rejected
 

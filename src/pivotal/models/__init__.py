@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import torch
@@ -41,6 +42,11 @@ def load_model(
     sentence, by default the model's own; `batch_nodes` bounds the memory of models that can bound it: so many nodes,
     times runs, are computed at once.
     """
+    if not isinstance(spec, str | os.PathLike):
+        raise PivotalError(
+            f"A model is loaded by its name or path, but this is a {type(spec).__name__}. Wrap a model that is in "
+            "memory with pivotal.TransformersLM(name, model, tokenizer) or pivotal.ModuleLM."
+        )
     if not str(spec).strip():
         raise PivotalError(
             "A model is named by `pivotal list models` or by the path of its folder, not by nothing."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsIndex
 
 import torch
 from jaxtyping import Float, Int
@@ -42,6 +45,8 @@ class LanguageModel(ABC):
     device: torch.device
     batch_nodes: int | None = None
     """How many nodes, times runs, are computed at once, where a model can bound that."""
+    longest: int | None = None
+    """How many tokens a text may have, where a model has positions for so many and no more."""
     _active: _Active | None = None
 
     @property
@@ -52,6 +57,11 @@ class LanguageModel(ABC):
     @property
     @abstractmethod
     def vocabulary_size(self) -> int: ...
+
+    @property
+    def readable(self) -> int:
+        """How many tokens it can read: ids from 0 to one less."""
+        return self.vocabulary_size
 
     @abstractmethod
     def fingerprint(self) -> str:
@@ -114,7 +124,7 @@ class LanguageModel(ABC):
         intervention: Intervention,
         direction: str,
         *,
-        cue: int | str | None = None,
+        cue: SupportsIndex | str | None = None,
         any_model: bool = False,
     ) -> Iterator[LanguageModel]:
         """Within the block, `next_words` and `generate` see the edited model.
@@ -135,18 +145,20 @@ class LanguageModel(ABC):
 
     @torch.no_grad()
     def next_logits(
-        self, prompts: Sequence[Sequence[int]], cue: int | None = None
+        self, prompts: Sequence[Sequence[int]], cue: SupportsIndex | None = None
     ) -> Float[Tensor, "prompts vocabulary"]:
-        """Logits of the next token after each prompt, edited if an intervention is switched on."""
-        if not all(len(prompt) for prompt in prompts):
-            raise PivotalError("A prompt must have at least one word, but this one is empty.")
+        """Logits of the next token after each prompt, edited if an intervention is switched on.
+
+        A prompt is the ids of its tokens; `cue` is the position of the token that a single-step intervention acts at.
+        """
+        prompts = self._checked(prompts)
         active = self._active
         if active is None:
             tree = PrefixTree.build(prompts)
             edit = None
         else:
             steps = active.intervention.steps
-            cues = [cue if cue is not None else -1] * len(prompts)
+            cues = [-1 if steps == "every" else _position(cue, prompts)] * len(prompts)
             tree = PrefixTree.build(prompts, cues, [active.direction] * len(prompts), steps)
             # Only the sites that have units in it: a model can leave out what comes before the first of them.
             sites = ",".join(dict.fromkeys(unit.site for unit in active.intervention.units))
@@ -159,6 +171,7 @@ class LanguageModel(ABC):
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k likeliest next words with their probabilities."""
+        _at_least(1, k=k)
         encoding = self.encode(prompt)
         p = self.next_logits([encoding.ids], self._cue_of(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
@@ -170,7 +183,10 @@ class LanguageModel(ABC):
         """Continuations of a prompt. Temperature 0 takes the likeliest word at every step."""
         if not 0 <= temperature < torch.inf:
             raise PivotalError(f"A temperature is 0 or more, but it is {temperature:g}.")
+        _at_least(1, samples=samples)
+        _at_least(0, words=words)
         encoding = self.encode(prompt)
+        self._check_room(len(encoding.ids), words)
         cue = self._cue_of(prompt, encoding)
         generator = torch.Generator().manual_seed(seed)
         texts = [list(encoding.ids) for _ in range(samples)]
@@ -190,6 +206,45 @@ class LanguageModel(ABC):
         """Tokens that `generate` leaves out, such as `<unk>`."""
         return []
 
+    def check_length(self, tokens: int) -> None:
+        if self.longest is not None and tokens > self.longest:
+            raise PivotalError(
+                f"A text for {self.name} may have {self.longest} tokens, for so many have a position, but this one has "
+                f"{tokens}. Shorten it, or use a model with more positions."
+            )
+
+    def _check_room(self, prompt: int, words: int) -> None:
+        """Before the first word is generated. The last is not read any more."""
+        self.check_length(prompt)
+        if self.longest is not None and prompt + words - 1 > self.longest:
+            raise PivotalError(
+                f"{self.name} has positions for {self.longest} tokens, but the prompt has {prompt} and {words} are to "
+                f"follow. Ask for {self.longest - prompt + 1} words at most, or use a model with more positions."
+            )
+
+    def _checked(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
+        try:
+            ids = [[operator.index(token) for token in prompt] for prompt in prompts]
+        except TypeError:
+            raise PivotalError(
+                "Prompts are lists of token ids, such as [model.encode(text).ids], but they are "
+                f"{reprlib.repr(prompts)}."
+            ) from None
+        if not ids:
+            raise PivotalError(
+                "There must be at least one prompt, but there is none. Give [ids of a prompt]."
+            )
+        if not all(ids):
+            raise PivotalError("A prompt must have at least one word, but this one is empty.")
+        for token in itertools.chain.from_iterable(ids):
+            if not 0 <= token < self.readable:
+                raise PivotalError(
+                    f"{self.name} reads tokens from 0 to {self.readable - 1}, but a prompt has {token}. "
+                    "Take the ids that its encode gives."
+                )
+        self.check_length(max(map(len, ids)))
+        return ids
+
     def _cue_of(self, prompt: str, encoding: Encoding) -> int | None:
         if self._active is None or self._active.intervention.steps == "every":
             return None
@@ -197,8 +252,8 @@ class LanguageModel(ABC):
         words = prompt.split()
         if isinstance(cue, str) and cue.lstrip("-").isdigit():
             cue = int(cue)
-        index = find_cue(prompt, cue) if isinstance(cue, str) and cue in words else cue
-        if not isinstance(index, int) or not 0 <= index < len(words):
+        index = find_cue(prompt, cue) if isinstance(cue, str) and cue in words else _whole(cue)
+        if index is None or not 0 <= index < len(words):
             raise PivotalError(
                 f"The cue must be a word of the prompt, but {cue!r} is not one of: {', '.join(words)}. "
                 "Give one of them, or its 0-based index."
@@ -210,7 +265,40 @@ class LanguageModel(ABC):
 class _Active:
     intervention: Intervention
     direction: int
-    cue: int | str | None
+    cue: SupportsIndex | str | None
+
+
+def _whole(number: SupportsIndex | str | None) -> int | None:
+    """A whole number of Python, numpy or torch; None if it is something else, such as True."""
+    if isinstance(number, bool):
+        return None
+    try:
+        return operator.index(number)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _at_least(least: int, **named: SupportsIndex) -> None:
+    for name, given in named.items():
+        number = _whole(given)
+        if number is None or number < least:
+            raise PivotalError(f"{name} is a whole number, {least} or more, but it is {given!r}.")
+
+
+def _position(cue: SupportsIndex | None, prompts: Sequence[Sequence[int]]) -> int:
+    """Of the token to edit."""
+    if cue is None:
+        raise PivotalError(
+            "A single-step intervention acts at one token, but next_logits, which is given tokens and no words, does "
+            "not know at which. Give its 0-based position with cue=, or use next_words or generate, which find it."
+        )
+    position, shortest = _whole(cue), min(map(len, prompts))
+    if position is None or not 0 <= position < shortest:
+        raise PivotalError(
+            f"The cue of next_logits is the 0-based position of a token in every prompt, 0 to {shortest - 1} here, but "
+            f"it is {cue!r}. Give one of these."
+        )
+    return position
 
 
 class ModelSource(ABC):

@@ -13,8 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.edits import Edit
-from pivotal.models._hf.anatomy import examine
+from pivotal.models._hf.anatomy import examine, probe_tokens
 from pivotal.models._hf.head import Head
+from pivotal.models._hf.positions import positions_of
 from pivotal.models._hf.tokens import Tokens, digest_of_words
 from pivotal.models._hf.trunk import Past, Trunk
 from pivotal.models.base import Encoding
@@ -69,6 +70,8 @@ class TransformersLM(ChunkedLM):
         self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
         self._sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
+        limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
+        self.longest = None if limit is None else limit - len(self._tokens.priming)
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -79,6 +82,10 @@ class TransformersLM(ChunkedLM):
     @property
     def vocabulary_size(self) -> int:
         return len(self._head.weight)
+
+    @property
+    def readable(self) -> int:
+        return self._vocabulary
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -115,7 +122,9 @@ class TransformersLM(ChunkedLM):
     def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
         """One packed row for each part or, where the model cannot do that, several rows."""
         trunk, priming = self._trunk, self._tokens.priming
-        pack = trunk.packs and int(tree.depth.max(initial=0)) + len(priming) <= self._window
+        deepest = int(tree.depth.max(initial=0))
+        self.check_length(deepest)
+        pack = trunk.packs and deepest + len(priming) <= self._window
         longest = _LONGEST_ROW_CPU if self.device.type == "cpu" else _LONGEST_ROW
         chunks = []
         for part in parts(tree, min(most, longest) if pack else most, shared=pack):

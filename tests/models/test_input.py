@@ -1,0 +1,151 @@
+"""What a model is asked to read: texts beyond its positions, tokens that it does not have, cues that are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from inspect import unwrap
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.errors import PivotalError
+from pivotal.intervention import Intervention
+from pivotal.models import LanguageModel, load_model
+from pivotal.models._hf.lm import TransformersLM
+from pivotal.pairs import MinimalPair, PairSet
+from pivotal.problem import Problem
+
+POSITIONS = 64
+TABLES = ("gpt2", "gptj", "opt")
+ENDLESS = ("llama", "bloom", "gpt_neox", "mixtral", "mamba", "rwkv")
+
+
+@cache
+def model_of(family: str) -> TransformersLM:
+    return TransformersLM(family, random_model(family), tokenizer(bos=True))
+
+
+@cache
+def single() -> tuple[LanguageModel, Intervention]:
+    lm = model_of("llama")
+    unit = next(iter(lm.unit_space("mlp.0")))
+    intervention = Intervention(
+        units=(unit,),
+        directions=("singular", "plural"),
+        values=np.array([[9.0], [-9.0]]),
+        steps="single",
+        model=lm.name,
+        model_fingerprint=lm.fingerprint(),
+        phenomenon="few",
+        data_fingerprint="",
+    )
+    return lm, intervention
+
+
+# -- texts beyond the positions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", TABLES)
+def test_as_many_tokens_as_there_are_positions(family: str) -> None:
+    lm = model_of(family)
+    assert lm.longest == POSITIONS - 1, "BOS has one"
+    (logits,) = lm.next_logits([[3] * (POSITIONS - 1)])
+    expected = lm._model(input_ids=torch.tensor([[1, *[3] * (POSITIONS - 1)]])).logits[0, -1]
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    with pytest.raises(PivotalError, match=r"may have 63 tokens.* has 64\. Shorten"):
+        lm.next_logits([[3], [3] * POSITIONS])
+    with pytest.raises(PivotalError, match=r"may have 63 tokens.* has 80\. Shorten"):
+        lm.next_words("The doctor " * 40)
+
+
+@pytest.mark.parametrize("family", ENDLESS)
+def test_models_without_a_table_of_positions_read_on(family: str) -> None:
+    lm = model_of(family)
+    assert lm.longest is None
+    assert torch.isfinite(lm.next_logits([[3] * (POSITIONS + 6)])).all()
+
+
+def test_a_text_is_not_begun_that_will_become_too_long() -> None:
+    lm = model_of("gpt2")
+    (text,) = lm.generate("The doctor", words=62, temperature=0.0)
+    assert len(text.split()) == 64
+    with pytest.raises(PivotalError, match=r"63 tokens, but the prompt has 2 and 63 .* 62 words at most"):
+        lm.generate("The doctor", words=63)
+
+
+def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
+    texts = ["The doctor", "The doctor near", "The doctor" + " near The" * 31, "The doctor" + " near" * 90]
+    pairs = PairSet("some", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts))
+    problem = Problem(model_of("gpt2"), pairs, sites="mlp")
+    assert (len(problem), problem.rejected.describe()) == (
+        2,
+        "longer than the 63 tokens that have a position (2)",
+    )
+    assert len(Problem(model_of("llama"), pairs, sites="mlp")) == 4
+
+
+# -- tokens, cues and numbers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda lm: lm.next_logits([]), "at least one prompt"),
+        (lambda lm: lm.next_logits([[]]), "at least one word"),
+        (lambda lm: lm.next_logits([[10**7]]), "from 0 to 23, but a prompt has 10000000"),
+        (lambda lm: lm.next_logits([[-1]]), "from 0 to 23, but a prompt has -1"),
+        (lambda lm: lm.generate("The", samples=0), "samples is a whole number, 1 or more, but it is 0"),
+        (lambda lm: lm.generate("The", words=-1), "words is a whole number, 0 or more, but it is -1"),
+        (lambda lm: lm.next_words("The", k=0), "k is a whole number, 1 or more"),
+    ],
+)
+def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        ask(model_of("llama"))
+
+
+# `unwrap` takes off the check of types that is on in tests only.
+
+
+@pytest.mark.parametrize("prompts", [[3, 4], [[0.5]], "The doctor"])
+def test_prompts_are_lists_of_ids(prompts: Any) -> None:
+    with pytest.raises(PivotalError, match="lists of token ids, such as"):
+        unwrap(LanguageModel._checked)(model_of("llama"), prompts)
+
+
+def test_a_cue_is_a_whole_number_of_any_kind() -> None:
+    lm, intervention = single()
+    said = []
+    for cue in ("doctors", 1, np.int64(1)):
+        with lm.intervened(intervention, "singular", cue=cue):
+            said.append(lm.next_words("The doctors near"))
+    assert said[0] == said[1] == said[2] != lm.next_words("The doctors near")
+    with (
+        lm.intervened(intervention, "singular", cue=True),
+        pytest.raises(PivotalError, match="True is not one of: The, doctors, near"),
+    ):
+        lm.next_words("The doctors near")
+
+
+def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
+    lm, intervention = single()
+    ids = lm.encode("The doctors near").ids
+    with lm.intervened(intervention, "singular", cue="doctors"):
+        with pytest.raises(PivotalError, match=r"one token, but next_logits.* cue=, or use next_words"):
+            lm.next_logits([ids])
+        for wrong in (3, -1, True):
+            with pytest.raises(PivotalError, match=rf"0 to 2 here, but it is {wrong!r}"):
+                lm.next_logits([ids], cue=wrong)
+        edited = lm.next_logits([ids], cue=np.int64(1))
+        p = dict(lm.next_words("The doctors near", k=1))
+    assert max(p.values()) == pytest.approx(float(edited.softmax(-1).max()))
+
+
+@pytest.mark.parametrize("given", [None, 3, torch.nn.Linear(1, 1)])
+def test_a_model_in_memory_is_wrapped_and_not_loaded(given: object) -> None:
+    with pytest.raises(PivotalError, match=r"TransformersLM\(name, model, tokenizer\).*ModuleLM"):
+        unwrap(load_model)(given)  # type: ignore[arg-type]
