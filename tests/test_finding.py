@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.finding import Finding, Interrupted, Question, default_test, find
 from pivotal.intervention import Intervention
 from pivotal.models.planted import plant
+from pivotal.report.page import write_report
 from pivotal.runs import RunFolder
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
@@ -71,6 +73,17 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert {one["unit"] for one in run["drop_one"]} == set(run["unit_labels"])
     assert set(run["by_direction"]) == {"singular", "plural"}
     assert set(run["by_group"]) == {"class 0", "class 1", "class 2"}
+
+
+def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
+    bare = find(QUESTION, SEARCH, runs=3, controls=0, out=str(tmp_path / "bare"))
+    assert bare.summary["controls"] == {}
+    assert bare.summary["runs"] == finding.summary["runs"]
+    compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
+    assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
+    assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
+    with pytest.raises(PivotalError, match="0 controls or more, but controls is -1"):
+        find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
 
 
 def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(finding: Finding) -> None:

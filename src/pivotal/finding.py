@@ -17,7 +17,7 @@ from pivotal.phenomena import load_phenomenon
 from pivotal.problem import Problem, Work
 from pivotal.runs import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, History, RunFolder, default_path
 from pivotal.searches.base import Discovery, Progress, Search
-from pivotal.summary import summarise
+from pivotal.summary import CONTROLS, summarise
 from pivotal.traces import Traces
 from pivotal.tracing import trace_held_out
 
@@ -98,6 +98,7 @@ def find(
     search: Search,
     *,
     runs: int = 1,
+    controls: int = CONTROLS,
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -108,9 +109,12 @@ def find(
 ) -> Finding:
     """Solve the question with a search, `runs` times at once, and keep all about it in the run folder.
 
+    The best run is compared with so many `controls`, random sets whose values are learned alike; 0 leaves that out.
     `model` is the question's, for whoever has loaded it already.
     """
     watch = watch or Nobody()
+    if controls < 0:
+        raise PivotalError(f"There are 0 controls or more, but controls is {controls}.", "controls")
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
@@ -154,6 +158,7 @@ def find(
             seed=question.seed,
             work=work,
             terms=search.terms,
+            controls=controls,
             dropped=train_pairs.dropped,
             progress=watch.progress,
         )

@@ -14,7 +14,7 @@ from pivotal.problem import Problem, Work
 from pivotal.searches.base import Discovery, Progress
 
 CONTROLS = 19
-"""Random sets that the best run is compared with: the least for which p can be 0.05."""
+"""Random sets that the best run is compared with, if nothing else is asked for: the least for which p can be 0.05."""
 
 
 def summarise(
@@ -26,20 +26,21 @@ def summarise(
     work: Work,
     terms: Terms,
     progress: Callable[[Progress], None],
+    controls: int = CONTROLS,
     dropped: int = 0,
 ) -> tuple[dict[str, Any], Evaluation]:
     """Everything but the timings: with the same seed on the same machine it is the same to the last digit. And the
     scores of the best run, which say what became of each pair.
 
-    `terms` are the search's loss, with the bound on KL that it was to keep; `dropped` the pairs in neither part of
-    the split.
+    `terms` are the search's loss, with the bound on KL that it was to keep; `controls` the random sets that the best
+    run is compared with; `dropped` the pairs in neither part of the split.
     """
     best = found.best_run
     scores = []
     for r, intervention in enumerate(found.interventions):
         progress(Progress("scoring", r, len(found.interventions), [], [], []))
-        controls = CONTROLS if r == best else 0
-        scores.append(evaluate(intervention, test, train=train, controls=controls, terms=terms, seed=seed))
+        compared = controls if r == best else 0
+        scores.append(evaluate(intervention, test, train=train, controls=compared, terms=terms, seed=seed))
     runs = [
         _run_row(seed + r, i, s, found.train_score[r], found.stages[r], test)
         for r, (i, s) in enumerate(zip(found.interventions, scores, strict=True))

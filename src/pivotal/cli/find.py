@@ -62,6 +62,14 @@ def find(
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
+    controls: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Random sets of as many units, their values learned alike, to compare the best run with; 0: none.",
+            rich_help_panel=asked.SEARCH,
+        ),
+    ] = 19,
     device: asked.Device = None,
     dtype: asked.Dtype = None,
     batch_nodes: asked.BatchNodes = None,
@@ -113,6 +121,7 @@ def find(
             question,
             chosen,
             runs=runs,
+            controls=controls,
             out=out,
             overwrite=overwrite,
             device=device,
