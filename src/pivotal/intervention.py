@@ -132,12 +132,21 @@ class Intervention:
         )
 
     def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
-        if not any_model and fingerprint != self.model_fingerprint:
+        if any_model or fingerprint == self.model_fingerprint:
+            return
+        weights, priming = (self.model_fingerprint.partition("+")[i] for i in (0, 2))
+        if fingerprint.partition("+")[0] == weights:
+            how = "another text" if priming else "the model's own beginning"
             raise PivotalError(
-                f"An intervention belongs to the model that it was found in, {self.model} "
-                f"({self.model_fingerprint}), but this model is {name} ({fingerprint}). "
-                "Load that model, or insist with any_model=True (--any-model)."
+                f"An intervention belongs to what its model read first, which was {how} where it was found "
+                f"({self.model_fingerprint}), and is something else here ({fingerprint}). Load {self.model} with the "
+                "same priming (--priming), or insist with any_model=True (--any-model)."
             )
+        raise PivotalError(
+            f"An intervention belongs to the model that it was found in, {self.model} "
+            f"({self.model_fingerprint}), but this model is {name} ({fingerprint}). "
+            "Load that model, or insist with any_model=True (--any-model)."
+        )
 
     # -- on disk ------------------------------------------------------------------------------------------------
 
