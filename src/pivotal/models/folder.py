@@ -79,10 +79,15 @@ def local_folder(spec: str) -> tuple[Path | None, str]:
 
 def is_of_transformers(folder: Path) -> bool:
     """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
+    path = folder / "config.json"
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except OSError:
         return False
+    except ValueError as error:
+        raise PivotalError(
+            f"{path} must be JSON, but it cannot be read: {error}. Take it from where the model came from."
+        ) from None
     return isinstance(config, dict) and "format" not in config and "model_type" in config
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.models._hf.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole, in_short
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models._hf.gguf_header import read_header
 from pivotal.models._hf.tokens import digest_of_words, share_of_whole_words
@@ -97,10 +98,11 @@ def _load(
 ) -> LanguageModel:
     """`ours` is a folder that `_convert` wrote."""
     _require()
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM
 
     from pivotal.models._hf.lm import TransformersLM
 
+    check_has_tokenizer(folder)
     settings: dict[str, Any] = {"dtype": dtype or torch.float32}
     if _too_large(_weights(folder), device, settings["dtype"]):
         settings["device_map"] = "auto"
@@ -109,13 +111,21 @@ def _load(
             config = AutoConfig.from_pretrained(folder)
             _check_kind(name, config)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder, config=config, output_loading_info=True, **settings
+                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **settings
             )
-            tokenizer = _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise PivotalError(f"{name} cannot be loaded as a causal language model: {reason}.") from error
+    except UNREADABLE as error:
+        check_whole(_weights(folder), f"Remove {folder}: it is made anew." if ours else "Download it again.")
+        raise PivotalError(
+            f"{name} cannot be loaded as a causal language model: {in_short(error)}."
+        ) from error
+    tokenizer = _tokenizer(name, folder, ours=ours)
     model, loading = loaded
+    if others := sorted(loading["mismatched_keys"]):
+        weight, stored, wanted = others[0]
+        raise PivotalError(
+            f"{folder / 'config.json'} must describe the weights beside it, but by it {weight} would be "
+            f"{_by(wanted)}, and it is {_by(stored)}. Take both from the same model."
+        )
     if lacking := sorted(loading["missing_keys"]):
         # transformers would go on with random numbers in their place
         raise PivotalError(
@@ -128,6 +138,23 @@ def _load(
     if ours:
         words = remembered(folder / "tokenizer.json", "words", lambda: digest_of_words(tokenizer))
     return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+
+
+def _by(shape: Iterable[int]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        with _quietly():
+            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # tokenizers raises nothing narrower
+        check_json(folder.glob("*token*.json"))
+        raise PivotalError(
+            f"The tokenizer of {name} cannot be read from {folder}: {in_short(error)}. Save it there again."
+        ) from error
 
 
 def _converted_tokenizer(folder: Path) -> Any:
@@ -162,6 +189,7 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 def _convert(gguf: Path, folder: Path) -> None:
     """A GGUF file as a folder in float32: what is slow about GGUF is reading it."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -171,14 +199,17 @@ def _convert(gguf: Path, folder: Path) -> None:
         with _quietly():
             tokenizer: Any = AutoTokenizer.from_pretrained(**where)
             model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError, NotImplementedError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise PivotalError(f"{gguf} cannot be read as a causal language model: {reason}.") from error
+    except UNREADABLE as error:
+        check_whole([gguf])
+        raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
     # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
-    save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
+    try:
+        save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(f"model.safetensors cannot be written ({error})") from None
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):

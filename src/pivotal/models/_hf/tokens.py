@@ -37,7 +37,13 @@ class Tokens:
     def _priming(self, text: str | None) -> tuple[int, ...]:
         """By default what the tokenizer itself puts before a text: BOS if the model was trained with it."""
         if text is not None:
-            return tuple(self._checked(self._ids(text), text))
+            try:
+                return tuple(self._checked(self._ids(text), text))
+            except PivotalError as error:
+                raise PivotalError(
+                    f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another, or "
+                    "an empty one to read nothing before a sentence."
+                ) from None
         plain, whole = self._ids(_BEFORE), list(self._tokenizer(_BEFORE)["input_ids"])
         for start in range(len(whole) - len(plain) + 1):
             if plain and whole[start : start + len(plain)] == plain:

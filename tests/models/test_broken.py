@@ -1,0 +1,79 @@
+"""Folders of transformers with a file that is missing, cut short or of another model: the message says which."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.errors import PivotalError
+from pivotal.models import load_model
+from pivotal.models._hf.lm import TransformersLM
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    random_model("llama").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+def cut(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def pointer(folder: Path) -> None:
+    text = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n"
+    (folder / "model.safetensors").write_text(text)
+
+
+def of_a_wider_model(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 32}))
+
+
+def no_tokenizer(folder: Path) -> None:
+    for path in folder.glob("token*"):
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (cut, r"model\.safetensors must be a whole safetensors file.*Download it again"),
+        (pointer, r"model\.safetensors.*a pointer of Git LFS.*git lfs pull"),
+        (of_a_wider_model, r"config\.json must describe the weights.*mlp.*32, and it is .*24"),
+        (no_tokenizer, r"has no tokenizer\.json.*save_pretrained"),
+        (lambda f: (f / "tokenizer.json").write_text("{oh"), r"tokenizer\.json must be JSON"),
+        (
+            lambda f: (f / "tokenizer.json").write_text('{"model": 3}'),
+            r"The tokenizer of tiny cannot be read",
+        ),
+        (lambda f: (f / "config.json").write_text("{oh"), r"config\.json must be JSON"),
+    ],
+)
+def test_the_broken_file_is_named(
+    whole: Path, spoil: Callable[[Path], object], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    spoil(shutil.copytree(whole, tmp_path / "tiny"))
+    with pytest.raises(PivotalError, match=said):
+        load_model(tmp_path / "tiny")
+
+
+def test_a_gguf_file_that_is_only_a_pointer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    (tmp_path / "tiny.gguf").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n")
+    with pytest.raises(PivotalError, match="git lfs pull"):
+        load_model(tmp_path / "tiny.gguf")
+
+
+def test_priming_that_the_model_cannot_read() -> None:
+    with pytest.raises(PivotalError, match=r"priming text must be in the model's words, but 'zzz' is not"):
+        TransformersLM("llama", random_model("llama"), tokenizer(), priming="zzz")
