@@ -38,17 +38,34 @@ def test_flat_and_unit_are_inverse(flat: int) -> None:
         ("mlp.9-11", ["mlp.9", "mlp.10", "mlp.11"]),
         (" attn.3 , mlp.2-2", ["mlp.2", "attn.3"]),  # the model's order, not the pattern's
         (["mlp.0", "attn.0", "mlp.0"], ["attn.0", "mlp.0"]),
-        ("mlp.10-99", ["mlp.10", "mlp.11"]),
     ],
 )
 def test_patterns_select_sites(pattern: str | list[str], names: list[str]) -> None:
     assert [site.name for site in select_sites(GPT, pattern)] == names
 
 
-@pytest.mark.parametrize("pattern", ["", "mpl", "mlp.12", "mlp.5-3", "mlp.x", "mlp,", "hidden.0"])
+@pytest.mark.parametrize("pattern", ["", "mpl", "mlp.12", "mpl.2-3", "mlp.x", "mlp,", "hidden.0"])
 def test_patterns_that_match_nothing_are_refused(pattern: str) -> None:
     with pytest.raises(PivotalError, match=r"must match a site of the model.*Available: attn"):
         select_sites(GPT, pattern)
+
+
+@pytest.mark.parametrize("pattern", ["mlp.10-99", "mlp.5-3", "mlp.12-14", "attn.0,mlp.11-12"])
+def test_a_range_goes_up_and_stays_within_the_model(pattern: str) -> None:
+    with pytest.raises(
+        PivotalError, match=rf"layers are 0 to 11, but '{pattern.rpartition(',')[2]}'.*mlp\.0-11"
+    ):
+        select_sites(GPT, pattern)
+
+
+def test_a_range_may_pass_layers_that_have_no_such_site() -> None:
+    hybrid = [
+        Site(f"{kind}.{i}", 4)
+        for i in range(6)
+        for kind in ("attn", "resid")
+        if kind == "resid" or i % 3 == 1
+    ]
+    assert [site.name for site in select_sites(hybrid, "attn.0-5")] == ["attn.1", "attn.4"]
 
 
 def test_a_misspelt_site_gets_a_hint() -> None:

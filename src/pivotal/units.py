@@ -167,6 +167,7 @@ def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tup
     parts = pattern.split(",") if isinstance(pattern, str) else list(pattern)
     wanted: set[str] = set()
     for part in (p.strip() for p in parts):
+        _check_range(available, part)
         matched = {site.name for site in available if _matches(site, part)}
         if not matched:
             names = [site.name for site in available]
@@ -196,6 +197,23 @@ def pattern_of(sites: Iterable[Site]) -> str:
         for kind, ranges in levels.items()
         for name in ([f"{kind}.{a}" if a == b else f"{kind}.{a}-{b}" for a, b in ranges] or [kind])
     )
+
+
+def _check_range(available: Sequence[Site], pattern: str) -> None:
+    """A range of sites lies within the model's layers; not every layer between need have such a site."""
+    found = _PATTERN.fullmatch(pattern)
+    if found is None or found["to"] is None or found["kind"] not in {site.kind for site in available}:
+        return
+    kind, first, last = found["kind"], int(found["from"]), int(found["to"])
+    levels = [int(level) for site in available if (level := site.name.rpartition(".")[2]).isdigit()]
+    if not levels:
+        return
+    low, high = min(levels), max(levels)
+    if not low <= first <= last <= high:
+        raise PivotalError(
+            f"A range of sites goes up and stays within the model, whose layers are {low} to {high}, but {pattern!r} "
+            f"does not. Use {kind}.{low}-{high}, or a part of it."
+        )
 
 
 def _matches(site: Site, pattern: str) -> bool:
