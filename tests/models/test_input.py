@@ -88,6 +88,18 @@ def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     assert len(Problem(model_of("llama"), pairs, sites="mlp")) == 4
 
 
+# -- sites ----------------------------------------------------------------------------------------------------------
+
+
+def test_experts_are_no_sites() -> None:
+    with pytest.raises(PivotalError, match=r"'mlp' matches none.*mixture of experts, and those are no sites"):
+        model_of("mixtral").unit_space("mlp")
+    for family, sites in (("mixtral", "neurons"), ("mamba", "mlp")):
+        with pytest.raises(PivotalError, match="matches none") as refused:
+            model_of(family).unit_space(sites)
+        assert "experts" not in str(refused.value)
+
+
 # -- tokens, cues and numbers ---------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.edits import Edit
+from pivotal.errors import PivotalError
 from pivotal.models._hf.anatomy import examine, probe_tokens
 from pivotal.models._hf.head import Head
 from pivotal.models._hf.positions import positions_of
@@ -23,13 +24,14 @@ from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.tree import PrefixTree
-from pivotal.units import Site
+from pivotal.units import Site, UnitSpace
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides. To a CPU that is a
 tenth of the work and more; a GPU would rather have fewer rows."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 """Settings that say how far a layer sees; `sliding_window_pattern` and `max_window_layers` count layers."""
+_EXPERTS = re.compile(r"(num|local|routed)_experts$")
 
 
 @dataclass
@@ -78,6 +80,17 @@ class TransformersLM(ChunkedLM):
     @property
     def sites(self) -> tuple[Site, ...]:
         return self._sites
+
+    def unit_space(self, sites: str = "all") -> UnitSpace:
+        try:
+            return super().unit_space(sites)
+        except PivotalError as error:
+            if "mlp" in sites and _has_experts(self._model.config):
+                raise PivotalError(
+                    f"{error} {self.name} is a mixture of experts, and those are no sites: a token goes through a few "
+                    "of them only."
+                ) from None
+            raise
 
     @property
     def vocabulary_size(self) -> int:
@@ -154,14 +167,23 @@ def _first_device(model: Any) -> torch.device:
     return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
 
 
-def _window(config: Any) -> int:
-    """The depth up to which every layer sees all of a sentence: beyond it a mask of ours would show too much."""
+def _has_experts(config: Any) -> bool:
+    return any(size > 1 for size in _sizes(config, _EXPERTS))
+
+
+def _sizes(config: Any, names: re.Pattern[str]) -> list[int]:
+    """The whole numbers of a configuration whose names end so."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    sizes = [
+    return [
         value
         for key, value in text.to_dict().items()
-        if _WINDOW.search(key) and isinstance(value, int) and not isinstance(value, bool)
+        if names.search(key) and isinstance(value, int) and not isinstance(value, bool)
     ]
+
+
+def _window(config: Any) -> int:
+    """The depth up to which every layer sees all of a sentence: beyond it a mask of ours would show too much."""
+    sizes = _sizes(config, _WINDOW)
     return min((size for size in sizes if size > 1), default=2**31)
 
 
