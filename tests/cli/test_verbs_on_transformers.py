@@ -11,7 +11,7 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.pairs import MinimalPair, PairSet
+from pivotal.pairs import MinimalPair, PairSet, read_pairs
 from pivotal.problem import Problem
 
 
@@ -104,3 +104,25 @@ def test_pairs_whose_words_are_not_single_tokens(
     PairSet("odd", ("a", "b"), (MinimalPair("The doctor", 1, ("sprints", "sprint")),) * 5).save(file)
     done = pivotal("find", question[0], file, "--out", tmp_path / "run")
     done.refused("None of the", "outside the vocabulary: sprints")
+
+
+def test_texts_longer_than_the_positions_of_a_model(
+    pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
+    random_model("gpt2").save_pretrained(tmp_path / "tiny-gpt2")
+    tokenizer(bos=True).save_pretrained(tmp_path / "tiny-gpt2")
+    long = tuple(MinimalPair(f"The {noun}" + " near" * 70, 1, ("runs", "run")) for noun in ("doctor", "car"))
+    pairs = read_pairs(question[1])
+    PairSet("mixed", pairs.labels, (*pairs, *long)).save(tmp_path / "mixed.jsonl")
+    settings = ("--sites", "mlp", "--max-units", "2", "--updates", "5", "-o", "refit=2")
+    done = pivotal(
+        "find", tmp_path / "tiny-gpt2", tmp_path / "mixed.jsonl", *settings, "--out", tmp_path / "run"
+    )
+    assert done.code == 0, done.err
+    said = " ".join((done.err + done.out).split())
+    assert "Skipped 2 of 42 pairs" in said and "longer than the 63 tokens that have a position (2)" in said
+    ask = ("generate", tmp_path / "run", "The doctors", "--direction", "singular", "--words", "80")
+    pivotal(*ask).refused("positions for 63 tokens", "the prompt has 2 and 80", "62 words at most")
+    sentence = "The doctors" + " near" * 70 + " run"
+    pivotal("trace", tmp_path / "run", sentence).refused("63 tokens")
