@@ -88,6 +88,11 @@ def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
     assert len(Problem(model_of("llama"), pairs, sites="mlp")) == 4
 
 
+def test_priming_leaves_room_for_a_sentence() -> None:
+    with pytest.raises(PivotalError, match=r"positions for 64 tokens, and it has 64\. Give a shorter"):
+        TransformersLM("gpt2", random_model("gpt2"), tokenizer(), priming="The " * POSITIONS)
+
+
 # -- sites ----------------------------------------------------------------------------------------------------------
 
 

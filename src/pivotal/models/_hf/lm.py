@@ -74,6 +74,11 @@ class TransformersLM(ChunkedLM):
         self._window = _window(model.config)
         limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
         self.longest = None if limit is None else limit - len(self._tokens.priming)
+        if self.longest is not None and self.longest < 1:
+            raise PivotalError(
+                f"The priming text must leave room for a sentence, but {name} has positions for {limit} tokens, and it "
+                f"has {len(self._tokens.priming)}. Give a shorter one."
+            )
 
     # -- words --------------------------------------------------------------------------------------------------
 
