@@ -144,10 +144,10 @@ def test_generating_under_an_intervention_edits_the_new_words_too(model: Languag
     assert text != model.generate(PROMPT, words=3, temperature=0.0)[0]
 
 
-def test_another_models_intervention_is_refused(model: LanguageModel) -> None:
+def test_an_intervention_found_with_another_priming_is_refused(model: LanguageModel) -> None:
     primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
     with (
-        pytest.raises(PivotalError, match="belongs to the model"),
+        pytest.raises(PivotalError, match="belongs to what its model read first"),
         primed.intervened(some_intervention(model), "plural"),
     ):
         pass

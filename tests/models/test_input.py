@@ -166,3 +166,11 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
 def test_a_model_in_memory_is_wrapped_and_not_loaded(given: object) -> None:
     with pytest.raises(PivotalError, match=r"TransformersLM\(name, model, tokenizer\).*ModuleLM"):
         unwrap(load_model)(given)  # type: ignore[arg-type]
+
+
+def test_a_models_own_priming_said_in_words_is_its_own() -> None:
+    made = {
+        text: TransformersLM("tiny", random_model("llama"), tokenizer(bos=True), priming=text)
+        for text in (None, "<s>", "")
+    }
+    assert made["<s>"].fingerprint() == made[None].fingerprint() != made[""].fingerprint()

@@ -64,6 +64,8 @@ class TransformersLM(ChunkedLM):
         self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
+        if priming is not None and self._tokens.priming == Tokens(tokenizer, self._vocabulary, None).priming:
+            priming = None  # its own, said in so many words
         self._fingerprint = _fingerprint(
             fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
         )
