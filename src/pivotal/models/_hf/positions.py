@@ -20,9 +20,12 @@ def positions_of(model: nn.Module, token: int, device: torch.device) -> int | No
     whatever the length of the text; what is not was made of the text.
     """
     found = []
+    trunk = getattr(
+        model, "base_model", model
+    )  # without the head, which is much of the work and knows no positions
     for steps in _LENGTHS:
         with _Lookups(steps) as lookups:
-            model(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
+            trunk(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
         found.append(lookups.limits)
     return min(set.intersection(*found), default=None)
 
