@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.intervention import Intervention, write_atomically
 from pivotal.problem import Work
 from pivotal.runs import CHECKPOINT, History, RunFolder, disk, plain
@@ -140,7 +140,7 @@ class RunCheckpoint:
             try:
                 write_atomically(self._path, lambda partial: torch.save(content, partial))
             except RuntimeError as error:  # how torch reports a full disk
-                raise OSError(f"torch could not write it ({str(error).splitlines()[0]})") from None
+                raise OSError(f"torch could not write it ({in_short(error)})") from None
         self._saved = time.monotonic()
 
     def _read(self) -> dict[str, Any] | None:
@@ -152,9 +152,8 @@ class RunCheckpoint:
                 raise ValueError("parts of it are missing")
             return dict(content)
         except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise PivotalError(
-                f"{self._path} must be a whole checkpoint of this run, but it cannot be read ({reason}). "
+                f"{self._path} must be a whole checkpoint of this run, but it cannot be read ({in_short(error)}). "
                 "Remove it or use --overwrite: the run then starts from its beginning."
             ) from None
 

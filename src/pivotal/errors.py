@@ -17,6 +17,11 @@ class PivotalError(Exception):
         self.field = field
 
 
+def in_short(error: BaseException) -> str:
+    """The first line of what somebody else's error says, to put into a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+
+
 def did_you_mean(name: str, options: Iterable[str]) -> str:
     """Text to put after an "unknown name" message: the nearest name, if any is near, and all there are."""
     known = sorted(options)

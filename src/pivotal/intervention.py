@@ -134,7 +134,7 @@ class Intervention:
     def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
         if any_model or fingerprint == self.model_fingerprint:
             return
-        weights, priming = (self.model_fingerprint.partition("+")[i] for i in (0, 2))
+        weights, _, priming = self.model_fingerprint.partition("+")
         if fingerprint.partition("+")[0] == weights:
             how = "another text" if priming else "the model's own beginning"
             raise PivotalError(

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import numpy as np
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.intervention import write_atomically
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.runs import differences, disk, lock, plain, read_json
@@ -129,7 +129,7 @@ class Workplace:
             try:
                 write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
             except RuntimeError as error:  # how torch reports some failures to write
-                raise OSError(f"torch could not write it ({str(error).splitlines()[0]})") from None
+                raise OSError(f"torch could not write it ({in_short(error)})") from None
 
     def load(self) -> dict[str, Any] | None:
         path = self.path / CHECKPOINT
@@ -138,9 +138,8 @@ class Workplace:
         try:
             return dict(torch.load(path, map_location="cpu", weights_only=True))
         except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise PivotalError(
-                f"{path} must be a whole checkpoint, but it cannot be read ({reason}). "
+                f"{path} must be a whole checkpoint, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to begin anew."
             ) from None
 

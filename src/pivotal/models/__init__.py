@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import Encoding, LanguageModel, ModelSource
 from pivotal.registry import Registry
 
@@ -80,9 +80,8 @@ def device_named(name: str | None) -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
         raise PivotalError(
-            f"The device must be one that torch has here, but {name!r} is not ({reason}). Use cpu."
+            f"The device must be one that torch has here, but {name!r} is not ({in_short(error)}). Use cpu."
         ) from None
     return device
 

@@ -79,15 +79,10 @@ def local_folder(spec: str) -> tuple[Path | None, str]:
 
 def is_of_transformers(folder: Path) -> bool:
     """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
-    path = folder / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = read_json(folder / "config.json")
     except OSError:
         return False
-    except ValueError as error:
-        raise PivotalError(
-            f"{path} must be JSON, but it cannot be read: {error}. Take it from where the model came from."
-        ) from None
     return isinstance(config, dict) and "format" not in config and "model_type" in config
 
 
@@ -256,11 +251,17 @@ def holds_a_model(folder: Path) -> bool:
     return True
 
 
-def _read_config(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Any:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise PivotalError(
+            f"{path} must be JSON, but it cannot be read: {error}. Take it from where the model came from."
+        ) from None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = read_json(path)
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise PivotalError(f'{path} must say "format": {FORMAT!r}. This folder holds another kind of model.')
     missing = {"cell", "priming", "unk"} - set(config)

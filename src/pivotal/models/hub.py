@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.folder import FILES, FORMAT, load_folder
 
@@ -83,11 +83,10 @@ def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
 
 
 def _unreachable(error: Exception, spec: str, what: str, repository: str) -> PivotalError:
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
     here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
     return PivotalError(
-        f"{here}{what} of the repository {repository} of Hugging Face cannot be had ({reason}). Without a network, "
-        "give the path of a local folder."
+        f"{here}{what} of the repository {repository} of Hugging Face cannot be had ({in_short(error)}). "
+        "Without a network, give the path of a local folder."
     )
 
 

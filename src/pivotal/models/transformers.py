@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from pivotal.errors import PivotalError
-from pivotal.models._hf.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole, in_short
+from pivotal.errors import PivotalError, in_short
+from pivotal.models._hf.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole
 from pivotal.models._hf.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models._hf.gguf_header import read_header
 from pivotal.models._hf.tokens import digest_of_words, share_of_whole_words

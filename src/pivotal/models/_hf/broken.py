@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from pivotal.errors import PivotalError
+from pivotal.models.folder import read_json
 
 UNREADABLE: tuple[type[Exception], ...] = (
     SafetensorError,
@@ -24,10 +24,6 @@ UNREADABLE: tuple[type[Exception], ...] = (
 """What transformers raises where it cannot load a model."""
 _TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "*.spm", "tekken.json")
 _POINTER = b"version https://git-lfs"
-
-
-def in_short(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def check_has_tokenizer(folder: Path) -> None:
@@ -60,9 +56,4 @@ def check_whole(weights: Iterable[Path], cure: str = "Download it again.") -> No
 def check_json(files: Iterable[Path]) -> None:
     """Names the first file that is no JSON."""
     for path in sorted(files):
-        try:
-            json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise PivotalError(
-                f"{path} must be JSON, but it cannot be read: {error}. Download it again."
-            ) from None
+        read_json(path)

@@ -92,7 +92,8 @@ class TransformersLM(ChunkedLM):
         try:
             return super().unit_space(sites)
         except PivotalError as error:
-            if "mlp" in sites and _has_experts(self._model.config):
+            none = all(site.kind != "mlp" for site in self._sites)
+            if "mlp" in sites and none and _has_experts(self._model.config):
                 raise PivotalError(
                     f"{error} {self.name} is a mixture of experts, and those are no sites: a token goes through a few "
                     "of them only."
