@@ -78,7 +78,7 @@ def sentence(summary: Summary) -> str:
     where = "set at every step" if summary["steps"] == "every" else "set once, at the cue,"
     verb, they, flip = ("decides", "it", "flips") if units == 1 else ("decide", "they", "flip")
     of = "" if len(summary["runs"]) == 1 else f" (median of {len(summary['runs'])} runs)"
-    found = f"{units} of {summary['all_units']} units"
+    found = f"{units} of {summary['all_units']:,} units"
     flipped = (
         f"{flip} {percent(summary['flip_accuracy'])} of {summary['pairs']['test']:,} held-out preferences"
     )
