@@ -32,6 +32,7 @@ lint: .venv/installed-dev ## check style, formatting and types; changes nothing
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy
+	$(BIN)/lint-imports
 
 docs: .venv/installed-dev ## build the documentation site into build/site; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(RUN) mkdocs build

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import torch
 
-from pivotal.certificate import Effort
-from pivotal.certifying import certify_run
-from pivotal.finding import Question
-from pivotal.intervention import Intervention
-from pivotal.objective import Terms
-from pivotal.problem import Problem
-from pivotal.refit import Refit
+from pivotal.jobs.certify import certify_run
+from pivotal.jobs.find import Question
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.records.certificate import Effort
+from pivotal.records.intervention import Intervention
 from pivotal.report.certified import sentences, verdict
 from pivotal.searches.base import Progress, interventions_of
+from pivotal.searches.tools.refit import Refit
 
 _TERMS = Terms(kl_weight=0.1)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 
-from pivotal.comparing import Plan, compare, contenders, sizes_of
-from pivotal.finding import Question
+from pivotal.jobs.compare import ComparisonPlan, compare, contenders, sizes_of
+from pivotal.jobs.find import Question
 from pivotal.searches.base import Progress
 
 
@@ -47,7 +47,7 @@ def main() -> None:
         for name, value in (("max_kl", args.max_kl), ("kl_weight", args.kl_weight))
         if value is not None
     }
-    plan = Plan(
+    plan = ComparisonPlan(
         tuple(contenders([s for s in args.searches.split(",") if s], common=common, options=args.option)),
         sizes_of(args.sizes),
         runs=args.runs,

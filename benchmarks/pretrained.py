@@ -24,8 +24,8 @@ from typing import Any
 import torch
 
 import pivotal as pv
-from pivotal.evaluation import score_many
-from pivotal.finding import default_test
+from pivotal.evidence.evaluation import score_many
+from pivotal.jobs.find import default_test
 from pivotal.searches import SEARCHES
 
 TASKS = {"number": "number-agreement", "gender": "gender-bias"}

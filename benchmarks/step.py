@@ -16,8 +16,8 @@ from collections.abc import Callable
 import torch
 
 import pivotal as pv
-from pivotal.objective import Terms
-from pivotal.tree import PrefixTree
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.objective import Terms
 
 
 def nodes(pairs: pv.PairSet, model: pv.LanguageModel) -> None:

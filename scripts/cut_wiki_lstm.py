@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-from pivotal.models.folder import dequantised
-from pivotal.pairs import PairSet
-from pivotal.phenomena import load_phenomenon
+from pivotal.models.recurrent.folder import dequantised
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
 
 EOS, UNK = "<eos>", "<unk>"
 OURS = ("number-agreement", "gender-bias")

@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
+from pivotal.jobs.study.recipe import read_recipe
+from pivotal.jobs.study.shipped import shipped
+from pivotal.records.study_rows import RESULTS, read_results
 from pivotal.report.study_files import measured, study_markdown
-from pivotal.studying.recipe import read_recipe
-from pivotal.studying.rows import RESULTS, read_results
-from pivotal.studying.shipped import shipped
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTICE = "<!-- Made by scripts/results.py from results/; edit results/parts/ and run it again. -->\n\n"

@@ -12,10 +12,10 @@ import torch
 
 import pivotal
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
 from pivotal.models import LanguageModel, load_model
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.intervention import Intervention
 from pivotal.testing import check_model
 from pivotal.units import Steps
 

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import pivotal
-from pivotal.phenomena import load_phenomenon
+from pivotal.questions.phenomena import load_phenomenon
 
 MODELS = Path(pivotal.__file__).parent / "data" / "models"
 FOLDER = MODELS / "wiki-lstm"

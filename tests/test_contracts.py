@@ -9,17 +9,17 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from pivotal.masks import MASKS
-from pivotal.masks.hard_concrete import LOUIZOS, HardConcrete
 from pivotal.models import load_model
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.phenomena import PHENOMENA
-from pivotal.phenomena.planted import PlantedAgreement
-from pivotal.problem import Problem
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import PHENOMENA
+from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Discovery
 from pivotal.searches.learned import LearnedMask
+from pivotal.searches.masks import MASKS
+from pivotal.searches.masks.hard_concrete import LOUIZOS, HardConcrete
 from pivotal.testing import check_mask, check_model, check_phenomenon, check_search
 from pivotal.units import Steps
 

@@ -13,8 +13,8 @@ import pytest
 from tests.report.study_rows import runs
 
 from pivotal.errors import PivotalError
-from pivotal.studying.rows import read_results
-from pivotal.studying.shipped import shipped
+from pivotal.jobs.study.shipped import shipped
+from pivotal.records.study_rows import read_results
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,53 +15,53 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pivotal.certificate import Certificate, Effort
     from pivotal.errors import PivotalError
-    from pivotal.evaluation import Evaluation, evaluate
-    from pivotal.examination import certify
-    from pivotal.intervention import Intervention
+    from pivotal.evidence.certify import certify
+    from pivotal.evidence.evaluation import Evaluation, evaluate
+    from pivotal.evidence.trace import trace
+    from pivotal.jobs.run_folder import RunFolder
     from pivotal.models import LanguageModel, list_models, load_model
-    from pivotal.models._hf.lm import TransformersLM
     from pivotal.models.module import ModuleLM
-    from pivotal.models.recurrent import RecurrentLM
-    from pivotal.pairs import MinimalPair, PairSet, read_pairs
-    from pivotal.phenomena import load_phenomenon
-    from pivotal.problem import Problem
-    from pivotal.runs import RunFolder
+    from pivotal.models.recurrent.lm import RecurrentLM
+    from pivotal.models.transformers.lm import TransformersLM
+    from pivotal.problem.problem import Problem
+    from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
+    from pivotal.questions.phenomena import load_phenomenon
+    from pivotal.records.certificate import Certificate, Effort
+    from pivotal.records.intervention import Intervention
+    from pivotal.records.traces import Trace
     from pivotal.searches import Discovery, Search
     from pivotal.searches.learned import LearnedMask
-    from pivotal.traces import Trace
-    from pivotal.tracing import trace
     from pivotal.units import Site, Unit, UnitSpace
 
 _HOME = {
-    "Certificate": "certificate",
+    "Certificate": "records.certificate",
     "Discovery": "searches",
-    "Effort": "certificate",
-    "Evaluation": "evaluation",
-    "Intervention": "intervention",
+    "Effort": "records.certificate",
+    "Evaluation": "evidence.evaluation",
+    "Intervention": "records.intervention",
     "LanguageModel": "models",
     "LearnedMask": "searches.learned",
-    "MinimalPair": "pairs",
+    "MinimalPair": "questions.pairs",
     "ModuleLM": "models.module",
-    "PairSet": "pairs",
+    "PairSet": "questions.pairs",
     "PivotalError": "errors",
-    "Problem": "problem",
-    "RecurrentLM": "models.recurrent",
-    "RunFolder": "runs",
+    "Problem": "problem.problem",
+    "RecurrentLM": "models.recurrent.lm",
+    "RunFolder": "jobs.run_folder",
     "Search": "searches",
     "Site": "units",
-    "Trace": "traces",
-    "TransformersLM": "models._hf.lm",
+    "Trace": "records.traces",
+    "TransformersLM": "models.transformers.lm",
     "Unit": "units",
     "UnitSpace": "units",
-    "certify": "examination",
-    "evaluate": "evaluation",
+    "certify": "evidence.certify",
+    "evaluate": "evidence.evaluation",
     "list_models": "models",
     "load_model": "models",
-    "load_phenomenon": "phenomena",
-    "read_pairs": "pairs",
-    "trace": "tracing",
+    "load_phenomenon": "questions.phenomena",
+    "read_pairs": "questions.pairs",
+    "trace": "evidence.trace",
 }
 
 __all__ = [

@@ -88,7 +88,7 @@ class Registry(Generic[T]):
 
     def _plugins_in(self, module: ModuleType) -> Iterator[type[T]]:
         for value in list(vars(module).values()):
-            if self._is_plugin(value) and value.__module__ == module.__name__:
+            if self._is_plugin(value) and f"{value.__module__}.".startswith(f"{module.__name__}."):
                 yield value
 
     def _is_plugin(self, value: object) -> bool:

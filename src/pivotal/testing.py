@@ -14,15 +14,15 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from pivotal.edits import Edit, MaskedEdit, spread
 from pivotal.errors import PivotalError
-from pivotal.masks.base import MaskFamily
 from pivotal.models.base import LanguageModel
-from pivotal.pairs import PairSet
-from pivotal.phenomena.base import Phenomenon
-from pivotal.problem import Problem
+from pivotal.models.edits import Edit, MaskedEdit, spread
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena.base import Phenomenon
 from pivotal.searches.base import Search, budget_of
-from pivotal.tree import PrefixTree
+from pivotal.searches.masks.base import MaskFamily
 from pivotal.units import Site, Steps
 
 __all__ = ["check_mask", "check_model", "check_phenomenon", "check_search"]
@@ -210,7 +210,7 @@ def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
 def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> None:
     """A search, on the planted model, whose responsible units are known."""
     from pivotal.models.planted import plant
-    from pivotal.phenomena.planted import PlantedAgreement
+    from pivotal.questions.phenomena.planted import PlantedAgreement
 
     model = plant().model
     passed = _count_passes(model)

@@ -12,16 +12,16 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
 
-from pivotal.comparing import Contender, Plan, compare
-from pivotal.finding import Question, find
-from pivotal.phenomena import load_phenomenon
+from pivotal.jobs.compare import ComparisonPlan, Contender, compare
+from pivotal.jobs.find import Question, find
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.study.job import study
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.report.comparison import write_comparison
 from pivotal.report.page import write_report
 from pivotal.report.study import StudyFolder, write_study
-from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask
-from pivotal.studying.job import study
-from pivotal.studying.recipe import parse_recipe
 
 NEEDED = "PIVOTAL_NEEDS_BROWSER"
 """Set where a browser is there by arrangement: the tests then fail, and do not skip, without one."""
@@ -104,7 +104,7 @@ def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         Contender("learned@paper", LearnedMask(updates=10, refit=0)),
     )
     out = str(tmp_path_factory.mktemp("browser") / "compared")
-    plan = Plan(searches, (1, 3), runs=2)
+    plan = ComparisonPlan(searches, (1, 3), runs=2)
     folder: RunFolder = compare(question, plan, out=out, command="pivotal compare").folder
     return write_comparison(folder)
 

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import expect
 from tests.browser.looking import DESK, PHONE, Open
 
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.report.page import write_report
-from pivotal.runs import RunFolder
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from pivotal.models.folder import save_folder
-from pivotal.phenomena.number_agreement import NumberAgreement
+from pivotal.models.recurrent.folder import save_folder
+from pivotal.questions.phenomena.number_agreement import NumberAgreement
 
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
 

@@ -10,8 +10,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.report.study_rows import runs
 
-from pivotal.studying.folder import FORMAT
-from pivotal.studying.recipe import read_recipe
+from pivotal.jobs.study.folder import FORMAT
+from pivotal.jobs.study.recipe import read_recipe
 
 
 @pytest.fixture

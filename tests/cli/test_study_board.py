@@ -7,10 +7,10 @@ import io
 from rich.console import Console
 
 from pivotal.cli.study_board import Board
+from pivotal.jobs.study.cells import cells_of
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.jobs.study.watching import Standing
 from pivotal.searches.base import Progress
-from pivotal.studying.cells import cells_of
-from pivotal.studying.recipe import parse_recipe
-from pivotal.studying.watching import Standing
 
 CELLS = cells_of(
     parse_recipe("name: x\nruns: 4\ngrid:\n  max_units: [" + ", ".join(map(str, range(1, 21))) + "]")

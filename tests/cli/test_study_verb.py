@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pivotal.studying.rows import read_results
+from pivotal.records.study_rows import read_results
 
 RECIPE = """\
 name: verb

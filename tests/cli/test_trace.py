@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pivotal.runs import RunFolder
-from pivotal.traces import Traces
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.traces import Traces
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.pairs import MinimalPair, PairSet, read_pairs
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pivotal.phenomena import load_phenomenon
+from pivotal.questions.phenomena import load_phenomenon
 
 
 @pytest.fixture(scope="session")

@@ -17,18 +17,18 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.edits import Edit
 from pivotal.errors import PivotalError
 from pivotal.lm.assess import PUBLISHED, agreement, assess, score
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.models import load_model
 from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.edits import Edit
 from pivotal.models.planted import plant
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.phenomena import load_phenomenon
-from pivotal.phenomena.number_agreement import PLACES, NumberAgreement
-from pivotal.tree import PrefixTree
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.tree import PrefixTree
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.phenomena.number_agreement import PLACES, NumberAgreement
 from pivotal.units import Site
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

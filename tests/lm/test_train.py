@@ -21,10 +21,10 @@ from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
-from pivotal.lm.watching import Progress
-from pivotal.lm.workplace import CHECKPOINT, Workplace
+from pivotal.lm.watching import TrainingProgress
+from pivotal.lm.workplace import CHECKPOINT, TrainingFolder
 from pivotal.models import load_model
-from pivotal.models.recurrent import RecurrentLM
+from pivotal.models.recurrent.lm import RecurrentLM
 
 SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
 
@@ -56,7 +56,7 @@ class Stopping:
         if text.startswith("epoch 1:"):
             self._then()
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         pass
 
 
@@ -274,7 +274,7 @@ def test_a_kill_between_the_model_and_the_cleaning_up(
     learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Workplace, "remove", lambda self: None)
+        patch.setattr(TrainingFolder, "remove", lambda self: None)
         first = learn(seeds=seeds, given={"epochs": 1})
     before = [(model.path / "model.safetensors").read_bytes() for model in first]
     assert (tmp_path / "model.training" / CHECKPOINT).is_file()
@@ -298,7 +298,7 @@ def test_what_appears_in_the_meantime_is_not_overwritten(
 
 
 def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
-    first = Workplace(tmp_path / "model")
+    first = TrainingFolder(tmp_path / "model")
     first.open({}, overwrite=False)
     with pytest.raises(PivotalError, match="Another process"):
         learn()

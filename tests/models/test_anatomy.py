@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.models.tiny import PREFIXES, _usual, tokenizer
 
-from pivotal.models._hf.anatomy import Anatomy, examine
-from pivotal.models._hf.lm import TransformersLM
+from pivotal.models.transformers.anatomy import Anatomy, examine
+from pivotal.models.transformers.lm import TransformersLM
 from pivotal.testing import check_model
 
 GROUPED = {"num_key_value_heads": 2}

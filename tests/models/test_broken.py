@@ -12,7 +12,7 @@ from tests.models.tiny import random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
-from pivotal.models._hf.lm import TransformersLM
+from pivotal.models.transformers.lm import TransformersLM
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.models._hf.files import converted, digest, remembered
-from pivotal.models._hf.tokens import digest_of_words
-from pivotal.models.transformers import _converted_tokenizer, _untied
+from pivotal.models.transformers.files import converted, digest, remembered
+from pivotal.models.transformers.source import _converted_tokenizer, _untied
+from pivotal.models.transformers.tokens import digest_of_words
 
 
 @pytest.fixture(autouse=True)

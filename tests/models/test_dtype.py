@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evaluation import evaluate
+from pivotal.evidence.evaluation import evaluate
 from pivotal.models import DTYPES, load_model
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_model
 

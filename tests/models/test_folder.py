@@ -13,7 +13,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models import list_models, load_model
-from pivotal.models.folder import FORMAT, dequantised, load_folder, save_folder
+from pivotal.models.recurrent.folder import FORMAT, dequantised, load_folder, save_folder
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]
 CONFIG = {"format": FORMAT, "cell": "lstm", "priming": "<eos>", "unk": "<unk>"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pivotal.edits import MaskedEdit
 from pivotal.models import load_model
-from pivotal.models._hf.files import packaged
-from pivotal.models._hf.lm import TransformersLM
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
-from pivotal.tree import PrefixTree
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.transformers.files import packaged
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 
 pytestmark = [
     pytest.mark.slow,

@@ -10,17 +10,17 @@ import pytest
 import torch
 from tests.models.tiny import FAMILIES, PREFIXES, random_model, tokenizer
 
-from pivotal.edits import MaskedEdit, dense, spread
 from pivotal.errors import PivotalError
-from pivotal.evaluation import evaluate
-from pivotal.intervention import Intervention
-from pivotal.models._hf.lm import TransformersLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.problem import Problem
-from pivotal.refit import Refit
+from pivotal.evidence.evaluation import evaluate
+from pivotal.models.edits import MaskedEdit, dense, spread
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
-from pivotal.tree import PrefixTree
-from pivotal.trials import grid_of, places_of
+from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.trials import grid_of, places_of
 from pivotal.units import Site, Unit, UnitSpace
 
 PAIRS = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))

@@ -13,11 +13,11 @@ import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
 from pivotal.models import LanguageModel, load_model
-from pivotal.models._hf.lm import TransformersLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.problem import Problem
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.records.intervention import Intervention
 
 POSITIONS = 64
 TABLES = ("gpt2", "gptj", "opt")

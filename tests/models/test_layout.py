@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.models.layout import Layout, packed, parts, rows
-from pivotal.tree import PrefixTree
+from pivotal.models.tree import PrefixTree
 
 CPU = torch.device("cpu")
 SENTENCES = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5), min_size=1, max_size=12)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.module import ModuleLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_model
 

@@ -13,7 +13,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, list_models, load_model
-from pivotal.models.folder import FILES, models_home, save_folder
+from pivotal.models.recurrent.folder import FILES, models_home, save_folder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

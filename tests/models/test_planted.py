@@ -9,8 +9,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
 from pivotal.models.planted import Planted, plant
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.units import Steps, Unit
 
 SEEDS = [0, 1, 2]

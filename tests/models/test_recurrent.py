@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from pivotal.edits import MaskedEdit
 from pivotal.errors import PivotalError
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.tree import PrefixTree
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.tree import PrefixTree
 from pivotal.units import Steps
 
 WORDS = ["<eos>", "<unk>", *"abcdef"]

@@ -8,14 +8,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from pivotal.edits import MaskedEdit
-from pivotal.intervention import Intervention
 from pivotal.models import list_models, load_model
-from pivotal.models._hf.lm import TransformersLM
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.intervention import Intervention
 from pivotal.testing import check_model
-from pivotal.tree import PrefixTree
 from pivotal.units import Unit
 
 pytestmark = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
-from pivotal.models._hf.lm import TransformersLM
+from pivotal.models.transformers.lm import TransformersLM
 from pivotal.testing import check_model
 
 

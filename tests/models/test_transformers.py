@@ -10,19 +10,19 @@ import torch
 from tests.models.tiny import FAMILIES, PACKED, PREFIXES, random_model, tokenizer
 from torch import Tensor
 
-from pivotal.edits import MaskedEdit
 from pivotal.errors import PivotalError
-from pivotal.masks.hard_concrete import LOUIZOS
 from pivotal.models import load_model
-from pivotal.models._hf.lm import TransformersLM
-from pivotal.models._hf.tokens import share_of_whole_words
 from pivotal.models.checksum import checksum
-from pivotal.objective import Terms
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.problem import Problem
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.transformers.tokens import share_of_whole_words
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.searches.learned import LearnedMask, likeliest
+from pivotal.searches.masks.hard_concrete import LOUIZOS
 from pivotal.testing import check_model
-from pivotal.tree import PrefixTree
 
 
 def model_of(family: str, *, bos: bool = False, **settings: object) -> TransformersLM:
@@ -154,7 +154,7 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     states = lm.states(short)
     lengths = [chunk.layout.places for chunk in short.chunks]
     assert len(lengths) > 1 and max(lengths) <= 256
-    monkeypatch.setattr("pivotal.models._hf.lm._LONGEST_ROW_CPU", 10_000)
+    monkeypatch.setattr("pivotal.models.transformers.lm._LONGEST_ROW_CPU", 10_000)
     long = lm.prepare(tree)
     torch.testing.assert_close(lm.states(long), states, atol=1e-5, rtol=1e-5)
     assert [chunk.layout.places for chunk in long.chunks] == [tree.n_live]

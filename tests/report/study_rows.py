@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pivotal.studying.rows import FoundUnit, Row
+from pivotal.records.study_rows import FoundUnit, StudyRow
 
 
-def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> Row:
+def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> StudyRow:
     content: dict[str, Any] = {
         "study": "summary", "cell": dict(cell), "key": "-".join(cell.values()), "seed": seed, "status": "done",
         "model": "wiki-lstm", "phenomenon": "number-agreement", "steps": "single", "sites": "all",
@@ -17,10 +17,10 @@ def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> Row:
         "search_seconds": 6.0, "total_seconds": 9.0, "forward_nodes": 2_000_000, "backward_nodes": 1_000_000,
         "machine": "a machine", "versions": {"torch": "2.0"},
     }  # fmt: skip
-    return Row(**{**content, **changes})
+    return StudyRow(**{**content, **changes})
 
 
-def runs(cell: Mapping[str, str], accuracy: Sequence[float], **changes: Any) -> list[Row]:
+def runs(cell: Mapping[str, str], accuracy: Sequence[float], **changes: Any) -> list[StudyRow]:
     """One batch, a run for every accuracy."""
     seeds = list(range(len(accuracy)))
     return [row(cell, seed, accuracy=accuracy[seed], batch=seeds, **changes) for seed in seeds]

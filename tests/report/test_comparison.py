@@ -14,14 +14,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pivotal.comparing import Contender, Plan, compare
-from pivotal.finding import Question
+from pivotal.jobs.compare import ComparisonPlan, Contender, compare
+from pivotal.jobs.find import Question
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.report import comparison_tables as said
 from pivotal.report.comparison import write_comparison
 from pivotal.report.comparison_figures import comparison_figures
 from pivotal.report.export import latex, markdown
 from pivotal.report.tables import Table
-from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask
 
 FIGURES = {"accuracy-units", "kl-units", "accuracy-kl", "cost"}
@@ -35,7 +35,7 @@ CONTENDERS = (
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     question = Question(model="planted", phenomenon="planted", test=80)
     out = str(tmp_path_factory.mktemp("report") / "compare")
-    plan = Plan(CONTENDERS, (1, 3), runs=2, mode="both")
+    plan = ComparisonPlan(CONTENDERS, (1, 3), runs=2, mode="both")
     folder = compare(question, plan, out=out, command="pivotal compare planted 'a <b>'").folder
     write_comparison(folder)
     return folder
@@ -103,7 +103,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
     (copy / "report.html").unlink()
     code = (
         "import sys; sys.modules['torch'] = None  # as on a machine without it\n"
-        "from pivotal.runs import RunFolder; from pivotal.report.comparison import write_comparison\n"
+        "from pivotal.jobs.run_folder import RunFolder; from pivotal.report.comparison import write_comparison\n"
         f"write_comparison(RunFolder.open({str(copy)!r}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,12 +15,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pivotal.finding import Question, find
+from pivotal.jobs.find import Question, find
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.report import tables
 from pivotal.report.figures import drop_one
 from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
-from pivotal.runs import RunFolder
 from pivotal.searches.learned import LearnedMask
 
 FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages"}
@@ -97,7 +97,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
     (copy / "report.html").unlink()
     code = (
         "import sys; sys.modules['torch'] = None  # as on a machine without it\n"
-        "from pivotal.runs import RunFolder; from pivotal.report.page import write_report\n"
+        "from pivotal.jobs.run_folder import RunFolder; from pivotal.report.page import write_report\n"
         f"write_report(RunFolder.open({str(copy)!r}))"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,10 +12,10 @@ import pytest
 from tests.report.study_rows import row, runs
 
 from pivotal.errors import PivotalError
+from pivotal.jobs.study.folder import FORMAT
+from pivotal.jobs.study.job import study
+from pivotal.jobs.study.recipe import parse_recipe, read_recipe
 from pivotal.report.study import StudyFolder, write_study
-from pivotal.studying.folder import FORMAT
-from pivotal.studying.job import study
-from pivotal.studying.recipe import parse_recipe, read_recipe
 
 CELL = {"question": "number single", "KL term": "without"}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from pivotal.jobs.study.recipe import Recipe, read_recipe
+from pivotal.jobs.study.shipped import shipped
 from pivotal.report.study_paper import Printed, printed_in, scores_beside, units_beside
 from pivotal.report.study_tables import lines_of
-from pivotal.studying.recipe import Recipe, read_recipe
-from pivotal.studying.shipped import shipped
 
 PAPER = Path(__file__).parents[3] / "shared" / "paper" / "sparse-interventions.tex"
 ORDER = (

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from tests.report.study_rows import row, runs, unit
 
+from pivotal.jobs.study.cells import cells_of
+from pivotal.jobs.study.recipe import parse_recipe, read_recipe
+from pivotal.jobs.study.shipped import shipped
 from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table
-from pivotal.studying.cells import cells_of
-from pivotal.studying.recipe import parse_recipe, read_recipe
-from pivotal.studying.shipped import shipped
 
 SUMMARY = read_recipe("summary")
 WITHOUT = {"question": "number single", "KL term": "without"}

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from tests.test_traces import FRAME, TRACE
+from tests.records.test_traces import FRAME, TRACE
 
 from pivotal.cli import show
 from pivotal.cli.heatmap import show_trace
+from pivotal.records.traces import Both, Trace
 from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
 from pivotal.report.trace_figure import trace_chart, trace_figure
 from pivotal.report.trace_files import trace_page, write_trace
-from pivotal.traces import Both, Trace
 
 ODD = ('"', "\\", "</svg>", "<b>", "&amp;", "’s", "日本", "x" * 30, "", " ")
 SPREAD = tuple((0.0,) * 10 if layer < 20 else (0.0, *(layer / 100,) * 9) for layer in range(60))

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
 from pivotal.models.planted import plant
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.intervention import Intervention
 from pivotal.searches.ablation import (
     Ablation,
     Effects,
@@ -53,7 +53,7 @@ def test_units_that_nothing_reads_have_no_effect() -> None:
 
 @BOTH_STEPS
 def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pivotal.problem._ROWS", 1000)  # several parts, the last one not full
+    monkeypatch.setattr("pivotal.problem.problem._ROWS", 1000)  # several parts, the last one not full
     problem = planted_problem(steps)
     shares: list[float] = []
     values = values_of(problem, "other-mean")

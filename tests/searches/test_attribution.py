@@ -10,8 +10,8 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.attribution import Attribution
 from pivotal.units import Steps
 
@@ -56,7 +56,7 @@ def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
 def test_integrated_gradients_sum_to_the_change_of_the_loss(
     steps: Steps, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pivotal.problem._ROWS", rows)  # in one pass, and in several
+    monkeypatch.setattr("pivotal.problem.problem._ROWS", rows)  # in one pass, and in several
     problem = planted_problem(steps)
     gain, values = rank(replace(QUICK, method="integrated", points=50), problem)
     ends = [QUICK.terms.loss(problem.run(torch.full((1, 64), m), values[None])).item() for m in (0.0, 1.0)]

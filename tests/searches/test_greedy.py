@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 import torch
 
-from pivotal.edits import dense
 from pivotal.errors import PivotalError
-from pivotal.exchanging import Exchanger
+from pivotal.models.edits import dense
 from pivotal.models.planted import plant
-from pivotal.objective import Terms
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Search, interventions_of
 from pivotal.searches.best_of import BestOf
 from pivotal.searches.exchange import Exchange
 from pivotal.searches.greedy import Greedy
 from pivotal.searches.random import RandomUnits
+from pivotal.searches.tools.swaps import Exchanger
 from pivotal.testing import check_search
 
 PAIRS = load_phenomenon("planted")

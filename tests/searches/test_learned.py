@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.masks.hard_concrete import LOUIZOS, PAPER
 from pivotal.models.planted import plant
-from pivotal.objective import Terms
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Outcome, Problem
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Outcome, Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress, budget_of
 from pivotal.searches.learned import LearnedMask, hard_mask
+from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
 from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")

@@ -9,8 +9,8 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.random import RandomUnits
 
 PAIRS = load_phenomenon("planted")

@@ -13,8 +13,8 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.phenomena import load_phenomenon
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress
 from pivotal.searches.reinforce import Reinforce, _Learner, likeliest
 from pivotal.units import Steps

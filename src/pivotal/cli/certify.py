@@ -48,11 +48,11 @@ def certify(
     Writes certificate.json into the run's folder and puts it into its report (of a comparison's intervention: beside
     it).
     """
-    from pivotal.certificate import Effort
-    from pivotal.certifying import certify_run, terms_of
     from pivotal.cli.progress import watch
     from pivotal.cli.saved import Saved
+    from pivotal.jobs.certify import certify_run, terms_of
     from pivotal.models import device_named
+    from pivotal.records.certificate import Effort
     from pivotal.report import certified
 
     saved = Saved.read(run_folder, run)
@@ -95,8 +95,8 @@ def _write(saved: Saved, made: dict[str, Any]) -> str:
     without a run, whose folder may be anybody's. Says where."""
     from pathlib import Path
 
+    from pivotal.jobs.run_folder import CERTIFICATE
     from pivotal.report.page import write_report
-    from pivotal.runs import CERTIFICATE
 
     if saved.folder is None:
         return ""

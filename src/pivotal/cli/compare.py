@@ -9,7 +9,7 @@ import typer
 from pivotal.cli import asked, show, typed
 
 if TYPE_CHECKING:
-    from pivotal.comparing import Comparison
+    from pivotal.jobs.compare import Comparison
 
 
 def compare(
@@ -90,13 +90,13 @@ def compare(
     compare.json, report.html, and the table and the figure as .md, .csv, .tex, .svg and .png.
     """
     from pivotal.cli.progress import watch
-    from pivotal.comparing import Plan, contenders, sizes_of
-    from pivotal.comparing import compare as solve
-    from pivotal.finding import Question
+    from pivotal.jobs.compare import ComparisonPlan, contenders, sizes_of
+    from pivotal.jobs.compare import compare as solve
+    from pivotal.jobs.find import Question
     from pivotal.report.comparison import write_comparison
 
     common = {"max_kl": max_kl, "kl_weight": kl_weight}
-    plan = Plan(
+    plan = ComparisonPlan(
         tuple(
             contenders(
                 [] if searches is None else searches.split(","),

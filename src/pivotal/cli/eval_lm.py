@@ -104,7 +104,7 @@ def _figures(one: Assessment) -> dict[str, Any]:
 def _write(path: Path, figures: dict[str, Any]) -> None:
     import json
 
-    from pivotal.intervention import write_atomically
+    from pivotal.files import write_atomically
 
     content = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
     try:

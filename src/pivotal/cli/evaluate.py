@@ -11,8 +11,8 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
-    from pivotal.finding import Question
-    from pivotal.pairs import PairSet
+    from pivotal.jobs.find import Question
+    from pivotal.questions.pairs import PairSet
 
 
 def evaluate(
@@ -39,8 +39,8 @@ def evaluate(
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, what each unit adds."""
     from pivotal.cli.saved import Saved
-    from pivotal.evaluation import evaluate as score
-    from pivotal.summary import scores_row
+    from pivotal.evidence.evaluation import evaluate as score
+    from pivotal.evidence.summarise import scores_row
 
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)

@@ -11,7 +11,7 @@ from pivotal.cli import asked, show, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.finding import Finding
+    from pivotal.jobs.find import Finding
     from pivotal.searches.base import Search
 
 
@@ -91,8 +91,8 @@ def find(
     goes on.
     """
     from pivotal.cli.progress import watch
-    from pivotal.finding import Question
-    from pivotal.finding import find as solve
+    from pivotal.jobs.find import Question
+    from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
 
     given = {

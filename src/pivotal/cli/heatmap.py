@@ -10,6 +10,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pivotal.cli import show
+from pivotal.records.traces import Trace
 from pivotal.report.tables import number, percent
 from pivotal.report.trace import (
     activation,
@@ -22,7 +23,6 @@ from pivotal.report.trace import (
     told,
     unit_names,
 )
-from pivotal.traces import Trace
 
 _UNITS, _LAYERS = 16, 12
 """Rows that are shown at most."""

@@ -42,7 +42,7 @@ def import_lm(
     The file is a pickle, which is a program; it is read without running any of it.
     """
     from pivotal.lm.importing import import_checkpoint
-    from pivotal.models.folder import models_home
+    from pivotal.models.recurrent.folder import models_home
 
     if out is None:
         _check_name(checkpoint.stem)
@@ -63,7 +63,7 @@ def _check_name(name: str) -> None:
     """A local model must not hide behind a bundled one, nor behind a dot."""
     from pivotal.errors import PivotalError
     from pivotal.models import list_models
-    from pivotal.models.folder import models_home
+    from pivotal.models.recurrent.folder import models_home
 
     local = (models_home() / name / "config.json").is_file()
     if name.startswith(".") or [known for known, _ in list_models()].count(name) > local:

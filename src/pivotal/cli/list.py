@@ -33,8 +33,8 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
         return [_plain_entry(name, summary) for name, summary in list_models()]
     if kind == "recipes":
-        from pivotal.studying.recipe import read_recipe
-        from pivotal.studying.shipped import shipped
+        from pivotal.jobs.study.recipe import read_recipe
+        from pivotal.jobs.study.shipped import shipped
 
         return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
     found = [_entry(name, cls) for name, cls in _registry(kind).items()]
@@ -49,14 +49,14 @@ def _plain_entry(name: str, summary: str) -> dict[str, Any]:
 
 def _registry(kind: str) -> Any:
     if kind == "phenomena":
-        from pivotal.phenomena import PHENOMENA
+        from pivotal.questions.phenomena import PHENOMENA
 
         return PHENOMENA
     if kind == "searches":
         from pivotal.searches import SEARCHES
 
         return SEARCHES
-    from pivotal.masks import MASKS
+    from pivotal.searches.masks import MASKS
 
     return MASKS
 

@@ -12,7 +12,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from pivotal.cli import show
-from pivotal.finding import Watch
+from pivotal.jobs.find import Watch
 from pivotal.searches.base import Progress
 
 LINE_EVERY = 5.0

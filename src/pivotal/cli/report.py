@@ -59,9 +59,9 @@ def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None) -> None
 
 
 def _run(folder: str) -> None:
+    from pivotal.jobs.run_folder import RunFolder
     from pivotal.report.comparison import write_comparison
     from pivotal.report.page import write_report
-    from pivotal.runs import RunFolder
 
     found = RunFolder.open(folder)
     page = write_comparison(found) if found.kind == "comparison" else write_report(found)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.runs import INTERVENTIONS, RUN, RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.records.intervention import Intervention
 
 if TYPE_CHECKING:
-    from pivotal.finding import Question
+    from pivotal.jobs.find import Question
     from pivotal.models import LanguageModel
-    from pivotal.pairs import PairSet
+    from pivotal.questions.pairs import PairSet
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Saved:
         all that the card can tell."""
         from dataclasses import replace
 
-        from pivotal.finding import Question
+        from pivotal.jobs.find import Question
 
         i = self.intervention
         if self.folder is not None:

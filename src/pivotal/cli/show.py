@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from pivotal.files import plain
 from pivotal.report.tables import Table
-from pivotal.runs import plain
 
 
 def out() -> Console:

@@ -11,8 +11,8 @@ from pivotal.cli import asked, show, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.studying.job import Executor, Plan
-    from pivotal.studying.recipe import Resources
+    from pivotal.jobs.study.job import Executor, StudyPlan
+    from pivotal.jobs.study.recipe import Resources
 
 FAILED = 1
 """The exit code where some runs have failed: the rest is there, the same command tries them again."""
@@ -92,10 +92,10 @@ def study(
     run that fails is recorded with its error and tried again by the next call.
     """
     from pivotal.cli.study_board import watch
-    from pivotal.studying.job import dry_run as plan_of
-    from pivotal.studying.job import study as solve
-    from pivotal.studying.recipe import read_recipe
-    from pivotal.studying.telling import ending
+    from pivotal.jobs.study.job import dry_run as plan_of
+    from pivotal.jobs.study.job import study as solve
+    from pivotal.jobs.study.recipe import read_recipe
+    from pivotal.jobs.study.telling import ending
 
     if gpus is not None and not ray and ray_address is None:
         raise PivotalError(
@@ -129,14 +129,14 @@ def study(
 def _executor(resources: Resources, ray: bool, address: str | None) -> Executor | None:
     if not ray and address is None:
         return None
-    from pivotal.studying.ray import OnRay
+    from pivotal.jobs.study.ray import OnRay
 
     return OnRay(resources, address)
 
 
-def _print(plan: Plan) -> None:
+def _print(plan: StudyPlan) -> None:
+    from pivotal.jobs.study.telling import seeds_left, total
     from pivotal.report.tables import table
-    from pivotal.studying.telling import seeds_left, total
 
     if plan.note:
         show.error(plan.note)

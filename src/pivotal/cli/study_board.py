@@ -12,9 +12,9 @@ from rich.text import Text
 
 from pivotal.cli import show
 from pivotal.cli.progress import numbers
+from pivotal.jobs.study.cells import Cell
+from pivotal.jobs.study.watching import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
 from pivotal.searches.base import Progress
-from pivotal.studying.cells import Cell
-from pivotal.studying.watching import Lines, Nobody, Standing, StudyWatch, span
 
 _FEWEST = 5
 """Cells that are listed even on the smallest screen."""
@@ -24,13 +24,13 @@ _FEWEST = 5
 def watch(quiet: bool) -> Iterator[StudyWatch]:
     console = show.err()
     if quiet:
-        yield Nobody()
+        yield UnwatchedStudy()
     elif console.is_terminal:
         board = Board(console)
         with Live(get_renderable=board.drawn, console=console, refresh_per_second=4):
             yield board
     else:
-        yield Lines()
+        yield StudyLines()
 
 
 class Board:

@@ -11,10 +11,10 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
-    from pivotal.finding import Question
+    from pivotal.jobs.find import Question
     from pivotal.models import LanguageModel
-    from pivotal.pairs import MinimalPair
-    from pivotal.traces import Trace, Traces
+    from pivotal.questions.pairs import MinimalPair
+    from pivotal.records.traces import Trace, Traces
 
 
 def trace(
@@ -132,7 +132,7 @@ def _typed(
 ) -> tuple[MinimalPair, bool]:
     from functools import cache
 
-    from pivotal.asking import pair_of
+    from pivotal.questions.sentence import pair_of
 
     return pair_of(
         sentence,
@@ -165,7 +165,7 @@ def _traced(
 ) -> Trace:
     from dataclasses import replace
 
-    from pivotal.tracing import trace as follow
+    from pivotal.evidence.trace import trace as follow
 
     try:
         found = follow(lm, saved.intervention, asking, direction=to, any_model=any_model)

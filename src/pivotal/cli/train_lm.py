@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pivotal.cli import asked, show, typed
 from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
-from pivotal.lm.watching import Lines, Progress, Silent, Watch, duration
+from pivotal.lm.watching import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
 from pivotal.options import Option, options_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ train_lm = _with_settings(train_lm)
 
 
 @contextmanager
-def watching(quiet: bool) -> Iterator[Watch]:
+def watching(quiet: bool) -> Iterator[TrainingWatch]:
     console = show.err()
     if quiet:
         yield Silent()
@@ -191,12 +191,12 @@ def watching(quiet: bool) -> Iterator[Watch]:
             TextColumn("{task.fields[numbers]}"),
             console=console,
         ) as bars:
-            yield _Bars(bars)
+            yield _TrainingBars(bars)
     else:
-        yield Lines(every=5.0)
+        yield TrainingLines(every=5.0)
 
 
-class _Bars:
+class _TrainingBars:
     def __init__(self, bars: RichProgress) -> None:
         self._bars = bars
         self._tasks: dict[str, TaskID] = {}
@@ -204,7 +204,7 @@ class _Bars:
     def say(self, text: str) -> None:
         self._bars.console.print(Text(text), soft_wrap=True)
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         if progress.phase not in self._tasks:
             for task in self._tasks.values():  # a phase that begins ends the one before
                 self._bars.update(task, total=1, completed=1)

@@ -9,7 +9,7 @@ import sys
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
 from pivotal.lm.training import train
-from pivotal.lm.watching import Lines
+from pivotal.lm.watching import TrainingLines
 from pivotal.options import options_of
 
 
@@ -19,7 +19,7 @@ def main() -> int:
     try:
         settings = settings_of(given["recipe"], {name: x for name, x in chosen.items() if x is not None})
         command = shlex.join(["python", "-m", "pivotal.lm", *sys.argv[1:]])
-        for model in train(settings=settings, command=command, watch=Lines(), **given):
+        for model in train(settings=settings, command=command, watch=TrainingLines(), **given):
             print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
     except PivotalError as error:
         print(error, file=sys.stderr)

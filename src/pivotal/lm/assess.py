@@ -11,13 +11,13 @@ import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import Perplexity, lines_of, perplexity_of
-from pivotal.lm.watching import Silent, Watch
+from pivotal.lm.watching import Silent, TrainingWatch
 from pivotal.models.base import LanguageModel
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.pairs import MinimalPair, PairSet
-from pivotal.phenomena import load_phenomenon
-from pivotal.phenomena.number_agreement import LABELS, PLACES
-from pivotal.problem import Problem
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.phenomena.number_agreement import LABELS, PLACES
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
     ("gulordava", "all"): 0.727,
@@ -37,7 +37,7 @@ _NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS,
 
 
 @dataclass(frozen=True)
-class Share:
+class AccuracyShare:
     """Of `n` pairs, in how many the model prefers the right word."""
 
     right: int
@@ -53,7 +53,7 @@ class Agreement:
     """How often a model is right about a phenomenon: `all`, by construction, and nounpp by the two nouns' numbers."""
 
     phenomenon: str
-    shares: Mapping[str, Share]
+    shares: Mapping[str, AccuracyShare]
     rejected: Mapping[str, int]
     """Why some pairs could not be asked, and how many."""
     with_unk: int = 0
@@ -76,7 +76,7 @@ def assess(
     phenomena: Sequence[str] = ("number-agreement",),
     text: Path | None = None,
     tokens: int | None = None,
-    watch: Watch | None = None,
+    watch: TrainingWatch | None = None,
 ) -> Assessment:
     """Agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on a text,
     on its first `tokens` if given. A text is for recurrent models: of others the perplexity is None."""
@@ -116,7 +116,7 @@ def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
     return Agreement(pairs.name, shares, dict(problem.rejected.reasons), with_unk)
 
 
-def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, Share]:
+def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
     """`prefers[i]` is the index of the label whose word is the likelier one after the prefix of pair i."""
     right: Counter[str] = Counter()
     count: Counter[str] = Counter()
@@ -125,7 +125,7 @@ def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, Share]:
         for name in filter(None, names):
             count[name] += 1
             right[name] += pairs.labels[preferred] == pair.label
-    return {name: Share(right[name], n) for name, n in count.items()}
+    return {name: AccuracyShare(right[name], n) for name, n in count.items()}
 
 
 def _condition(pair: MinimalPair) -> str:

@@ -72,7 +72,7 @@ class _Storage:
         return self.size * self.dtype.itemsize
 
 
-class Checkpoint:
+class ForeignCheckpoint:
     """What a file holds. Objects are `Made`, dictionaries are dictionaries; `tensor` turns a `Made` into numbers."""
 
     def __init__(self, root: Any, read: Callable[[str], Tensor]) -> None:
@@ -101,7 +101,7 @@ class Checkpoint:
 
 
 @contextmanager
-def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[Checkpoint]:
+def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[ForeignCheckpoint]:
     """The file's content, for as long as the block lasts; `classes` says which classes of objects may be in it.
 
     PivotalError if the file is broken or hostile, also where that shows only within the block.
@@ -136,7 +136,7 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[Che
 # -- the format before zip: pickles one after another, then the storages -------------------------------------------
 
 
-def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> Checkpoint:
+def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
     if read_pickle(data) != _MAGIC:
         raise BadPickle("it begins with another pickle")
     protocol, system = read_pickle(data), read_pickle(data)
@@ -159,13 +159,13 @@ def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> Checkpoint:
         at = places[key].stop
         if size != whole[key].size or at > len(data):
             raise BadPickle("it ends before its numbers do, or counts them wrongly")
-    return Checkpoint(root, lambda key: _numbers(data[places[key]], whole[key]))
+    return ForeignCheckpoint(root, lambda key: _numbers(data[places[key]], whole[key]))
 
 
 # -- the zip format ------------------------------------------------------------------------------------------------
 
 
-def _zip(members: _Members, admitted: Callable[[Name], bool]) -> Checkpoint:
+def _zip(members: _Members, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
     pickles = [name for name in members.names if name.split("/")[-1] == "data.pkl"]
     if len(pickles) != 1:
         raise BadPickle(f"it is a zip file with {len(pickles)} members named data.pkl")
@@ -175,7 +175,7 @@ def _zip(members: _Members, admitted: Callable[[Name], bool]) -> Checkpoint:
     whole: dict[str, _Storage] = {}
     pickle = BytesIO(members.read(pickles[0]))
     root = read_pickle(pickle, admitted, lambda pid: _persistent(pid, whole))
-    return Checkpoint(root, lambda key: _numbers(members.read(f"{folder}data/{key}"), whole[key]))
+    return ForeignCheckpoint(root, lambda key: _numbers(members.read(f"{folder}data/{key}"), whole[key]))
 
 
 class _Members:

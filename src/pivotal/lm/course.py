@@ -16,22 +16,22 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.lm.learner import Learner
 from pivotal.lm.recipes import Settings
-from pivotal.lm.watching import Progress, Watch
-from pivotal.lm.workplace import Workplace
+from pivotal.lm.watching import TrainingProgress, TrainingWatch
+from pivotal.lm.workplace import TrainingFolder
 
 TELL_EVERY = 2.0
 """Seconds between two looks at the loss: each waits for the device."""
 
 
 @dataclass
-class Course:
+class TrainingCourse:
     """All seeds go in step: they stand at the same place in the same epoch, and one checkpoint holds them all."""
 
     settings: Settings
     learners: Sequence[Learner]
     valid: Tensor
-    workplace: Workplace
-    watch: Watch
+    workplace: TrainingFolder
+    watch: TrainingWatch
     checkpoint_seconds: float
     step: int = 0
     seconds: float = 0.0
@@ -158,7 +158,7 @@ class Course:
         perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
         left = self.seconds * (1 / self.share - 1) if self.share > 0 else None
         self.watch.progress(
-            Progress(
+            TrainingProgress(
                 "training",
                 self.tokens,
                 self._epoch_tokens * self.settings.epochs,

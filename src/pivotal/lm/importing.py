@@ -15,12 +15,12 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.lm.checkpoint import Checkpoint, open_checkpoint
+from pivotal.lm.checkpoint import ForeignCheckpoint, open_checkpoint
 from pivotal.lm.unpickle import BadPickle, Made, Name
-from pivotal.models.folder import check_name, is_empty, is_only_a_model, save_folder
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.models.weights import check_layers
-from pivotal.words import EOS, UNK, read_words
+from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.recurrent.weights import check_layers
+from pivotal.models.recurrent.words import EOS, UNK, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
 _TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
@@ -104,7 +104,7 @@ def _is_ours(name: Name) -> bool:
     return name.name == "RNNModel"
 
 
-def _parameters(path: Path, checkpoint: Checkpoint) -> tuple[str | None, Mapping[str, Any]]:
+def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, Mapping[str, Any]]:
     """The recurrent mode, if the file says it, and what stands for each parameter."""
     root = checkpoint.root
     if isinstance(root, dict):  # a state_dict

@@ -14,9 +14,9 @@ from pivotal.errors import PivotalError
 from pivotal.lm.corpus import blocks, text_of
 from pivotal.lm.encoding import ids_of
 from pivotal.lm.stream import columns_for
-from pivotal.lm.watching import Progress, Silent, Watch
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.words import EOS
+from pivotal.lm.watching import Silent, TrainingProgress, TrainingWatch
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.recurrent.words import EOS
 
 _STEPS, _ROWS = 64, 512
 """Steps between two readouts, and rows of the vocabulary-wide softmax that exist at one time."""
@@ -47,7 +47,7 @@ def perplexity_of(
     name: str = "",
     tokens: int | None = None,
     columns: int | None = None,
-    watch: Watch | None = None,
+    watch: TrainingWatch | None = None,
 ) -> Perplexity:
     """Reads the sentences as one stream, `<eos>` after each, and carries the state from one to the next.
 
@@ -69,7 +69,7 @@ def perplexity_of(
 
 @torch.no_grad()
 def surprisals(
-    model: RecurrentLM, stream: np.ndarray, columns: int | None = None, watch: Watch | None = None
+    model: RecurrentLM, stream: np.ndarray, columns: int | None = None, watch: TrainingWatch | None = None
 ) -> np.ndarray:
     """-log p of every token of the stream, in nats. Before the first one the model has read `<eos>`."""
     columns, watch = columns or columns_for(len(stream)), watch or Silent()
@@ -82,7 +82,7 @@ def surprisals(
     )
     nats, states = [], None
     for start in range(0, length, _STEPS):
-        watch.progress(Progress(f"{model.name}: perplexity", start * columns, len(stream)))
+        watch.progress(TrainingProgress(f"{model.name}: perplexity", start * columns, len(stream)))
         tops, states = model.read(inputs[start : start + _STEPS], states)
         rows, words = tops.flatten(0, 1), aims[start : start + _STEPS].flatten()
         for some, aim in zip(rows.split(_ROWS), words.split(_ROWS), strict=True):

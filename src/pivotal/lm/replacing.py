@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.models.folder import WRITTEN, holds_a_model, is_empty, is_only_a_model
+from pivotal.models.recurrent.folder import WRITTEN, holds_a_model, is_empty, is_only_a_model
 
 
 def check_replaceable(out: Path) -> None:

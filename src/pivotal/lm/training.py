@@ -14,8 +14,9 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.files import differences, disk, plain, read_json
 from pivotal.lm.corpus import identity
-from pivotal.lm.course import Course
+from pivotal.lm.course import TrainingCourse
 from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import Learner
 from pivotal.lm.perplexity import surprisals
@@ -23,13 +24,12 @@ from pivotal.lm.recipes import Settings
 from pivotal.lm.replacing import check_replaceable, is_remnant, make_room, remove_surplus
 from pivotal.lm.stream import Stream
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.lm.watching import Progress, Silent, Watch
-from pivotal.lm.workplace import Workplace
+from pivotal.lm.watching import Silent, TrainingProgress, TrainingWatch
+from pivotal.lm.workplace import TrainingFolder
 from pivotal.models import device_named
-from pivotal.models.folder import check_name, is_empty, save_folder
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.runs import differences, disk, plain, read_json
-from pivotal.words import EOS, UNK
+from pivotal.models.recurrent.folder import check_name, is_empty, save_folder
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.recurrent.words import EOS, UNK
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def train(
     checkpoint_minutes: float = 5.0,
     recipe: str = "",
     command: str = "",
-    watch: Watch | None = None,
+    watch: TrainingWatch | None = None,
 ) -> list[Trained]:
     """Trains a recurrent language model on text with a sentence per line and writes it to `out`.
 
@@ -83,7 +83,7 @@ def train(
         "seeds": seeds,
     }
     targets = {number: out if seeds == 1 else out / f"seed-{number}" for number in range(seed, seed + seeds)}
-    workplace = Workplace(out)
+    workplace = TrainingFolder(out)
     _check_out(out, list(targets.values()), plan, workplace, overwrite)
     try:
         workplace.open(plan, overwrite=overwrite)
@@ -124,7 +124,7 @@ def resolved(settings: Settings, device: torch.device) -> Settings:
 
 
 def _check_out(
-    out: Path, targets: list[Path], plan: dict[str, Any], workplace: Workplace, overwrite: bool
+    out: Path, targets: list[Path], plan: dict[str, Any], workplace: TrainingFolder, overwrite: bool
 ) -> None:
     """Refuses before anything is read or cleared."""
     if overwrite:
@@ -163,14 +163,14 @@ def _encoded(
     valid: Path | None,
     vocabulary: Path | None,
     settings: Settings,
-    workplace: Workplace,
-    watch: Watch,
+    workplace: TrainingFolder,
+    watch: TrainingWatch,
 ) -> tuple[Vocabulary, np.ndarray, np.ndarray]:
     if (kept := workplace.encoded()) is not None:
         return kept
 
     def telling(phase: str) -> Any:
-        return lambda tokens: watch.progress(Progress(phase, tokens, None))
+        return lambda tokens: watch.progress(TrainingProgress(phase, tokens, None))
 
     if vocabulary is not None:
         words = Vocabulary.read(vocabulary)
@@ -207,22 +207,27 @@ def _learn(
     valid_ids: np.ndarray,
     seeds: list[int],
     device: torch.device,
-    workplace: Workplace,
-    watch: Watch,
+    workplace: TrainingFolder,
+    watch: TrainingWatch,
     checkpoint_seconds: float,
-) -> Course:
+) -> TrainingCourse:
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     stream = Stream.of(train_ids, words.ids[EOS], device)
     learners = [Learner(settings, len(words), stream, seed, device) for seed in seeds]
     valid = torch.from_numpy(valid_ids).to(device)
-    course = Course(settings, learners, valid, workplace, watch, checkpoint_seconds)
+    course = TrainingCourse(settings, learners, valid, workplace, watch, checkpoint_seconds)
     course.run()
     return course
 
 
 def _write(
-    learner: Learner, path: Path, words: Vocabulary, course: Course, about: dict[str, Any], overwrite: bool
+    learner: Learner,
+    path: Path,
+    words: Vocabulary,
+    course: TrainingCourse,
+    about: dict[str, Any],
+    overwrite: bool,
 ) -> Trained:
     settings, place = course.settings, learner.seed - course.learners[0].seed
     weights = learner.weights()

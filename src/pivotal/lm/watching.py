@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """How far a phase is, in tokens; `total` is None where nobody knows it."""
 
     phase: str
@@ -20,19 +20,19 @@ class Progress:
 
 
 @runtime_checkable
-class Watch(Protocol):
+class TrainingWatch(Protocol):
     def say(self, text: str) -> None: ...
 
-    def progress(self, progress: Progress) -> None: ...
+    def progress(self, progress: TrainingProgress) -> None: ...
 
 
 class Silent:
     def say(self, text: str) -> None: ...
 
-    def progress(self, progress: Progress) -> None: ...
+    def progress(self, progress: TrainingProgress) -> None: ...
 
 
-class Lines:
+class TrainingLines:
     """Plain lines on stderr, one every few seconds."""
 
     def __init__(self, every: float = 10.0) -> None:
@@ -41,7 +41,7 @@ class Lines:
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def progress(self, progress: Progress) -> None:
+    def progress(self, progress: TrainingProgress) -> None:
         now = time.monotonic()
         if now - self._last < self._every:
             return
@@ -49,7 +49,7 @@ class Lines:
         self.say(line_of(progress))
 
 
-def line_of(progress: Progress) -> str:
+def line_of(progress: TrainingProgress) -> str:
     parts = [progress.phase, _millions(progress.done)]
     if progress.total:
         parts[-1] += f" of {_millions(progress.total)} ({progress.done / progress.total:.1%})"

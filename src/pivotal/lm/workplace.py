@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -16,14 +17,13 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.intervention import write_atomically
+from pivotal.files import differences, disk, lock, plain, read_json, write_atomically
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.runs import differences, disk, lock, plain, read_json
 
 PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
 
 
-class Workplace:
+class TrainingFolder:
     def __init__(self, out: Path) -> None:
         self.path = out.with_name(out.name + ".training")
         self._out = out
@@ -113,9 +113,7 @@ class Workplace:
     def keep_encoded(self, vocabulary: Vocabulary, train: np.ndarray, valid: np.ndarray) -> None:
         with disk(self.path):
             for name, ids in (("train", train), ("valid", valid)):
-                write_atomically(
-                    self.path / f"{name}.npy", lambda partial, ids=ids: _save_array(partial, ids)
-                )
+                write_atomically(self.path / f"{name}.npy", partial(_save_array, ids))
             text = "\n".join(vocabulary.words) + "\n"
             write_atomically(
                 self.path / VOCABULARY, lambda partial: Path(partial).write_text(text, encoding="utf-8")
@@ -144,7 +142,7 @@ class Workplace:
             ) from None
 
 
-def _save_array(path: Path, ids: np.ndarray) -> None:
+def _save_array(ids: np.ndarray, path: Path) -> None:
     with path.open("wb") as file:
         np.save(file, ids)
 

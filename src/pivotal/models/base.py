@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.edits import Edit, MaskedEdit
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.pairs import find_cue
-from pivotal.tree import PrefixTree
+from pivotal.models.edits import Edit, MaskedEdit
+from pivotal.models.tree import PrefixTree
+from pivotal.questions.pairs import find_cue
+from pivotal.records.intervention import Intervention
 from pivotal.units import Site, UnitSpace, select_sites
 
 

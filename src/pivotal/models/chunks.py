@@ -11,12 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from pivotal.edits import Edit, runs_of
-from pivotal.gather import distinct_rows
-from pivotal.memory import FEWEST, as_memory_allows
 from pivotal.models.base import LanguageModel
+from pivotal.models.edits import Edit, runs_of
+from pivotal.models.gather import distinct_rows
 from pivotal.models.layout import Layout
-from pivotal.tree import PrefixTree
+from pivotal.models.memory import FEWEST, as_memory_allows
+from pivotal.models.tree import PrefixTree
 
 
 class Chunk(Protocol):
@@ -30,7 +30,7 @@ C = TypeVar("C", bound=Chunk)
 
 
 @dataclass
-class Prepared:
+class PreparedChunks:
     """A tree, and its parts at the size that was last asked for."""
 
     tree: PrefixTree
@@ -52,17 +52,17 @@ class Chunks:
         """Nodes, times runs, that are computed at once."""
         self._divide, self._run = divide, run
 
-    def states(self, prepared: Prepared, edit: Edit | None) -> Float[Tensor, "live runs width"]:
+    def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         return as_memory_allows(self, lambda: self._states(prepared, edit))
 
-    def chunks(self, prepared: Prepared, runs: int) -> list:
+    def chunks(self, prepared: PreparedChunks, runs: int) -> list:
         most = max(FEWEST, self.batch_nodes // runs)
         if prepared.most != most:
             prepared.chunks = self._divide(prepared.tree, most)
             prepared.most = most
         return prepared.chunks
 
-    def _states(self, prepared: Prepared, edit: Edit | None) -> Tensor:
+    def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)
         chunks = self.chunks(prepared, runs)
         # What is too much to be held at once is computed again in the backward pass, part by part.
@@ -89,8 +89,8 @@ class ChunkedLM(LanguageModel):
     def batch_nodes(self, nodes: int) -> None:
         self._chunks.batch_nodes = nodes
 
-    def prepare(self, tree: PrefixTree) -> Prepared:
-        return Prepared(tree)
+    def prepare(self, tree: PrefixTree) -> PreparedChunks:
+        return PreparedChunks(tree)
 
-    def states(self, prepared: Prepared, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+    def states(self, prepared: PreparedChunks, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
         return self._chunks.states(prepared, edit)

@@ -12,7 +12,7 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.folder import FILES, FORMAT, load_folder
+from pivotal.models.recurrent.folder import FILES, FORMAT, load_folder
 
 _REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
 

@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.edits import Edit
-from pivotal.tree import PrefixTree, Span
+from pivotal.models.edits import Edit
+from pivotal.models.tree import PrefixTree, Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,15 +13,15 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from pivotal.edits import Edit, runs_of, sites_of
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.models._hf.tokens import Tokens
 from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
+from pivotal.models.edits import Edit, runs_of, sites_of
 from pivotal.models.hooks import Tap, check_causal, edited, first_of, running
 from pivotal.models.layout import Layout, parts, rows
-from pivotal.tree import PrefixTree
+from pivotal.models.transformers.tokens import Tokens
+from pivotal.models.tree import PrefixTree
 from pivotal.units import Site
 
 _STEPS = 7
@@ -29,7 +29,7 @@ _STEPS = 7
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
+class _ModuleChunk:
     layout: Layout
 
 
@@ -111,11 +111,11 @@ class ModuleLM(ChunkedLM):
 
     # -- computation --------------------------------------------------------------------------------------------
 
-    def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+    def _divide(self, tree: PrefixTree, most: int) -> list[_ModuleChunk]:
         found = parts(tree, most, shared=False)
-        return [_Chunk(rows(tree, part, self._words.priming, self.device)) for part in found]
+        return [_ModuleChunk(rows(tree, part, self._words.priming, self.device)) for part in found]
 
-    def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def _run(self, chunk: _ModuleChunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         layout = chunk.layout
         if edit is None:
             return layout.pick(self._last(layout.tokens), 1)

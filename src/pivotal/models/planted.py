@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.recurrent import RecurrentLM
-from pivotal.phenomena.planted import FILLERS, LEXICON
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.questions.phenomena.planted import FILLERS, LEXICON
 from pivotal.units import Unit
 
 _LATCH = 1.6

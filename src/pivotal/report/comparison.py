@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pivotal.intervention import write_atomically
+from pivotal.files import disk, write_atomically
+from pivotal.jobs.run_folder import FIGURES, REPORT, RunFolder
 from pivotal.report import comparison_tables as said
 from pivotal.report import tables
 from pivotal.report.comparison_figures import comparison_figures, overview
@@ -21,7 +22,6 @@ from pivotal.report.html import (
     paragraphs,
     table_of,
 )
-from pivotal.runs import FIGURES, REPORT, RunFolder, disk
 
 _READ = (
     "Every search got the same training pairs and none of the held-out ones, on which all numbers here were measured. "

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
-from importlib import resources
 from typing import Any
 
+from pivotal.files import asset
 from pivotal.report.drawing import Figure
 from pivotal.report.tables import Table
 
@@ -30,9 +30,9 @@ class Section:
 
 
 @cache
-def asset(name: str) -> str:
+def source_of(name: str) -> str:
     """A style sheet or script of ours; every page carries its own copy."""
-    return (resources.files("pivotal") / "data" / "report" / name).read_text(encoding="utf-8")
+    return asset("report", name).read_text(encoding="utf-8")
 
 
 def document(
@@ -45,14 +45,14 @@ def document(
     data: Mapping[str, Any] | None = None,
 ) -> str:
     """A whole page. `data` is for its script, which reads it by name."""
-    script = asset("page.js")
+    script = source_of("page.js")
     blocks = "".join(_data(name, content) for name, content in (data or {}).items())
     return (
         f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n{_policy(script)}\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
         '<meta name=color-scheme content="light dark">\n'
         f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
-        f"<style>\n{asset('page.css')}</style>\n</head>\n<body>\n"
+        f"<style>\n{source_of('page.css')}</style>\n</head>\n<body>\n"
         '<a class=skip href="#main">To the content</a>\n<div class=frame>\n'
         f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n<p class=lead>{escape(lead)}</p>\n"
         f"{_facts(facts)}</header>\n{_contents(sections)}\n<main id=main>\n"

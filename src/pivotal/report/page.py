@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from pivotal.jobs.run_folder import FIGURES, REPORT, RunFolder
 from pivotal.report import certified, sentences, tables
 from pivotal.report.drawing import Figure
 from pivotal.report.figures import figures
@@ -19,7 +20,6 @@ from pivotal.report.html import (
     paragraphs,
     table_of,
 )
-from pivotal.runs import FIGURES, REPORT, RunFolder
 
 _UNITS_NOTE = (
     "“unit” counts from 1 over all layers, as the paper does; “site” is the same unit as layer and index, from 0. “→” "

@@ -11,10 +11,10 @@ import shlex
 from html import escape
 from typing import Any
 
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.traces import PairOutcome, Traces
 from pivotal.report.html import paragraph
 from pivotal.report.tables import number, signed
-from pivotal.runs import RunFolder
-from pivotal.traces import PairOutcome, Traces
 
 NONE_KEPT = (
     "This run was made by a version of pivotal that kept no sentences. Repeat it to look through them."

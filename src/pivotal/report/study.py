@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import write_atomically
+from pivotal.files import disk, read_json, write_atomically
+from pivotal.jobs.run_folder import FIGURES, REPORT
+from pivotal.jobs.study.folder import FORMAT, RECIPE, STUDY
+from pivotal.jobs.study.recipe import Recipe, read_recipe
+from pivotal.records.study_rows import RESULTS, Results, StudyRow, read_results
 from pivotal.report.drawing import Figure
 from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of
 from pivotal.report.study_cells import cells
 from pivotal.report.study_figures import study_figures
 from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
-from pivotal.runs import FIGURES, REPORT, disk, read_json
-from pivotal.studying.folder import FORMAT, RECIPE, STUDY
-from pivotal.studying.recipe import Recipe, read_recipe
-from pivotal.studying.rows import RESULTS, Results, Row, read_results
 
 Format = Literal["md", "tex", "csv"]
 
@@ -49,7 +49,7 @@ class StudyFolder:
         return StudyFolder(path, read_recipe(path / RECIPE), read_results(path / RESULTS), info)
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[StudyRow, ...]:
         """In the order of the recipe, whatever finished first."""
         return tuple(row for cell in cells(self.recipe, self.results.rows) for row in cell.rows)
 
@@ -97,7 +97,7 @@ def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
     )
 
 
-def _reproduce(folder: StudyFolder, rows: Sequence[Row]) -> str:
+def _reproduce(folder: StudyFolder, rows: Sequence[StudyRow]) -> str:
     models = dict.fromkeys(f"{row.model} · {row.model_fingerprint}" for row in rows if row.model_fingerprint)
     versions = {name: version for row in rows for name, version in row.versions.items()}
     return (

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.records.study_rows import StudyRow
 from pivotal.report.study_paper import Spread
-from pivotal.studying.recipe import Recipe
-from pivotal.studying.rows import Row
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class CellRows:
     """A cell with its rows; of a pooled line, the rows of several cells, and the labels that they share."""
 
     label: Mapping[str, str]
-    rows: tuple[Row, ...]
+    rows: tuple[StudyRow, ...]
     over: str | None = None
     """Of a pooled line, the axis in which its cells differ."""
 
@@ -26,10 +26,10 @@ class CellRows:
         return ", ".join(self.label.values())
 
     @property
-    def done(self) -> tuple[Row, ...]:
+    def done(self) -> tuple[StudyRow, ...]:
         return tuple(row for row in self.rows if row.done)
 
-    def spread(self, of: Callable[[Row], float | None]) -> Spread | None:
+    def spread(self, of: Callable[[StudyRow], float | None]) -> Spread | None:
         """Mean and standard deviation over the runs; None while there is no run."""
         there = [value for row in self.done if (value := of(row)) is not None]
         if not there:
@@ -48,10 +48,10 @@ class CellRows:
         return sum((row.forward_nodes or 0) + (row.backward_nodes or 0) for row in batches(self.done))
 
 
-def cells(recipe: Recipe, rows: Iterable[Row]) -> list[CellRows]:
+def cells(recipe: Recipe, rows: Iterable[StudyRow]) -> list[CellRows]:
     """In the recipe's order, then what it does not have (any more). Of a cell whose settings were changed, the rows
     with those of its last row."""
-    by_label: dict[tuple[tuple[str, str], ...], list[Row]] = defaultdict(list)
+    by_label: dict[tuple[tuple[str, str], ...], list[StudyRow]] = defaultdict(list)
     for draft in recipe.drafts:
         by_label[tuple(draft.label.items())] = []
     for row in rows:
@@ -77,6 +77,6 @@ def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
     return lines
 
 
-def batches(rows: Iterable[Row]) -> list[Row]:
+def batches(rows: Iterable[StudyRow]) -> list[StudyRow]:
     """One row of each batch: seconds and work are those of the batch together."""
     return list({(row.key, tuple(row.batch) or row.seed): row for row in rows}.values())

@@ -6,19 +6,19 @@ import csv
 import io
 from collections.abc import Sequence
 
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.records.study_rows import StudyRow
 from pivotal.report import export
 from pivotal.report.study_cells import batches
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table, counted
-from pivotal.studying.recipe import Recipe
-from pivotal.studying.rows import Row
 
 _SCORES = ("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy")
 _WHAT = ("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status")
 _COST = ("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error")
 
 
-def measured(rows: Sequence[Row]) -> str:
+def measured(rows: Sequence[StudyRow]) -> str:
     """How much was run, where, and how long that took."""
     done = [row for row in rows if row.done]
     if not done:
@@ -44,7 +44,7 @@ def _duration(seconds: Sequence[float | None]) -> str:
     return f": {text} in all with scoring, without loading models"
 
 
-def study_markdown(recipe: Recipe, rows: Sequence[Row]) -> str:
+def study_markdown(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
     return "\n".join(f"{_bold(shown)}{export.markdown(shown)}" for shown in study_tables(recipe, rows))
 
 
@@ -52,7 +52,7 @@ def _bold(shown: Table) -> str:
     return f"**{shown.title}**\n\n" if shown.title else ""
 
 
-def study_latex(recipe: Recipe, rows: Sequence[Row]) -> str:
+def study_latex(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
     """A tabular for the package booktabs per table, its title and its note as comments."""
     return "\n".join(
         "".join(f"% {text}\n" for text in (shown.title or recipe.name, shown.note) if text)
@@ -61,7 +61,7 @@ def study_latex(recipe: Recipe, rows: Sequence[Row]) -> str:
     )
 
 
-def study_csv(rows: Sequence[Row]) -> str:
+def study_csv(rows: Sequence[StudyRow]) -> str:
     """A line per run. Seconds and nodes are those of its batch together; `batch` says how many runs it had."""
     axes = list(dict.fromkeys(axis for row in rows for axis in row.cell))
     out = io.StringIO()

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.records.study_rows import FoundUnit, StudyRow
 from pivotal.report.study_cells import CellRows, cells, pooled
 from pivotal.report.study_paper import Printed, Spread, scores_beside, units_beside
 from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
-from pivotal.studying.recipe import Recipe
-from pivotal.studying.rows import FoundUnit, Row
 
 PAPER = "paper"
 ALL = "all"
@@ -23,7 +23,7 @@ _COST, _TIMED_COST = "Million node evaluations", "Seconds of searching and milli
 _PAPER_NOTE = "The columns “paper” are what the paper prints for its own LSTM ({sources})."
 
 
-def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
+def study_tables(recipe: Recipe, rows: Sequence[StudyRow]) -> list[Table]:
     """The tables that the recipe asks for."""
     lines = lines_of(recipe, rows)
     shown = [_scores_table(recipe, lines)]
@@ -33,7 +33,7 @@ def study_tables(recipe: Recipe, rows: Sequence[Row]) -> list[Table]:
     return shown
 
 
-def lines_of(recipe: Recipe, rows: Sequence[Row]) -> list[CellRows]:
+def lines_of(recipe: Recipe, rows: Sequence[StudyRow]) -> list[CellRows]:
     """The cells; where the recipe pools an axis, after the cells that differ in it alone all of them together."""
     found, pool = cells(recipe, rows), recipe.table.pool
     return found if pool is None else pooled(found, pool)
@@ -77,7 +77,7 @@ class _Metric:
     title: str
     name: str
     """What the paper's figures call it."""
-    of: Callable[[Row], float | None]
+    of: Callable[[StudyRow], float | None]
     digits: int
     scale: int = 1
 

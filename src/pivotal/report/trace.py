@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
+from pivotal.records.traces import Trace
 from pivotal.report.tables import Table, counted, number, percent, signed, table
-from pivotal.traces import Trace
 
 
 def chance(p: float) -> str:

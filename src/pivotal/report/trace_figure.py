@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import Any
 
+from pivotal.records.traces import Grid, Trace
 from pivotal.report.drawing import COLOURS, Figure, draw
 from pivotal.report.trace import (
     acting,
@@ -24,7 +25,6 @@ from pivotal.report.trace import (
     told,
     unit_names,
 )
-from pivotal.traces import Grid, Trace
 
 Row = dict[str, Any]
 

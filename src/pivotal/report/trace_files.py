@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import write_atomically
+from pivotal.files import disk, write_atomically
+from pivotal.records.traces import Trace
 from pivotal.report.drawing import picture, printable
 from pivotal.report.html import Section, document, figure_of
 from pivotal.report.trace import told, verdict
 from pivotal.report.trace_figure import alternative, trace_chart, trace_figure
-from pivotal.runs import disk
-from pivotal.traces import Trace
 
 
 def check_path(name: str) -> Path:

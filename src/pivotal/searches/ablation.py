@@ -15,8 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
 from pivotal.searches.selection import Ranked, Ranking
 from pivotal.units import Unit
 

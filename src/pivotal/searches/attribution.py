@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.edits import spread
 from pivotal.errors import PivotalError
-from pivotal.problem import Problem
+from pivotal.models.edits import spread
+from pivotal.problem.problem import Problem
 from pivotal.searches.selection import Ranked, Ranking
-from pivotal.trials import ends_of, grid_of
+from pivotal.searches.tools.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]
 Value = Literal["target-mean", "bound"]

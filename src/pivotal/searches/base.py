@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.objective import KL_TOLERANCE, Terms
-from pivotal.problem import Problem
+from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Discovery:
         return f"Discovery({len(self.interventions)} runs, the best is run {self.best_run}: {self.best!r})"
 
     def _repr_html_(self) -> str:
-        from pivotal.display import discovery_html
+        from pivotal.report.notebook import discovery_html
 
         return discovery_html(self)
 
     def plot(self) -> Any:
         """What the units of all runs are set to, as an altair chart."""
-        from pivotal.display import plot_interventions
+        from pivotal.report.notebook import plot_interventions
 
         return plot_interventions(self.interventions)
 

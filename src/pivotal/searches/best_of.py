@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pivotal.problem import Problem
+from pivotal.problem.problem import Problem
 from pivotal.searches.base import Checkpoint, Cost, Discovery, Point, Progress, Search
 
 

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pivotal.edits import dense
 from pivotal.errors import PivotalError
-from pivotal.exchanging import Exchanger, Walk, state_of
-from pivotal.intervention import Intervention
-from pivotal.problem import Problem
+from pivotal.models.edits import dense
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
 from pivotal.searches.base import (
     Checkpoint,
     Clock,
@@ -27,6 +26,7 @@ from pivotal.searches.base import (
 )
 from pivotal.searches.best_of import BestOf
 from pivotal.searches.selection import Selection
+from pivotal.searches.tools.swaps import Exchanger, Walk, state_of
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.problem import Problem
-from pivotal.refit import Fitted, Refit
+from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Checkpoint,
     Clock,
@@ -24,7 +23,8 @@ from pivotal.searches.base import (
     interventions_of,
 )
 from pivotal.searches.selection import Selection
-from pivotal.trials import first_order, grid_of, places_of, score_additions, screened
+from pivotal.searches.tools.refit import Fitted, Refit
+from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
 
 _EFFORTS = ((3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
 """Beam and candidates, from the dearest to the cheapest."""

@@ -12,14 +12,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.edits import spread
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
-from pivotal.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
-from pivotal.objective import Objective, Terms
-from pivotal.problem import Outcome, Problem
-from pivotal.refit import bounds_of, update_nodes
+from pivotal.models.edits import spread
+from pivotal.problem.objective import Objective, Terms
+from pivotal.problem.problem import Outcome, Problem
+from pivotal.records.intervention import Intervention
 from pivotal.searches.base import (
     Checkpoint,
     Discovery,
@@ -32,8 +29,11 @@ from pivotal.searches.base import (
     interventions_of,
     uniform,
 )
-from pivotal.searches.hardening import FEWEST, Hardening
-from pivotal.trials import first_order, grid_of
+from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
+from pivotal.searches.relaxed.hardening import FEWEST, Hardening
+from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
+from pivotal.searches.tools.refit import bounds_of, update_nodes
+from pivotal.searches.tools.trials import first_order, grid_of
 
 _PROBED = 128
 """Distinct prefixes that are enough to say which units to begin with."""

@@ -12,10 +12,10 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.problem import Problem
-from pivotal.refit import Refit
+from pivotal.problem.problem import Problem
 from pivotal.searches.base import Checkpoint, Discovery, Progress, budget_of
 from pivotal.searches.selection import Selection
+from pivotal.searches.tools.refit import Refit
 
 _AT_ONCE = 64
 """Sets whose values are learned together."""

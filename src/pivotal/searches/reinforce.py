@@ -14,10 +14,8 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pivotal.errors import PivotalError
-from pivotal.intervention import Intervention
-from pivotal.lagrangian import KLConstraint, Multiplier, shrinking
-from pivotal.problem import Outcome, Problem
-from pivotal.refit import bounds_of, update_nodes
+from pivotal.problem.problem import Outcome, Problem
+from pivotal.records.intervention import Intervention
 from pivotal.searches.base import (
     Checkpoint,
     Discovery,
@@ -27,8 +25,10 @@ from pivotal.searches.base import (
     interventions_of,
     uniform,
 )
-from pivotal.searches.hardening import FEWEST, Hardening
+from pivotal.searches.relaxed.hardening import FEWEST, Hardening
 from pivotal.searches.selection import Selection
+from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
+from pivotal.searches.tools.refit import bounds_of, update_nodes
 
 _LARGEST = 1000.0
 """The most that a violation may press with: beside the noise of the estimator the pressure that suffices for a

@@ -14,9 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.objective import Objective, Terms
-from pivotal.problem import Problem
-from pivotal.refit import Refit
+from pivotal.problem.objective import Objective, Terms
+from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Checkpoint,
     Clock,
@@ -30,6 +29,7 @@ from pivotal.searches.base import (
     check_runs,
     interventions_of,
 )
+from pivotal.searches.tools.refit import Refit
 
 _SAMPLE = 512
 """Distinct training prefixes on which the result is scored."""

@@ -1,0 +1,1 @@
+"""What may be said of an intervention: scores on held-out pairs, controls, traces, certificates."""

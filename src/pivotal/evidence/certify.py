@@ -1,0 +1,253 @@
+"""Examining a found set: that every unit matters, that no swap helps, that fewer are not enough.
+
+Everything is decided on training pairs; held-out pairs only report. Two sets are compared on an equal footing: values
+fitted to each by the same number of updates, flips counted on the same prefixes. A rival is better if it flips more
+than epsilon more, by more than two standard errors of the difference, and keeps the bound on KL where there is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.evidence.evaluation import check_question, score_masks
+from pivotal.evidence.scan import Scan, Tried
+from pivotal.models.edits import dense
+from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.problem.problem import Problem
+from pivotal.records.certificate import Certificate, Effort, Judged, Neighbours, Smaller, Without
+from pivotal.records.intervention import Intervention
+from pivotal.searches.base import Clock, Progress
+from pivotal.searches.tools.refit import Refit
+from pivotal.searches.tools.swaps import Swaps, swaps_of
+from pivotal.searches.tools.trials import grid_of, placed, screened
+
+_JUDGES = 1024
+"""Prefixes on which sets with fitted values are compared."""
+_KL_JUDGES = 256
+"""Prefixes on which their KL is measured: it takes the whole vocabulary at every position."""
+_LOOKS = 5
+"""How often values are scored while they are fitted."""
+
+
+def certify(
+    intervention: Intervention,
+    train: Problem,
+    *,
+    terms: Terms | None = None,
+    test: Problem | None = None,
+    effort: Effort | None = None,
+    seed: int = 0,
+    progress: Callable[[Progress], None] | None = None,
+) -> Certificate:
+    """Examine an intervention among its neighbours and smaller rivals; `terms` are the loss that it was found with."""
+    intervention.check_model(train.model.name, train.model.fingerprint())
+    check_question(intervention, train)
+    work = _Examination(train, terms or Terms(), test, effort or Effort(), seed, progress)
+    return work.examine(intervention)
+
+
+@dataclass(frozen=True)
+class _Scored:
+    """A judged set, and which pairs it flips."""
+
+    judged: Judged
+    flips: np.ndarray
+
+
+class _Examination:
+    def __init__(
+        self,
+        train: Problem,
+        terms: Terms,
+        test: Problem | None,
+        effort: Effort,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.train, self.terms, self.test, self.effort, self.seed = train, terms, test, effort, seed
+        # Flips decide, so that rivals are chosen by what flips; KL that is bounded decides as well, and is counted.
+        self.trying = terms if terms.max_kl is not None else replace(terms, kl_weight=0.0)
+        self.judges = train.sample(_JUDGES, seed)
+        self.onlookers = train.sample(_KL_JUDGES, seed)
+        self.sample = train.sample(effort.sample, seed)
+        self.grid = grid_of(train, effort.points)
+        self.refit = Refit(terms, effort.polish, looks=_LOOKS)
+        self.progress = progress
+        self.judged: list[Judged] = []
+        """All sets that were judged so far."""
+
+    def examine(self, intervention: Intervention) -> Certificate:
+        clock = Clock(self.train)
+        scan = Scan(self.train, self.trying, self.effort, self.seed, self._tell)
+        scan.check()
+        mask, values = dense(intervention, self.train.space, self.train.model.device)
+        self._tell("refitting the set", 0)
+        fitted = self.refit.fit(self.train, mask, values, seed=self.seed)
+        (found,) = self._judge(mask.bool(), fitted.values)
+        without = self._without(mask[0].bool(), fitted.values[0], found)
+        neighbours = self._neighbours(mask[0].bool(), fitted.values[0], fitted.price[0], found)
+        smaller = [self._smaller(1, scan.singles(), found)]
+        if len(intervention) > 1 and self.effort.pairs != "none":
+            smaller.append(self._smaller(2, scan.pairs(), found))
+        cost = clock.read()
+        return Certificate(
+            found=found.judged,
+            without=without,
+            neighbours=neighbours,
+            smaller=tuple(smaller),
+            effort=self.effort,
+            prefixes={
+                "tried": _prefixes(self.sample),
+                "judged": _prefixes(self.judges),
+                "kl": _prefixes(self.onlookers),
+            },
+            nodes=cost.nodes,
+            seconds=round(cost.seconds, 2),
+            max_kl=self.terms.max_kl,
+        )
+
+    # -- the parts ----------------------------------------------------------------------------------------------
+
+    def _without(
+        self, mask: Bool[Tensor, "directions units"], values: Tensor, found: _Scored
+    ) -> tuple[Without, ...]:
+        units = _units(mask)
+        if len(units) == 1:
+            return ()
+        self._tell("leaving units out", 1)
+        less = mask.repeat(len(units), 1, 1)
+        less[torch.arange(len(units)), :, units] = False
+        left = self._fit_and_judge(less, values.expand(len(units), -1, -1))
+        return tuple(
+            Without(
+                self._name(unit),
+                one.judged,
+                matters=found.judged.flipped - one.judged.flipped > self.effort.epsilon
+                or not one.judged.bound_kept,
+            )
+            for unit, one in zip(units, left, strict=True)
+        )
+
+    def _neighbours(
+        self, mask: Bool[Tensor, "directions units"], values: Tensor, price: Tensor, found: _Scored
+    ) -> Neighbours:
+        effort, k = self.effort, len(_units(mask))
+        if k == len(self.train.space):
+            return Neighbours(0, 0, 0, 0, 0, best=None, swap=None, optimal=True)
+        self._tell("swapping units", 2)
+        noise = torch.Generator().manual_seed(self.seed)
+
+        def swaps(choose: Callable[[Tensor], Tensor]) -> Swaps:
+            return swaps_of(self.sample, self.trying, price, mask, values, self.grid, choose)
+
+        tried = swaps(lambda gain: screened(gain, effort.candidates))
+        left_out = max(0, len(self.train.space) - k - effort.candidates) if effort.candidates else 0
+        audited, hits = min(effort.audit, left_out), 0
+        trials = [(tried, i) for i in tried.finalists(effort.finalists)]
+        if audited:
+            drawn = swaps(lambda gain: _drawn(gain, effort.candidates, audited, noise))
+            hits = int((drawn.score < tried.score[min(effort.finalists, len(tried)) - 1]).sum())
+            trials += [(drawn, i) for i in range(min(hits, effort.finalists))]
+        made = [some.applied(i, mask, values) for some, i in trials]
+        rivals = self._fit_and_judge(torch.stack([m for m, _ in made]), torch.stack([v for _, v in made]))
+        judged = [rival.judged for rival in rivals]
+        best = _most_flips(judged)
+        some, i = trials[judged.index(best)]
+        return Neighbours(
+            there_are=k * (len(self.train.space) - k),
+            tried=len(tried),
+            audited=audited * k,
+            audit_hits=hits,
+            refitted=len(rivals),
+            best=best,
+            swap=(self._name(int(some.out[i])), self._name(int(some.in_[i]))),
+            optimal=not any(self._better(rival, found) for rival in rivals),
+        )
+
+    def _smaller(self, size: int, tried: Tried, found: _Scored) -> Smaller:
+        mask, values = placed(self.train.space, tried.units, tried.grid, tried.point)
+        self._fit_and_judge(mask.bool(), values)
+        best = _most_flips([j for j in self.judged if len(j.units) <= size])
+        fewer = len(best.units) < len(found.judged.units) and best.bound_kept
+        return Smaller(
+            size=size,
+            there_are=math.comb(len(self.train.space), size),
+            looks=tried.looks,
+            refitted=len(tried.units),
+            best=best,
+            enough=fewer and best.flipped >= found.judged.flipped - self.effort.epsilon,
+        )
+
+    # -- fitting and judging ------------------------------------------------------------------------------------
+
+    def _fit_and_judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
+        fitted = self.refit.fit(self.train, mask.float(), values, seed=self.seed)
+        return self._judge(mask, fitted.values)
+
+    @torch.no_grad()
+    def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
+        on = mask.float()
+        flipped = score_masks(on, values, self.judges, kl=False)[0]
+        kl = score_masks(on, values, self.onlookers)[1]
+        tested = None if self.test is None else score_masks(on, values, self.test, kl=False)[0]
+        most = torch.inf if self.terms.max_kl is None else KL_TOLERANCE * self.terms.max_kl
+        scored = [
+            _Scored(
+                Judged(
+                    units=tuple(self._name(unit) for unit in _units(chosen)),
+                    flipped=float(flipped[i].mean()),
+                    kl=float(kl[i]),
+                    bound_kept=bool(kl[i] <= most),
+                    flipped_test=None if tested is None else float(tested[i].mean()),
+                ),
+                flipped[i],
+            )
+            for i, chosen in enumerate(mask)
+        ]
+        self.judged += [one.judged for one in scored]
+        return scored
+
+    def _better(self, rival: _Scored, found: _Scored) -> bool:
+        """More than epsilon more flips, by two standard errors over prefixes, whose pairs flip together or not."""
+        if found.judged.bound_kept and not rival.judged.bound_kept:
+            return False
+        gain = rival.flips.astype(float) - found.flips
+        prefixes, of = np.unique(self.judges.tree.leaf, return_inverse=True)
+        spread = np.bincount(of, gain - gain.mean()).std() * np.sqrt(len(prefixes)) / len(gain)
+        return bool(gain.mean() - self.effort.epsilon > 2 * spread)
+
+    def _name(self, unit: int) -> str:
+        return str(self.train.space.unit(unit))
+
+    def _tell(self, phase: str, done: int, of: int = 5) -> None:
+        if self.progress is not None:
+            self.progress(Progress(phase, done, of, [], [], []))
+
+
+def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:
+    return mask.any(0).nonzero()[:, 0].tolist()
+
+
+def _most_flips(judged: list[Judged]) -> Judged:
+    return max(judged, key=lambda j: (j.bound_kept, j.flipped))
+
+
+def _prefixes(problem: Problem) -> int:
+    return len(np.unique(problem.tree.leaf))
+
+
+def _drawn(
+    gain: Float[Tensor, "sets units"], screened_in: int, n: int, noise: torch.Generator
+) -> Int[Tensor, "sets candidates"]:
+    """Units at random from those that the screening leaves out."""
+    order = gain.argsort(dim=1, descending=True)
+    left = int((gain > -torch.inf).sum(1).min()) - screened_in
+    picks = torch.stack([torch.randperm(left, generator=noise)[:n] for _ in range(len(gain))])
+    return order.gather(1, screened_in + picks.to(order.device))

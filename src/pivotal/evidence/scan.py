@@ -1,0 +1,179 @@
+"""Small sets that might do as well as a larger one: many are tried briefly, the best of them more closely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.edits import spread
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.records.certificate import Effort, Look
+from pivotal.searches.tools.trials import (
+    Scores,
+    ends_of,
+    finalists,
+    first_order,
+    grid_of,
+    placed,
+    places_of,
+    score_runs,
+    screened,
+)
+from pivotal.units import UnitSpace
+
+_MOST_PAIRS = 2_000_000
+_BRIEF, _BRIEFER = 32, 16
+"""Prefixes of a first look: at single units and at promising pairs, and at all pairs that there are."""
+_AGAIN = 4
+"""Sets that are looked at once more, for each that is fitted in the end."""
+_PAIRS_AGAIN = 20_000
+
+Tell = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """Sets of units, each at the best of the values that were tried, chosen for each direction by itself."""
+
+    units: Int[Tensor, "sets k"]
+    grid: Float[Tensor, "points directions coordinates"]
+    point: Int[Tensor, "sets directions k"]
+    """Which value of the grid is the best."""
+    score: Float[Tensor, " sets"]
+    accuracy: Float[Tensor, " sets"]
+    looks: tuple[Look, ...]
+    """What was done to get here."""
+
+    def best(self, n: int) -> Tried:
+        chosen = finalists(self.score, self.accuracy, min(n, len(self.units)))
+        units, point = self.units[chosen], self.point[chosen]
+        return Tried(units, self.grid, point, self.score[chosen], self.accuracy[chosen], self.looks)
+
+
+class Scan:
+    """Tries all single units, and pairs of them."""
+
+    def __init__(self, train: Problem, terms: Terms, effort: Effort, seed: int, tell: Tell) -> None:
+        self._train, self._terms, self._effort, self._seed, self._tell = train, terms, effort, seed, tell
+        self._grid = grid_of(train, effort.points)
+
+    def check(self) -> None:
+        """PivotalError if there are too many pairs to try them all."""
+        units = len(self._train.space)
+        if self._effort.pairs == "all" and units * (units - 1) // 2 > _MOST_PAIRS:
+            raise PivotalError(
+                f"Every pair can be tried where there are at most {_MOST_PAIRS:,} of them, but {units:,} units make "
+                f"{units * (units - 1) // 2:,}. Use pairs screened, or fewer sites."
+            )
+
+    def singles(self) -> Tried:
+        """All single units at a few values, the best of them again at more."""
+        device = self._grid.device
+        everyone = torch.arange(len(self._train.space), device=device)[:, None]
+        brief = self._look("single units", everyone, _BRIEF, grid_of(self._train, 3))
+        close = self._again("single units again", brief, self._kept, self._effort.sample, self._grid)
+        known = torch.full((len(everyone), len(self._train.labels)), -1, device=device)
+        known[close.units[:, 0]] = close.point[..., 0]
+        self._alone: Float[Tensor, "directions coordinates"] = torch.where(
+            spread(self._train.space, known.T) >= 0,
+            self._at(close.grid, known.clamp(0)),
+            self._at(brief.grid, brief.point[..., 0]),
+        )
+        self._ranked: Int[Tensor, " units"] = close.units[close.score.argsort(), 0]
+        return close.best(self._effort.finalists)
+
+    def pairs(self) -> Tried:
+        """Every pair that there is, or the best single units with promising partners; `singles` comes first. Each unit
+        is tried at what served it best alone and at the farther end of its reach, in the end at its natural value too.
+        """
+        two = torch.stack([self._alone, farther_end(self._train.space, self._alone, self._grid)])
+        three = torch.cat([two, self._grid[-1:]])
+        if self._effort.pairs == "all":
+            units = len(self._train.space)
+            everyone = torch.triu_indices(units, units, 1, device=self._grid.device).T
+            tried = self._look("pairs", everyone, _BRIEFER, two)
+            tried = self._again("pairs again", tried, _PAIRS_AGAIN, _BRIEF, three)
+        else:
+            tried = self._look("pairs", self._promising(), _BRIEF, two)
+        closer = self._again("pairs again", tried, self._kept, self._effort.sample, three)
+        return closer.best(self._effort.finalists)
+
+    def _promising(self) -> Int[Tensor, "sets 2"]:
+        """Each of the best single units with the partners of the highest first-order gain beside it."""
+        first = self._ranked[: self._effort.first]
+        shape = (len(first), len(self._train.labels), len(self._train.space))
+        mask = torch.zeros(shape, dtype=torch.bool, device=first.device)
+        mask[torch.arange(len(first)), :, first] = True
+        values = self._alone.expand(len(first), -1, -1)
+        sample = self._train.sample(self._effort.sample, self._seed)
+        gain = first_order(sample, self._terms, self._price.expand(len(first)), mask, values, self._grid)
+        partners = screened(gain, self._effort.candidates)
+        pairs = torch.stack([first[:, None].expand_as(partners), partners], -1).flatten(0, 1)
+        return pairs.sort(1).values.unique(dim=0)  # a pair may come from either of its units
+
+    def _again(self, phase: str, tried: Tried, keep: int, prefixes: int, grid: Tensor) -> Tried:
+        """A closer look at the best of those that were tried."""
+        closer = self._look(phase, tried.best(keep).units, prefixes, grid)
+        return replace(closer, looks=tried.looks + closer.looks)
+
+    @torch.no_grad()
+    def _look(
+        self,
+        phase: str,
+        units: Int[Tensor, "sets k"],
+        prefixes: int,
+        grid: Float[Tensor, "points directions coordinates"],
+    ) -> Tried:
+        """Every set with each of its units at each value of the grid, on no more prefixes than any set is tried on."""
+        sample = self._train.sample(min(prefixes, self._effort.sample or prefixes), self._seed)
+        points, directions, _ = grid.shape
+        k, device = units.shape[1], units.device
+        combinations = torch.cartesian_prod(*[torch.arange(points, device=device)] * k).view(-1, k)
+        parts = []
+        size = max(1, sample.runs_at_once() // len(combinations))
+        for start, some in zip(range(0, len(units), size), units.split(size), strict=True):
+            self._tell(phase, start, len(units))
+            every = some.repeat_interleave(len(combinations), 0)
+            point = combinations.repeat(len(some), 1)[:, None].expand(-1, directions, -1)
+            mask, values = placed(sample.space, every, grid, point)
+            scores = score_runs(sample, self._terms, self._price.expand(len(mask)), mask, values)
+            shape = (len(some), len(combinations), directions)
+            best, where = Scores(scores.score.view(shape), scores.accuracy.view(shape)).best(1)
+            parts.append((best.score.sum(-1), best.accuracy.sum(-1), combinations[where]))
+        score, accuracy, point = (torch.cat(part) for part in zip(*parts, strict=True))
+        look = Look(len(units), len(np.unique(sample.tree.leaf)), points)
+        return Tried(units, grid, point, score, accuracy, (look,))
+
+    def _at(
+        self, grid: Tensor, point: Int[Tensor, "units directions"]
+    ) -> Float[Tensor, "directions coordinates"]:
+        """The values of all units, each at a point of its own."""
+        return grid.gather(0, spread(self._train.space, point.T)[None])[0]
+
+    @property
+    def _kept(self) -> int:
+        """How many are looked at for the last time: some for each that is fitted, and all from which pairs grow."""
+        return max(_AGAIN * self._effort.finalists, self._effort.first)
+
+    @property
+    def _price(self) -> Float[Tensor, ""]:
+        return torch.full((), self._terms.first_price, device=self._grid.device)
+
+
+def farther_end(
+    space: UnitSpace,
+    values: Float[Tensor, "directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
+) -> Float[Tensor, "directions coordinates"]:
+    """The end of the grid that is farther from each unit's values; all coordinates of a unit go to the same one."""
+    low, high = ends_of(grid)
+    places = places_of(space, values.device)
+    from_low, from_high = ((values - end).abs()[:, places].sum(-1) for end in (low, high))
+    return torch.where(spread(space, from_low > from_high), low, high)

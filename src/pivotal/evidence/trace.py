@@ -1,0 +1,244 @@
+"""Sentences step by step, untouched and edited: the paper's figures as data.
+
+Both sides come from one pass of the model, as two runs: in the first the mask is zero. An edit may look as well as
+change, and that is all it takes; a model need not know. The tree is one in which every node has a *direction* of its
+own, so that the spans which a model hands to an edit say which row belongs to which node, however it lays them out.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.models.base import LanguageModel
+from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.problem import Problem, divergence
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.splits import stratified
+from pivotal.records.intervention import Intervention
+from pivotal.records.traces import Both, Frame, Grid, PairOutcome, Trace, Traces
+from pivotal.units import Unit
+
+_PAIRS, _TRACES, _NUMBERS = 1000, 96, 120_000
+"""Outcomes and traces that a run folder keeps at most, and the numbers in all those traces: about a megabyte."""
+_ROWS = 256
+"""Rows, of both sides, of the vocabulary-wide softmax that exist at one time."""
+
+
+def trace(
+    model: LanguageModel,
+    intervention: Intervention,
+    pair: MinimalPair,
+    *,
+    direction: str | None = None,
+    any_model: bool = False,
+) -> Trace:
+    """One sentence. By default the direction is the label of the word that the untouched model does not prefer."""
+    intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
+    asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
+    problem = Problem(model, asked, steps=intervention.steps)
+    to = int(problem.direction[0]) if direction is None else intervention.direction(direction)
+    return trace_pairs(model, intervention, [pair], [to])[0]
+
+
+def trace_held_out(
+    intervention: Intervention, problem: Problem, outcomes: Sequence[PairOutcome], *, run: int, seed: int
+) -> Traces:
+    """What a run folder keeps: the outcome of the problem's pairs, and whole traces of a balanced sample of them."""
+    rng = random.Random(seed)
+    kept = outcomes
+    if len(outcomes) > _PAIRS:
+        strata = [(outcome.group, outcome.direction) for outcome in outcomes]
+        kept = [outcomes[i] for i in stratified(strata, _PAIRS, rng)]
+    per_step = 2 * len(intervention) + len(problem.model.layers) + 5
+    most = int(_NUMBERS / (per_step * problem.tree.lengths.mean()))
+    chosen = sorted(outcome.pair for outcome in _balanced(kept, min(_TRACES, most), rng))
+    pairs = [problem.pairs[i] for i in chosen]
+    traces = trace_pairs(problem.model, intervention, pairs, problem.direction[chosen].tolist())
+    return Traces(
+        frame=_frame(problem.model, intervention),
+        run=run,
+        held_out=len(outcomes),
+        pairs=tuple(kept),
+        traces=tuple(replace(found, pair=i) for found, i in zip(traces, chosen, strict=True)),
+    )
+
+
+def _balanced(outcomes: Sequence[PairOutcome], most: int, rng: random.Random) -> list[PairOutcome]:
+    """In turn one of each construction, direction and kind of outcome: the few that did not flip are not to be
+    missed."""
+    strata: dict[tuple[str, str, bool], list[PairOutcome]] = {}
+    for outcome in outcomes:
+        strata.setdefault((outcome.group, outcome.direction, outcome.flipped), []).append(outcome)
+    for members in strata.values():
+        rng.shuffle(members)
+    turns = itertools.zip_longest(*strata.values())
+    return [outcome for turn in turns for outcome in turn if outcome is not None][:most]
+
+
+@torch.no_grad()
+def trace_pairs(
+    model: LanguageModel,
+    intervention: Intervention,
+    pairs: Sequence[MinimalPair],
+    directions: Sequence[int],
+) -> list[Trace]:
+    """Many sentences at once, each edited in its direction: an index into those of the intervention."""
+    if not pairs:
+        return []
+    encodings = [model.encode(pair.prefix) for pair in pairs]
+    cues = [encoding.last_token_of(pair.cue) for encoding, pair in zip(encodings, pairs, strict=True)]
+    tree = PrefixTree.build([e.ids for e in encodings], cues, directions, intervention.steps)
+    watch = _Watch(model, intervention, tree)
+    seen = model.states(model.prepare(_told_apart(tree)), watch)
+    watch.check_reached()
+    words = [[model.single_token(word) for word in pair.words] for pair in pairs]
+    vocabulary = sorted({token for two in words for token in two})
+    log_p, kl = _predictions(model, seen, vocabulary)
+    # Before the first edit both sides are the same, and their KL is zero and not what rounding makes of it.
+    kl = kl.clamp(min=0).where(torch.as_tensor(tree.live[1:]), 0.0)
+    frame = _frame(model, intervention)
+    traces = []
+    for i, (pair, encoding) in enumerate(zip(pairs, encodings, strict=True)):
+        path = np.array(tree.path(int(tree.leaf[i])))
+        asked = [vocabulary.index(token) for token in words[i]]
+        traces.append(
+            Trace(
+                frame=frame,
+                prefix=pair.prefix,
+                words=pair.words,
+                direction=intervention.directions[directions[i]],
+                tokens=tuple(model.word(token).strip() or " " for token in encoding.ids),
+                cue=cues[i],
+                edited=tuple(tree.edited[path].tolist()),
+                activation=Both(*(_grid(side[path]) for side in watch.activation.unbind(1))),
+                log_p=Both(*(_grid(side[path - 1][:, asked]) for side in log_p.unbind(1))),
+                kl=tuple(kl[path - 1].tolist()),
+                change=_grid(watch.change[path]),
+                group=pair.group,
+            )
+        )
+    return traces
+
+
+class _Watch:
+    """The intervention as the second of two runs, the first being left alone; keeps what it sees of both."""
+
+    runs = 2
+
+    def __init__(self, model: LanguageModel, intervention: Intervention, tree: PrefixTree) -> None:
+        """`tree` says which nodes are edited, and in which direction."""
+        space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+        mask, values = dense(intervention, space, model.device)
+        self._edit = MaskedEdit(
+            space, torch.cat([torch.zeros_like(mask), mask]), values.expand(2, *values.shape[1:])
+        )
+        self._tree = tree
+        self._layers = {site.name: i for i, site in enumerate(model.layers)}
+        self._units: dict[str, list[int]] = {}
+        for i, unit in enumerate(intervention.units):
+            self._units.setdefault(unit.site, []).append(i)
+        self._intervened = intervention.units
+        self.sites = frozenset(self._layers) | frozenset(self._units)
+        nodes = len(tree.token)
+        self.activation: Float[Tensor, "nodes sides units"] = torch.zeros(nodes, 2, len(intervention))
+        self.change: Float[Tensor, "nodes layers"] = torch.zeros(nodes, len(self._layers))
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if site not in self.sites or not spans:
+            return h
+        new = self._edit(site, self._edited(spans), h)
+        nodes = torch.tensor([span.direction for span in spans])
+        rows = torch.tensor([span.start for span in spans], device=h.device)
+        sides = new[rows].expand(-1, 2, -1)
+        if site in self._units:
+            units = self._units[site]
+            here = _each_unit(sides.float(), [self._intervened[i] for i in units])
+            self.activation[nodes[:, None], :, torch.tensor(units)] = here.transpose(1, 2).cpu()
+        if site in self._layers:
+            untouched, edited = sides.float().unbind(1)
+            moved = (edited - untouched).norm(dim=-1) / untouched.norm(dim=-1).clamp(min=1e-12)
+            self.change[nodes, self._layers[site]] = moved.cpu()
+        return new
+
+    def _edited(self, spans: Sequence[Span]) -> list[Span]:
+        """The rows to be edited, in their own directions; neighbours in one direction together."""
+        found: list[Span] = []
+        for span in spans:
+            if not self._tree.edited[span.direction]:
+                continue
+            direction = int(self._tree.direction[span.direction])
+            if found and (found[-1].stop, found[-1].direction) == (span.start, direction):
+                found[-1] = Span(found[-1].start, span.stop, direction)
+            else:
+                found.append(Span(span.start, span.stop, direction))
+        return found
+
+    def check_reached(self) -> None:
+        self._edit.check_reached()
+
+
+def _each_unit(
+    h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
+) -> Float[Tensor, "nodes sides units"]:
+    """The units of one site, a number each: of an attention head the root mean square, as tables show its values."""
+    several = h.unflatten(-1, (-1, units[0].size))[:, :, [unit.index for unit in units]]
+    return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
+
+
+def _told_apart(tree: PrefixTree) -> PrefixTree:
+    """The tree with every node live, edited, and in a direction of its own: its number."""
+    nodes = np.arange(len(tree.token))
+    return PrefixTree(
+        token=tree.token,
+        parent=tree.parent,
+        depth=tree.depth,
+        direction=nodes,
+        edited=nodes > 0,
+        live=nodes > 0,
+        leaf=tree.leaf,
+    )
+
+
+def _predictions(
+    model: LanguageModel, states: Float[Tensor, "nodes sides width"], vocabulary: Sequence[int]
+) -> tuple[Float[Tensor, "nodes sides words"], Float[Tensor, " nodes"]]:
+    """The log-probabilities of some words, and the KL between the sides, from one look at the whole vocabulary."""
+    ids = torch.as_tensor(vocabulary, device=states.device)
+    log_p, kl = [], []
+    for part in states.split(_ROWS):
+        logits = model.readout(part)
+        log_p.append((logits[..., ids] - logits.logsumexp(-1, keepdim=True)).float())
+        kl.append(divergence(logits[:, 0], logits[:, 1:])[:, 0].float())
+    return torch.cat(log_p).cpu(), torch.cat(kl).cpu()
+
+
+def _frame(model: LanguageModel, intervention: Intervention) -> Frame:
+    first, second = (
+        tuple(float(v) if on else None for v, on in zip(values, active, strict=True))
+        for values, active in zip(intervention.shown, intervention.active, strict=True)
+    )
+    return Frame(
+        model=model.name,
+        phenomenon=intervention.phenomenon,
+        steps=intervention.steps,
+        labels=intervention.directions,
+        units=tuple(map(str, intervention.units)),
+        numbers=tuple(unit.number for unit in intervention.units),
+        values=(first, second),
+        layers=tuple(site.name for site in model.layers),
+    )
+
+
+def _grid(steps_by_rows: Float[Tensor, "steps rows"]) -> Grid:
+    return tuple(map(tuple, steps_by_rows.T.tolist()))

@@ -1,0 +1,79 @@
+"""From a run folder to its certificate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.certify import certify
+from pivotal.jobs.find import Question, Watch
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.options import build
+from pivotal.problem.objective import Terms
+from pivotal.records.certificate import Effort
+from pivotal.records.intervention import Intervention
+from pivotal.searches import SEARCHES
+from pivotal.searches.ablation import found_by_ablation
+from pivotal.searches.base import Progress
+
+
+def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
+    """The loss that a run was searched with; `label` names the search where the settings are of a comparison."""
+    chosen = settings.get("search") if label is None else settings.get("searches", {}).get(label)
+    if not isinstance(chosen, dict):
+        return Terms(kl_weight=0.1)
+    options = {name: value for name, value in chosen.items() if name not in ("name", "preset")}
+    return build(SEARCHES.get(chosen["name"]), options).terms
+
+
+def certify_run(
+    intervention: Intervention,
+    question: Question,
+    folder: RunFolder | None,
+    *,
+    run: int | None = None,
+    terms: Terms | None = None,
+    effort: Effort | None = None,
+    device: str | None = None,
+    watch: Watch | None = None,
+) -> dict[str, Any]:
+    """The certificate of an intervention as JSON has it.
+
+    With a run, its training pairs decide and its held-out pairs report; without one, all pairs decide.
+    """
+    model, pairs = question.load_model(device), question.load_pairs()
+    test = None
+    if folder is not None:
+        if pairs.fingerprint() != folder.settings.get("data_fingerprint"):
+            raise PivotalError(
+                f"A certificate is made on the pairs of the run, but those of '{question.phenomenon}' have changed "
+                "since. Run the search again."
+            )
+        pairs, held_out = question.divide(pairs)
+        test = question.problem(model, held_out)
+    train = question.problem(model, pairs)
+    progress = watch.progress if watch is not None else None
+    made = certify(
+        intervention,
+        train,
+        terms=terms or terms_of(folder.settings if folder is not None else {}),
+        test=test,
+        effort=effort,
+        seed=question.seed,
+        progress=progress,
+    )
+    if progress is not None:
+        progress(Progress("ablating single units", 4, 5, [], [], []))
+    return {
+        "model": model.name,
+        "phenomenon": train.pairs.name,
+        "steps": train.steps,
+        "all_units": len(train.space),
+        "run": run,
+        "pairs": "train" if folder is not None else "all",
+        **made.as_dict(),
+        "ablation": [
+            {**asdict(row), "unit": str(row.unit)} for row in found_by_ablation(intervention, train)
+        ],
+    }

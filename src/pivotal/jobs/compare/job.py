@@ -1,0 +1,296 @@
+"""The comparison from end to end; compare.json is written after every row, so that a killed one goes on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.summarise import rejected_row
+from pivotal.files import lock
+from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
+from pivotal.jobs.compare.rows import CONVERGED, EQUAL, Key, Mode, key_of, nodes_of, row_of
+from pivotal.jobs.find import Interrupted, Nobody, Question, Watch, say_left_out
+from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
+from pivotal.models import LanguageModel
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
+
+Modes = Literal["converged", "equal", "both"]
+
+REFERENCE = "learned"
+"""What it spends is what the others get in the equal mode, unless a budget is given."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A finished comparison."""
+
+    folder: RunFolder
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ComparisonPlan:
+    """What is to be compared with what."""
+
+    contenders: tuple[Contender, ...]
+    sizes: tuple[int, ...]
+    runs: int = 3
+    mode: Modes = "converged"
+    budget: int | None = None
+    """Node evaluations, forward and backward, of all runs together, for each number of units in the equal mode."""
+
+    def __post_init__(self) -> None:
+        labels = [contender.label for contender in self.contenders]
+        if not labels:
+            raise PivotalError("A comparison needs at least one search, but none was given.")
+        if len(set(labels)) < len(labels):
+            raise PivotalError(f"Each search is compared once, but they are {', '.join(labels)}.")
+        if self.mode not in get_args(Modes):
+            raise PivotalError(f"The mode is {', '.join(get_args(Modes))}, not {self.mode!r}.")
+        if self.budget is not None and self.mode == "converged":
+            raise PivotalError(
+                "A budget is for the equal mode, but searches run to their own end. Use --mode equal or both."
+            )
+        if self.budget is not None and self.budget < 1:
+            raise PivotalError(f"A budget is at least one node evaluation, but it is {self.budget}.")
+        object.__setattr__(self, "sizes", check_sizes(self.sizes))
+
+    @property
+    def reference(self) -> Contender:
+        return next((c for c in self.contenders if c.label == REFERENCE), self.contenders[0])
+
+    def converging(self) -> tuple[Contender, ...]:
+        """Those that run with their own settings: all, or the one that the others' budget is taken from."""
+        if self.mode != "equal":
+            return self.contenders
+        return (self.reference,) if self.budget is None else ()
+
+    def keys(self) -> list[Key]:
+        """The rows in the order in which they are made and written."""
+        equal = self.contenders if self.mode != "converged" else ()
+        return [(CONVERGED, c.label, size) for c in self.converging() for size in self.sizes] + [
+            (EQUAL, c.label, size) for c in equal for size in self.sizes
+        ]
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "runs": self.runs,
+            "sizes": list(self.sizes),
+            "mode": self.mode,
+            "budget": self.budget,
+            "reference": self.reference.label if self.mode != "converged" and self.budget is None else None,
+            "searches": {contender.label: contender.settings() for contender in self.contenders},
+        }
+
+
+def compare(
+    question: Question,
+    plan: ComparisonPlan,
+    *,
+    out: str | None = None,
+    overwrite: bool = False,
+    device: str | None = None,
+    command: str = "",
+    watch: Watch | None = None,
+) -> Comparison:
+    """Let every search of the plan answer the question on training pairs; score what it found on held-out ones."""
+    watch = watch or Nobody()
+    model, pairs = question.load_model(device), question.load_pairs()
+    train_pairs, test_pairs = question.divide(pairs)
+    train, test = question.problem(model, train_pairs), question.problem(model, test_pairs)
+    # Before anything is written: with --overwrite a bad request must not cost the comparison that is there.
+    _check(plan, train, question.seed)
+    say_left_out(watch, train, test, train_pairs.dropped)
+
+    settings = _settings(question, plan, model, pairs)
+    path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
+    info = {
+        "command": command,
+        "device": str(model.device),
+        "seeds": [question.seed + r for r in range(plan.runs)],
+    }
+    folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
+    with (folder.path / RUN).open(encoding="utf-8") as file:
+        lock(file, folder.path)
+        sheet = _Sheet(folder, _head(question, plan, train, test, train_pairs.dropped), plan.keys())
+        if sheet.rows:
+            watch.say(f"Going on with the comparison in {folder.path}: {sheet.state()}.")
+        try:
+            _Job(plan, question.seed, train, test, folder, sheet, watch).run()
+        except KeyboardInterrupt:
+            raise Interrupted(_farewell(folder, sheet)) from None
+        except PivotalError:
+            if not sheet.rows:
+                folder.discard()  # a request that could not even begin should not block the corrected one
+            raise
+    return Comparison(folder, sheet.content())
+
+
+def _check(plan: ComparisonPlan, train: Problem, seed: int) -> None:
+    check_runs(plan.runs, seed)
+    for contender in plan.contenders:
+        contender.search.check_frontier()
+    for size in plan.sizes:
+        budget_of(size, len(train.space))
+        for contender in plan.contenders:
+            contender.sized(size).check(train, plan.runs, seed)
+
+
+def _settings(
+    question: Question, plan: ComparisonPlan, model: LanguageModel, pairs: PairSet
+) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(question),
+        **plan.settings(),
+        "model_fingerprint": model.fingerprint(),
+        "data_fingerprint": pairs.fingerprint(),
+    }
+
+
+def _head(
+    question: Question, plan: ComparisonPlan, train: Problem, test: Problem, dropped: int
+) -> dict[str, Any]:
+    """What compare.json says above its rows."""
+    return {
+        "model": test.model.name,
+        "phenomenon": test.pairs.name,
+        "steps": test.steps,
+        "labels": list(test.labels),
+        "all_units": len(test.space),
+        "clean_accuracy": test.clean_accuracy,
+        "labelled": sum(1 for pair in test.pairs if pair.label),
+        "pairs": {"train": len(train), "test": len(test), "dropped": dropped},
+        "rejected": rejected_row(train, test),
+        "seed": question.seed,
+        **plan.settings(),
+    }
+
+
+def _farewell(folder: RunFolder, sheet: _Sheet) -> str:
+    command = folder.info.get("command", "").replace(" --overwrite", "")
+    go_on = f"Go on with: {command}" if command else "The same comparison with the same folder goes on."
+    return f"Stopped; {sheet.state()}, saved in {folder.path / COMPARE}. {go_on}"
+
+
+class _Sheet:
+    """compare.json: its rows by key, in the order of the plan whatever the order in which they came."""
+
+    def __init__(self, folder: RunFolder, head: Mapping[str, Any], keys: Sequence[Key]) -> None:
+        self._folder, self._head, self._keys = folder, head, keys
+        there = folder.summary()["rows"] if folder.result.is_file() else []
+        self.rows: dict[Key, dict[str, Any]] = {key_of(row): row for row in there}
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows[key_of(row)] = row
+        self._folder.write_json(COMPARE, self.content())
+
+    def content(self) -> dict[str, Any]:
+        rows = [self.rows[key] for key in self._keys if key in self.rows]
+        return {"finished": len(rows) == len(self._keys), **self._head, "rows": rows}
+
+    def state(self) -> str:
+        return f"{len(self.rows)} of {len(self._keys)} sets of units are found"
+
+
+class _Job:
+    """Makes the rows that are not there yet."""
+
+    def __init__(
+        self,
+        plan: ComparisonPlan,
+        seed: int,
+        train: Problem,
+        test: Problem,
+        folder: RunFolder,
+        sheet: _Sheet,
+        watch: Watch,
+    ) -> None:
+        self._plan, self._seed, self._train, self._test = plan, seed, train, test
+        self._folder, self._sheet, self._watch = folder, sheet, watch
+        self._title = ""
+        """Of what is being searched for, for whoever looks on."""
+
+    def run(self) -> None:
+        # Measured once and kept: whoever asks for them first would pay for all, and after a kill somebody else.
+        _ = self._train.activations
+        for contender in self._plan.converging():
+            self._converge(contender)
+        if self._plan.mode != "converged":
+            for contender in self._plan.contenders:
+                for size in self._plan.sizes:
+                    if (EQUAL, contender.label, size) not in self._sheet.rows:
+                        self._within_budget(contender, size)
+
+    def _converge(self, contender: Contender) -> None:
+        label = contender.label
+        missing = [size for size in self._plan.sizes if (CONVERGED, label, size) not in self._sheet.rows]
+        for point in self._points(contender, CONVERGED, contender.search, missing):
+            self._keep(contender, CONVERGED, point, contender.search)
+
+    def _within_budget(self, contender: Contender, size: int) -> None:
+        if self._plan.budget is not None:
+            nodes = self._plan.budget
+        else:
+            spent = self._sheet.rows[CONVERGED, self._plan.reference.label, size]
+            nodes = nodes_of(spent)
+            if contender is self._plan.reference:  # that is what it spends: nothing to run again
+                self._sheet.add({**spent, "mode": EQUAL, "budget": nodes, "changed": {}})
+                return
+        search = contender.sized(size).within(self._train, self._plan.runs, nodes)
+        extra = {"budget": nodes, "changed": changed(search, contender.search)}
+        for point in self._points(contender, EQUAL, search, [size]):
+            self._keep(contender, EQUAL, point, search, extra)
+
+    def _points(
+        self, contender: Contender, mode: Mode, search: Search, sizes: Sequence[int]
+    ) -> Iterator[Point]:
+        """One point for each size, in order."""
+        points = search.frontier(
+            self._train, sizes, runs=self._plan.runs, seed=self._seed, progress=self._tell
+        )
+        for size in sizes:
+            self._title = _title(contender.label, mode, size)
+            self._watch.progress(Progress(self._title, 0, 1, [], [], []))
+            point = next(points, None)
+            if point is None or point.size != size:
+                raise PivotalError(
+                    f"A search must find a set for every number of units that it is asked for, in order, but "
+                    f"'{contender.label}' gave {'none' if point is None else point.size} for {size}."
+                )
+            yield point
+
+    def _tell(self, step: Progress) -> None:
+        """Not of stages that are over, too much to read in a row of searches; nor losses, which differ in kind."""
+        if step.updates > 1:
+            phase = f"{self._title}: {step.phase}"
+            self._watch.progress(dataclasses.replace(step, phase=phase, loss=[]))
+
+    def _keep(
+        self,
+        contender: Contender,
+        mode: Mode,
+        point: Point,
+        search: Search,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        row, interventions = row_of(contender.label, mode, point, search, self._test, seed=self._seed)
+        under = f"{contender.label}-{point.size}" + ("-equal" if mode == EQUAL else "")
+        self._folder.save_interventions(interventions, under)
+        self._sheet.add({**row, "interventions": f"{INTERVENTIONS}/{under}", **(extra or {})})
+        self._watch.say(
+            f"{_title(contender.label, mode, point.size)}: {row['flip_accuracy']['mean']:.1%} flipped, "
+            f"KL {row['kl']['mean']:.3f}, {row['seconds']:.1f} s; {self._sheet.state()}."
+        )
+
+
+def _title(label: str, mode: Mode, size: int) -> str:
+    budget = ", equal budget" if mode == EQUAL else ""
+    return f"{label}, {size} unit{'' if size == 1 else 's'}{budget}"
+
+
+__all__ = ["Comparison", "ComparisonPlan", "Modes", "compare"]

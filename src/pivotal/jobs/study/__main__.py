@@ -1,0 +1,64 @@
+"""`python -m pivotal.jobs.study`: a study with neither typer nor rich, for a machine that has a GPU and little else."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.recipe import read_recipe
+from pivotal.jobs.study.telling import ending, planned
+from pivotal.jobs.study.watching import StudyLines
+
+
+def main() -> int:
+    given = _parser().parse_args()
+    command = shlex.join(["python", "-m", "pivotal.jobs.study", *sys.argv[1:]])
+    try:
+        recipe = read_recipe(given.recipe)
+        asked = {"out": given.out, "only": given.only, "runs": given.seeds, "device": given.device}
+        if given.dry_run:
+            print("\n".join(planned(dry_run(recipe, **asked))))
+            return 0
+        studied = study(recipe, **asked, command=command, watch=StudyLines())
+        print(ending(studied))
+        return 1 if studied.failed else 0
+    except PivotalError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    """The options of `pivotal study`, Ray aside, so that a command for the one is a command for the other."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pivotal.jobs.study", description="Run a study.", allow_abbrev=False
+    )
+    parser.add_argument(
+        "recipe", metavar="RECIPE", help="a YAML file, or the name of one that comes with pivotal"
+    )
+    parser.add_argument("--out", metavar="DIR", help="the folder of the study; default: runs/study-NAME")
+    parser.add_argument(
+        "--only", metavar="CELLS", help="cells whose name has this in it, or fits it with * and ?"
+    )
+    parser.add_argument(
+        "--seeds", type=_positive, metavar="N", help="runs of each cell, in place of the recipe's"
+    )
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default: a GPU if there is one")
+    parser.add_argument("--dry-run", action="store_true", help="say what would run and how long it may take")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"1 or more, not {number}")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

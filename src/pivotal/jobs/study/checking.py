@@ -1,0 +1,100 @@
+"""What a recipe asks for must be possible: looked at before anything runs, so that all that is wrong is said at once.
+
+Only what costs little is looked at: that models and phenomena are there, how pairs divide, and, of models that open in
+a second, sites and numbers of units. A transformer says what sites it has when it has been loaded and run; a slip in
+them is the failure of its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.find import Question
+from pivotal.jobs.study.cells import Cell
+from pivotal.models import SOURCES, list_models, load_model
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.searches.base import budget_of
+from pivotal.units import Site, UnitSpace, select_sites
+
+
+def check_cells(cells: Iterable[Cell]) -> None:
+    cells = list(cells)
+    pairs = cache(load_phenomenon)
+    wrong = [
+        *_missing("model", _find_model, (cell.question.model for cell in cells)),
+        *_missing("phenomenon", pairs, (cell.question.phenomenon for cell in cells)),
+    ] or _impossible(cells, pairs)
+    if wrong:
+        many = "One thing" if len(wrong) == 1 else f"{len(wrong)} things"
+        raise PivotalError(
+            f"{many} that the recipe asks for cannot be had; nothing was run.\n" + "\n".join(wrong)
+        )
+
+
+def _missing(kind: str, look: Callable[[str], object], names: Iterable[str]) -> list[str]:
+    found = []
+    for name in dict.fromkeys(names):
+        try:
+            look(name)
+        except PivotalError as error:
+            found.append(f"- {kind} '{name}': {error}")
+    return found
+
+
+def _find_model(spec: str) -> None:
+    """Loads nothing that is listed or lies on the disk or the hub; what is left is tried, and fails soon."""
+    listed = {name for name, _ in list_models()}
+    if spec in listed or spec.partition(":")[0] in {*listed, "hf"} or Path(spec).exists():
+        return
+    load_model(spec, device="cpu")
+
+
+def _impossible(cells: Sequence[Cell], pairs: Callable[[str], PairSet]) -> list[str]:
+    """What is asked of models and pairs that are there; each slip once, however many cells share it."""
+
+    @cache
+    def divide(question: Question) -> None:
+        question.divide(pairs(question.phenomenon))
+
+    sites = cache(_light_sites)
+    slips: dict[str, list[str]] = {}
+    for cell in cells:
+        asked = cell.question
+        parts = Question(
+            phenomenon=asked.phenomenon, test=asked.test, split=asked.split, split_seed=asked.split_seed
+        )
+        for check in (cell.search.check_there, partial(divide, parts), partial(_check_units, cell, sites)):
+            try:
+                check()
+            except PivotalError as error:
+                slips.setdefault(str(error), []).append(cell.name)
+    return [
+        f"- cell '{names[0]}'{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {slip}"
+        for slip, names in slips.items()
+    ]
+
+
+def _check_units(cell: Cell, sites: Callable[[str, str | None], tuple[Site, ...] | None]) -> None:
+    there = sites(cell.question.model, cell.question.priming)
+    if there is None:
+        return
+    units = len(UnitSpace(select_sites(there, cell.question.sites)))
+    for name in ("max_units", "max_fractional"):
+        if (number := cell.options.get(name)) is not None:
+            budget_of(number, units, name)
+
+
+def _light_sites(spec: str, priming: str | None) -> tuple[Site, ...] | None:
+    """The sites of a model that is opened in no time; None of another."""
+    for _, source in SOURCES.items():
+        if source.light:
+            model = source().open(spec, device=torch.device("cpu"), dtype=None, priming=priming)
+            if model is not None:
+                return model.sites
+    return None

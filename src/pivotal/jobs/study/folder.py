@@ -1,0 +1,70 @@
+"""The folder of a study: its recipe, its rows, and a run folder for every batch. One process at a time works in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+
+from pivotal.errors import PivotalError
+from pivotal.files import PARTIAL, disk, lock, read_json, write_atomically
+from pivotal.jobs.study.recipe import Recipe
+
+FORMAT = "pivotal-study-1"
+STUDY, RECIPE, LOCK = "study.json", "recipe.yaml", ".lock"
+
+
+def default_folder(recipe: Recipe) -> Path:
+    return Path("runs") / ("study-" + (re.sub(r"[^\w.]+", "-", recipe.name).strip("-.") or "unnamed"))
+
+
+def check_folder(path: Path, recipe: Recipe) -> None:
+    """PivotalError if the folder holds another study, or anything else."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise PivotalError(f"A study needs a folder, but {path} is a file. Name another with --out.")
+    if (path / STUDY).is_file():
+        there = read_json(path / STUDY, missing="")
+        if there.get("format") != FORMAT:
+            raise PivotalError(
+                f"{path / STUDY} must be of the format '{FORMAT}', but it is {there.get('format')!r}. "
+                "Name another folder with --out."
+            )
+        if there.get("name") != recipe.name:
+            raise PivotalError(
+                f"{path} holds the study '{there.get('name')}', but the recipe is of '{recipe.name}'. "
+                "Name another folder with --out."
+            )
+    elif foreign := sorted(p.name for p in path.iterdir() if p.name not in (LOCK, STUDY + PARTIAL)):
+        few = ", ".join(foreign[:3]) + ("…" if len(foreign) > 3 else "")
+        raise PivotalError(
+            f"A study needs a folder of its own, but {path} holds other files ({few}). Nothing was touched; "
+            "name another folder with --out."
+        )
+
+
+@contextmanager
+def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
+    """The folder is made if it is not there, keeps the recipe as it is now, and is locked while the block runs."""
+    check_folder(path, recipe)
+    with disk(path):
+        path.mkdir(parents=True, exist_ok=True)
+        # A file of its own: study.json is replaced when it is written, and a lock is of a file, not of a name.
+        file = (path / LOCK).open("a", encoding="utf-8")
+    with file:
+        lock(file, path, "study")
+        if not (path / STUDY).is_file():
+            started = datetime.now(timezone.utc).isoformat(timespec="seconds")
+            about = {"format": FORMAT, "name": recipe.name, "command": command, "started": started}
+            _write(path / STUDY, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+        _write(path / RECIPE, recipe.text)
+        yield
+
+
+def _write(path: Path, text: str) -> None:
+    with disk(path):
+        write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))

@@ -1,0 +1,264 @@
+"""A study from end to end: what is there, what is missing, the batches that are run for it, and their rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from pivotal.jobs.find import Interrupted
+from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
+from pivotal.jobs.study.cells import Cell, cells_of, chosen
+from pivotal.jobs.study.checking import check_cells
+from pivotal.jobs.study.estimate import Estimate, estimate
+from pivotal.jobs.study.folder import check_folder, default_folder, opened
+from pivotal.jobs.study.harvest import recovered
+from pivotal.jobs.study.local import Local
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.jobs.study.watching import Standing, StudyWatch, UnwatchedStudy, counted
+from pivotal.jobs.study.work import StudyPlace
+from pivotal.models import device_named
+from pivotal.records.study_rows import FORMER, RESULTS, Results, Sheet, StudyRow, read_results
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
+
+    def width(self, device: str | None = None) -> int:
+        """How many batches run at a time. Asked once, before anything is written: PivotalError if there is no place
+        for them, or not the device."""
+
+    def run(
+        self, batches: Sequence[Batch], place: StudyPlace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[StudyRow]]]: ...
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """What a study would do now."""
+
+    folder: Path
+    cells: tuple[Cell, ...]
+    """Those that were chosen."""
+    order: dict[str, int]
+    """The place of each cell in the recipe, by its key."""
+    rows: tuple[StudyRow, ...]
+    """Those that are there, of all cells of the recipe, under its labels and in its order."""
+    batches: tuple[Batch, ...]
+    estimate: Estimate
+    note: str = ""
+    """What is to be said of the state in which the results were found."""
+
+    former: tuple[StudyRow, ...] = ()
+    """Rows of cells that the recipe has no longer."""
+
+    def standings(self, rows: Iterable[StudyRow] | None = None) -> list[Standing]:
+        """Where each cell stands, by default now: what failed will be tried again and is not counted."""
+        rows = [row for row in self.rows if row.done] if rows is None else list(rows)
+        return [_standing(cell, rows) for cell in self.cells]
+
+
+@dataclass(frozen=True)
+class Studied:
+    """A study that ran to its end, be it with failed runs."""
+
+    folder: Path
+    rows: tuple[StudyRow, ...]
+    """All that its file holds, of cells and seeds that were not asked for this time too."""
+    failed: tuple[StudyRow, ...] = ()
+    """Of what was run this time."""
+
+
+def dry_run(
+    recipe: Recipe,
+    *,
+    out: str | Path | None = None,
+    only: str | None = None,
+    runs: int | None = None,
+    device: str | None = None,
+    executor: Executor | None = None,
+) -> StudyPlan:
+    """What `study` would do; nothing is written, and an executor other than this process is not called upon."""
+    cells = cells_of(recipe, runs)
+    picked = chosen(cells, only)
+    check_cells(picked)
+    if executor is None:
+        Local().width(device)
+    folder = default_folder(recipe) if out is None else Path(out)
+    check_folder(folder, recipe)
+    return _plan(recipe, cells, picked, folder, device, width=1)
+
+
+def study(
+    recipe: Recipe,
+    *,
+    out: str | Path | None = None,
+    only: str | None = None,
+    runs: int | None = None,
+    device: str | None = None,
+    executor: Executor | None = None,
+    command: str = "",
+    watch: StudyWatch | None = None,
+) -> Studied:
+    """Run what is missing of a study; its rows are on the disk as soon as they are there.
+
+    Without an executor it runs in this process, batch after batch.
+    """
+    executor, watch = executor or Local(), watch or UnwatchedStudy()
+    cells = cells_of(recipe, runs)
+    picked = chosen(cells, only)
+    check_cells(picked)
+    folder = default_folder(recipe) if out is None else Path(out)
+    width = executor.width(device)
+    with opened(folder, recipe, command):
+        plan = _plan(recipe, cells, picked, folder, device, width)
+        if plan.note:
+            watch.say(plan.note)
+        place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
+        rows = _run(plan, executor, width, place, watch)
+    if text := _changed(rows):
+        watch.say(text)
+    tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
+    return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
+
+
+def _run(
+    plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, watch: StudyWatch
+) -> list[StudyRow]:
+    path = plan.folder / RESULTS
+    rows = {row.run: row for row in plan.rows}
+    tried = {row.run: row for row in plan.rows if row.done}
+    sheet = Sheet(path, plan.rows, plan.former)
+    left = list(plan.batches)
+    watch.stands(plan.standings(), plan.estimate.seconds)
+    try:
+        for batch, found in executor.run(plan.batches, place, watch):
+            sheet.append(found)
+            rows |= {row.run: row for row in found}
+            tried |= {row.run: row for row in found}
+            left.remove(batch)
+            again = estimate(left, tried.values(), _kind(place.device), width)
+            watch.stands(plan.standings(tried.values()), again.seconds)
+    except KeyboardInterrupt:
+        raise Interrupted(_farewell(plan, tried.values(), place.command)) from None
+    finally:
+        sheet.close()
+    ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
+    # Whoever compares two files of results should not see in what order the rows came.
+    Sheet(path, ordered).close()
+    return ordered
+
+
+def _plan(
+    recipe: Recipe,
+    cells: Sequence[Cell],
+    picked: Sequence[Cell],
+    folder: Path,
+    device: str | None,
+    width: int,
+) -> StudyPlan:
+    order = {cell.key: i for i, cell in enumerate(cells)}
+    results = read_results(folder / RESULTS)
+    rows = {
+        row.run: dataclasses.replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
+        for row in (*read_results(folder / FORMER).rows, *results.rows)
+        if row.key in order
+    }
+    have = {row.run for row in rows.values() if _is_whole(row, cells[order[row.key]])}
+    begun = [batch for cell in cells for batch in begun_folders(cell, folder)]
+    found = recovered(begun, have, recipe.name, folder)
+    rows |= {row.run: row for row in found}
+    have |= {row.run for row in found}
+    batches = [
+        batch
+        for cell in _by_model(picked)
+        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in have))
+    ]
+    ordered = sorted(rows.values(), key=lambda row: (order[row.key], row.seed))
+    former = tuple(row for row in results.rows if row.key not in order)
+    return StudyPlan(
+        folder=folder,
+        cells=tuple(picked),
+        order=order,
+        rows=tuple(ordered),
+        batches=tuple(batches),
+        estimate=estimate(batches, ordered, _kind(device), width),
+        note=_note(results, found, former, folder),
+        former=former,
+    )
+
+
+def _is_whole(row: StudyRow, cell: Cell) -> bool:
+    return row.done and not (cell.ablation and any(unit.by_ablation is None for unit in row.found))
+
+
+def _by_model(cells: Sequence[Cell]) -> list[Cell]:
+    """As the recipe has them, but those of one model together: then it is loaded once."""
+    first: dict[tuple[object, ...], int] = {}
+    for i, cell in enumerate(cells):
+        first.setdefault(_model(cell), i)
+    return sorted(cells, key=lambda cell: first[_model(cell)])
+
+
+def _model(cell: Cell) -> tuple[object, ...]:
+    return cell.question.model, cell.question.dtype, cell.question.priming, cell.batch_nodes
+
+
+def _standing(cell: Cell, rows: Iterable[StudyRow]) -> Standing:
+    mine = [row for row in rows if row.key == cell.key and row.seed in cell.seeds]
+    failed = [row for row in mine if not row.done]
+    batches = {row.folder: row.total_seconds or 0.0 for row in mine}
+    return Standing(
+        cell,
+        wanted=len(cell.seeds),
+        done=len(mine) - len(failed),
+        failed=len(failed),
+        seconds=fsum(batches.values()),
+        error=(failed[0].error or "") if failed else "",
+    )
+
+
+def _kind(device: str | None) -> str:
+    return device_named(None).type if device is None else device.partition(":")[0]
+
+
+def _note(results: Results, found: Sequence[StudyRow], former: Sequence[StudyRow], folder: Path) -> str:
+    said = [results.sentence(folder / RESULTS)] if results.lost else []
+    if found:
+        said.append(
+            f"{counted(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
+        )
+    if former:
+        said.append(f"{counted(len(former))} of cells that the recipe has no longer: see {folder / FORMER}.")
+    return " ".join(said)
+
+
+def _changed(rows: Iterable[StudyRow]) -> str:
+    """What is to be said if the weights or the pairs were not the same for all runs."""
+    prints: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in filter(lambda row: row.done, rows):
+        # A fingerprint of a model names its weights as they are computed with, and what it has read before.
+        model = (f"weights of {row.model}", row.dtype, row.priming)
+        prints.setdefault(model, set()).add(row.model_fingerprint)
+        prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
+    changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
+    if not changed:
+        return ""
+    return (
+        f"The {' and the '.join(changed)} have changed between runs of this study: its rows are not of one question. "
+        "Begin a new study in another folder."
+    )
+
+
+def _farewell(plan: StudyPlan, rows: Iterable[StudyRow], command: str) -> str:
+    standings = plan.standings(rows)
+    done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
+    go_on = f"Go on with: {command}" if command else "The same study in the same folder goes on from there."
+    return (
+        f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
+        f"last checkpoint. {go_on}"
+    )

@@ -1,0 +1,44 @@
+"""What a study says of itself before and after, in plain lines."""
+
+from __future__ import annotations
+
+from pivotal.jobs.study.cells import Cell
+from pivotal.jobs.study.job import Studied, StudyPlan
+from pivotal.jobs.study.watching import counted, span
+from pivotal.records.study_rows import RESULTS
+
+
+def planned(plan: StudyPlan) -> list[str]:
+    """A line for each cell, and what it would take."""
+    lines = [plan.note] if plan.note else []
+    for standing in plan.standings():
+        left = seeds_left(plan, standing.cell)
+        would = f"would run the seeds {left}" if left else "nothing left to run"
+        lines.append(f"{standing.cell.name}: {standing.done} of {standing.wanted} done; {would}")
+    return [*lines, total(plan)]
+
+
+def seeds_left(plan: StudyPlan, cell: Cell) -> str:
+    """The batches that would run, by their seeds."""
+    batches = [batch.seeds for batch in plan.batches if batch.cell.key == cell.key]
+    return ", ".join(str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" for seeds in batches)
+
+
+def total(plan: StudyPlan) -> str:
+    runs, batches = sum(len(batch.seeds) for batch in plan.batches), len(plan.batches)
+    done = sum(standing.done for standing in plan.standings())
+    if not batches:
+        return f"All is done ({counted(done)}): see {plan.folder / RESULTS}."
+    return (
+        f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}, about "
+        f"{span(plan.estimate.seconds)} one after the other ({plan.estimate.source}). Nothing was run."
+    )
+
+
+def ending(studied: Studied) -> str:
+    failed = studied.failed
+    done = f"Done: {counted(sum(row.done for row in studied.rows))}, in {studied.folder / RESULTS}."
+    if not failed:
+        return done
+    first = f"{failed[0].name}: {failed[0].error}"
+    return f"{done} Failed: {counted(len(failed))}; the same command tries again. The first is {first}"

@@ -1,0 +1,145 @@
+"""One batch from beginning to end. This is what a worker does, be it this process or one of Ray's."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.find import Nobody, Question, Watch, find
+from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
+from pivotal.jobs.study.batches import Batch
+from pivotal.jobs.study.harvest import failed_rows, rows_of
+from pivotal.models import LanguageModel
+from pivotal.records.intervention import Intervention
+from pivotal.records.study_rows import StudyRow
+from pivotal.searches.ablation import found_by_ablation
+from pivotal.searches.base import Progress
+
+
+@dataclass(frozen=True)
+class StudyPlace:
+    """What a worker needs to know of the study."""
+
+    study: str
+    folder: Path
+    device: str | None = None
+    threads: int | None = None
+    command: str = ""
+
+
+def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> list[StudyRow]:
+    """The rows of a batch. What goes wrong with it is written into them: the others shall go on."""
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(place.threads or before)
+        _run(batch, place, watch or Nobody())
+        return rows_of(batch, place.study, place.folder)
+    except PivotalError as error:
+        return failed_rows(batch, place.study, str(error))
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        SHELF.clear()
+        cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
+        reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(
+            "."
+        )  # torch goes on to list every process
+        return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
+    except Exception as error:  # a bug in one search must not cost the rest of a study that takes a night
+        return failed_rows(
+            batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
+        )
+    finally:
+        torch.set_num_threads(before)
+
+
+class Shelf:
+    """The model that was asked last: batches come sorted by model, so that each is loaded once, and one at a time."""
+
+    def __init__(self) -> None:
+        self._key: tuple[object, ...] | None = None
+        self._model: LanguageModel | None = None
+        self.loads = 0
+
+    def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
+        key = (question.model, question.dtype, question.priming, device, batch_nodes)
+        if self._model is None or key != self._key:
+            self.clear()  # before the next is loaded: two large models may be one too many
+            self._model, self._key = question.load_model(device, batch_nodes), key
+            self.loads += 1
+        return self._model
+
+    def clear(self) -> None:
+        self._model = self._key = None
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+SHELF = Shelf()
+"""Of this process."""
+
+
+def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
+    cell, path = batch.cell, place.folder / batch.folder
+    question = replace(cell.question, seed=batch.seeds.start)
+    model = SHELF.take(question, place.device, cell.batch_nodes)
+    begun = RunFolder.open(path) if (path / RUN).is_file() else None
+    if begun is None or not begun.finished:
+        find(
+            question,
+            cell.search,
+            runs=len(batch.seeds),
+            out=str(path),
+            overwrite=begun is not None and _of_other_things(begun, question, model),
+            model=model,
+            command=place.command,
+            watch=watch,
+        )
+    folder = RunFolder.open(path)
+    if cell.ablation and not (path / ABLATION).is_file():
+        watch.progress(Progress("ablating single units", 0, 1, [], [], []))
+        _ablate(folder, question, model)
+
+
+def _of_other_things(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
+    """Whether the weights or the pairs have changed since: then there is nothing to go on with."""
+    was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
+    return was != (model.fingerprint(), question.load_pairs().fingerprint())
+
+
+def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
+    """Which of the units that any run found single-unit ablation would have found, on training pairs."""
+    found = [folder.intervention(run) for run in range(folder.runs_saved())]
+    train = question.problem(model, question.divide(question.load_pairs())[0])
+    rows = found_by_ablation(_together(found), train)
+    folder.write_json(
+        ABLATION, {"units": {str(row.unit): {**asdict(row), "unit": str(row.unit)} for row in rows}}
+    )
+
+
+def _together(found: Sequence[Intervention]) -> Intervention:
+    """All units of some interventions; their values do not matter here."""
+    units = tuple(sorted({unit for intervention in found for unit in intervention.units}))
+    shape = (2, len(units))
+    return replace(
+        found[0], units=units, values=np.zeros(shape, np.float32), active=np.ones(shape, dtype=bool)
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [""])[0]
+
+
+def _where(error: BaseException) -> str:
+    """File and line of the innermost call."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return (
+        f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}" if trace else "no traceback"
+    )

@@ -1,1 +1,0 @@
-"""What `pivotal.models.transformers` is made of."""

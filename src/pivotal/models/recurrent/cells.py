@@ -1,0 +1,172 @@
+"""The recurrent cells, with their element-wise part as one autograd node each where that pays.
+
+Each cell takes the two halves of its gates (from the input, from the parent's state) and the parent's memory. The
+matrix products are outside: the adapter does them once per parent instead of once per child.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.models.gather import added_up, shared_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """What reaches the nodes of a level."""
+
+    x: Float[Tensor, "nodes _ input"]
+    """Each node's input, still to go through `weight` and `bias`, or its gates already if `weight` is None."""
+    weight: Float[Tensor, "gates input"] | None
+    bias: Float[Tensor, " gates"] | None
+    r: Float[Tensor, "parents _ gates"]
+    """Gates from the parents' states; `r[up]` are each node's."""
+    up: Int[Tensor, " nodes"]
+    carry: Float[Tensor, "above _ hidden"]
+    """c of the level above, or h in a network that has no c; `carry[parent]` is each node's parent's."""
+    parent: Int[Tensor, " nodes"]
+
+    def gates(self) -> tuple[Float[Tensor, "nodes _ gates"], Float[Tensor, "nodes _ gates"]]:
+        """Both halves of each node's gates."""
+        x = self.x if self.weight is None else torch.nn.functional.linear(self.x, self.weight, self.bias)
+        return x, shared_rows(self.r, self.up)
+
+
+class RecurrentCell(Protocol):
+    """One kind of recurrent network."""
+
+    @property
+    def gates(self) -> int:
+        """How many gate blocks the weight matrices have."""
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether there is a state beside h (the LSTM's c)."""
+
+    @property
+    def one_bias(self) -> bool:
+        """Whether the two halves of the gates are only ever added: one bias then stands for both, and comes with r."""
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        """A factor per gate row, folded into the weights when they are loaded."""
+
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        """New h and c of the nodes."""
+
+
+def _through_tanh(grad: Tensor, y: Tensor) -> Tensor:
+    """grad * (1 - y^2) for y = tanh(x), in place and in one pass."""
+    return torch.ops.aten.tanh_backward.grad_input(grad, y, grad_input=grad)
+
+
+class _LSTMStep(torch.autograd.Function):
+    """The element-wise part as one autograd node, with few passes over memory: on a CPU it would otherwise cost more
+    than the matrix products.
+
+    Sigmoid gates arrive halved, since sigmoid(2z) = (1 + tanh(z)) / 2, so that i, f, o = (1 + a) / 2 and g = a with
+    a single a = tanh(z) over all four.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor | None, r: Tensor, up: Tensor, carry: Tensor, parent: Tensor
+    ) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        a = r.index_select(0, up)
+        if weight is None:
+            a = a.add_(x) if a.shape[1] >= x.shape[1] else x + a
+        elif a.shape[1] == x.shape[1]:
+            a.flatten(0, 1).addmm_(
+                x.flatten(0, 1), weight.t()
+            )  # flatten is a view here: the product is added in place
+        else:
+            a = torch.nn.functional.linear(x, weight) + a  # either side may still have a single run
+        a.tanh_()
+        c = carry.index_select(0, parent)
+        i, f, g, o = a.chunk(4, -1)
+        new_c = torch.addcmul(c, f, c).add(torch.addcmul(g, i, g)).mul_(0.5)
+        t = torch.tanh(new_c)
+        h = torch.addcmul(t, o, t).mul_(0.5)
+        ctx.save_for_backward(a, c, t, up, parent, weight)
+        ctx.above = len(r), len(carry)
+        ctx.set_materialize_grads(False)  # nobody reads the c of the last words: no zeros for them
+        return h, new_c
+
+    @staticmethod
+    def backward(ctx: Any, dh: Tensor | None, dc: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        a, c, t, up, parent, weight = ctx.saved_tensors
+        i, f, g, o = a.chunk(4, -1)
+        # d is half of the derivative by the new c: each of its uses below wants the half
+        half = torch.zeros_like(t) if dh is None else dh * 0.5
+        d = _through_tanh(torch.addcmul(half, half, o), t)
+        d = (d if dc is None else d.add_(dc)).mul_(0.5)
+        grad = torch.empty_like(a)
+        gi, gf, gg, go = grad.chunk(4, -1)
+        torch.mul(d, g, out=gi)
+        torch.mul(d, c, out=gf)
+        torch.addcmul(d, d, i, out=gg)
+        torch.mul(half, t, out=go)
+        _through_tanh(grad, a)
+        grad_x = grad_r = grad_c = None
+        if ctx.needs_input_grad[0]:
+            grad_x = grad if weight is None else grad @ weight
+        if ctx.needs_input_grad[2]:
+            grad_r = added_up(grad, up, ctx.above[0])
+        if ctx.needs_input_grad[4]:
+            grad_c = added_up(d.addcmul(d, f), parent, ctx.above[1])
+        return grad_x, None, grad_r, None, grad_c, None
+
+
+@dataclass(frozen=True, slots=True)
+class LSTM:
+    gates: int = 4
+    has_memory: bool = True
+    one_bias: bool = True
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        """Sigmoid gates (i, f, o) are halved so that one tanh serves all four."""
+        return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
+
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        i = incoming
+        h, c = _LSTMStep.apply(i.x, i.weight, i.r, i.up, i.carry, i.parent)
+        return h, c
+
+
+@dataclass(frozen=True, slots=True)
+class GRU:
+    gates: int = 3
+    has_memory: bool = False
+    one_bias: bool = False
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        return torch.ones(3 * hidden)
+
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        x, r = incoming.gates()
+        x_reset, x_update, x_new = x.chunk(3, -1)
+        r_reset, r_update, r_new = r.chunk(3, -1)
+        new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
+        carry = shared_rows(incoming.carry, incoming.parent)
+        return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
+
+
+@dataclass(frozen=True, slots=True)
+class RNN:
+    gates: int = 1
+    has_memory: bool = False
+    one_bias: bool = True
+
+    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
+        return torch.ones(hidden)
+
+    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+        x, r = incoming.gates()
+        return torch.tanh(x + r), None
+
+
+CELLS: dict[str, RecurrentCell] = {"lstm": LSTM(), "gru": GRU(), "rnn": RNN()}

@@ -1,0 +1,285 @@
+"""Recurrent models in a folder of ours: config.json, model.safetensors, vocab.txt. The bundled model is one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.files import asset
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.recurrent.words import EOS, UNK, read_words
+
+FORMAT = "pivotal-recurrent-1"
+FILES = ("config.json", "model.safetensors", "vocab.txt")
+WRITTEN = (*FILES, "card.json")
+
+
+class FolderSource(ModelSource):
+    """Bundled and local models by name, and any folder in the same format by its path."""
+
+    name = "folder"
+    summary = (
+        "bundled and local recurrent models, or a folder with config.json, model.safetensors and vocab.txt"
+    )
+    light = True
+
+    def listed(self) -> list[tuple[str, str]]:
+        """Bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
+        home = models_home()
+        local = [path for depth in ("*", "*/*") for path in home.glob(f"{depth}/config.json")]
+        bundled = sorted(asset("models").glob("*/config.json"))
+        return [(path.parent.name, _summary(path.parent)) for path in bundled] + [
+            (name, _summary(path.parent))
+            for path in sorted(local)
+            # What begins with a dot is not written to its end.
+            if "/." not in f"/{(name := path.parent.relative_to(home).as_posix())}"
+        ]
+
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        bundled = asset("models") / spec
+        if "/" not in spec and (bundled / "config.json").is_file():
+            return load_folder(bundled, device=device, dtype=dtype, priming=priming)
+        folder, name = local_folder(spec)
+        if folder is None or is_of_transformers(folder):
+            return None
+        return load_folder(folder, device=device, dtype=dtype, priming=priming, name=name)
+
+
+def models_home() -> Path:
+    """Where models lie that are known by name: `$PIVOTAL_HOME/models`, or `~/.cache/pivotal/models`."""
+    home = os.environ.get("PIVOTAL_HOME")
+    return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
+
+
+def local_folder(spec: str) -> tuple[Path | None, str]:
+    """The folder of that path, or of a local model of that name, and what to call the model; None if there is none."""
+    if Path(spec).is_dir():
+        return Path(spec), Path(spec).resolve().name
+    at_home = models_home() / spec
+    return (at_home if (at_home / "config.json").is_file() else None), spec
+
+
+def is_of_transformers(folder: Path) -> bool:
+    """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
+    try:
+        config = read_json(folder / "config.json")
+    except OSError:
+        return False
+    return isinstance(config, dict) and "format" not in config and "model_type" in config
+
+
+def _summary(folder: Path) -> str:
+    """What its card says of a model; one bad card must not hide the other models."""
+    try:
+        return str(json.loads((folder / "card.json").read_text(encoding="utf-8"))["summary"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "has no card"
+
+
+def load_folder(
+    folder: Path,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    priming: str | None = None,
+    name: str | None = None,
+) -> RecurrentLM:
+    """The model of a folder, called `name` or as the folder is."""
+    missing = [name for name in FILES if not (folder / name).is_file()]
+    if missing:
+        raise PivotalError(
+            f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. "
+            "Give the folder of a model."
+        )
+    config = _read_config(folder / "config.json")
+    words = read_words(folder / "vocab.txt")
+    path = folder / "model.safetensors"
+    try:
+        weights = dequantised(load_file(path))
+    except (SafetensorError, OSError, ValueError) as error:
+        raise PivotalError(
+            f"{path} must be a whole safetensors file, but it cannot be read: {error}."
+        ) from None
+    if config.get("tied") and "decoder.weight" not in weights and "encoder.weight" in weights:
+        weights["decoder.weight"] = weights["encoder.weight"]
+    if "encoder.weight" in weights and len(words) != len(weights["encoder.weight"]):
+        raise PivotalError(
+            f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
+            f"but {folder / 'vocab.txt'} has {len(words)}."
+        )
+    digest = hashlib.sha256()
+    for file in ("vocab.txt", "model.safetensors"):
+        digest.update((folder / file).read_bytes())
+    model = RecurrentLM(
+        name or folder.resolve().name,
+        cell=config["cell"],
+        words=words,
+        weights=weights,
+        priming=config["priming"] if priming is None else priming,
+        unk=config["unk"],
+        device=device,
+        dtype=dtype or torch.float32,
+        fingerprint=digest.hexdigest()[:16],
+    )
+    found = {
+        "layers": len(model.sites),
+        "embedding": weights["encoder.weight"].shape[1],
+        "hidden": model.hidden,
+        "words": len(words),
+        "eos": EOS,
+    }
+    for key, value in found.items():
+        if config.get(key, value) != value:
+            raise PivotalError(
+                f"{folder / 'config.json'} says {key} {config[key]!r}, but in its model it is {value!r}: these files "
+                "do not belong together."
+            )
+    return model
+
+
+def save_folder(
+    folder: Path,
+    *,
+    cell: str,
+    words: Sequence[str],
+    weights: Mapping[str, Tensor],
+    card: Mapping[str, Any],
+    priming: str = EOS,
+    unk: str = UNK,
+    replace: bool = False,
+) -> Path:
+    """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
+
+    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
+    OSError if the disk is full or something is in `folder` already; `replace` puts the new model in the place of
+    another, and of nothing else.
+    """
+    check_name(folder)
+    if not is_empty(folder):
+        if not replace:
+            raise FileExistsError(17, "the folder exists already", str(folder))
+        if not is_only_a_model(folder):
+            raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
+    encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
+    layers = sum(name.startswith("rnn.weight_hh_l") for name in weights)
+    config = {
+        "format": FORMAT,
+        "cell": cell,
+        "layers": layers,
+        "embedding": encoder.shape[1],
+        "hidden": decoder.shape[1],
+        "words": len(words),
+        "tied": encoder.shape == decoder.shape and torch.equal(encoder, decoder),
+        "eos": EOS,
+        "unk": unk,
+        "priming": priming,
+    }
+    tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
+    if config["tied"]:
+        del tensors["decoder.weight"]
+    partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        try:
+            save_file(tensors, partial / "model.safetensors")
+        except SafetensorError as error:  # how safetensors reports a full disk
+            raise OSError(f"model.safetensors cannot be written ({error})") from None
+        (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+        for name, content in (("config.json", config), ("card.json", dict(card))):
+            text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+            (partial / name).write_text(text, encoding="utf-8")
+        # safetensors lets nobody else read what it writes.
+        shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
+        for file in partial.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        if folder.exists():
+            shutil.rmtree(former, ignore_errors=True)
+            os.rename(folder, former)
+        os.rename(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(former, ignore_errors=True)
+    return folder
+
+
+def check_name(folder: Path) -> None:
+    """A folder is written beside its place first, so it must have a name to be beside."""
+    if folder.name in ("", ".."):
+        raise PivotalError(
+            f"A model needs a folder of its own, but {folder} has no name. Name another with --out."
+        )
+
+
+def is_empty(folder: Path) -> bool:
+    """Nothing is there, or a folder with nothing in it."""
+    return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def is_only_a_model(folder: Path) -> bool:
+    """A model in our format and not a file besides: all that may ever be replaced or removed."""
+    if not holds_a_model(folder):
+        return False
+    return all(path.name in WRITTEN and not path.is_dir() for path in folder.iterdir())
+
+
+def holds_a_model(folder: Path) -> bool:
+    """Whether its config.json is that of a model in our format."""
+    try:
+        _read_config(folder / "config.json")
+    except (PivotalError, OSError):
+        return False
+    return True
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise PivotalError(
+            f"{path} must be JSON, but it cannot be read: {error}. Take it from where the model came from."
+        ) from None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    config = read_json(path)
+    if not isinstance(config, dict) or config.get("format") != FORMAT:
+        raise PivotalError(f'{path} must say "format": {FORMAT!r}. This folder holds another kind of model.')
+    missing = {"cell", "priming", "unk"} - set(config)
+    if missing:
+        raise PivotalError(
+            f"{path} must have the keys cell, priming and unk, but {', '.join(sorted(missing))} is missing."
+        )
+    for key in ("cell", "priming", "unk"):
+        if not isinstance(config[key], str):
+            raise PivotalError(f"{key} in {path} must be a text, but it is {config[key]!r}.")
+    return config
+
+
+def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Matrices stored as `X.int8` and `X.scale` (one per row) become `X` in float32."""
+    weights = {}
+    for key, tensor in tensors.items():
+        if key.endswith(".int8"):
+            name = key.removesuffix(".int8")
+            if f"{name}.scale" not in tensors:
+                raise PivotalError(f"int8 rows need a scale each, but there is {key} without {name}.scale.")
+            weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
+        elif not key.endswith(".scale"):
+            weights[key] = tensor.float()
+    return weights

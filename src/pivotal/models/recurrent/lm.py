@@ -1,0 +1,289 @@
+"""Word-level LSTM, GRU and plain RNN language models, unrolled so that an edit flows on.
+
+Hooks on a fused `nn.LSTM` see a layer's whole output at once: a change there reaches neither the next step nor, in
+the same step, the layer above. Here the network runs level by level over the PrefixTree, and an edit enters where
+the state is computed: layer 2 of the same step and every later step see the edited state. Cell states are never edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.edits import Edit
+from pivotal.models.gather import distinct_rows
+from pivotal.models.recurrent.cells import CELLS, Incoming
+from pivotal.models.recurrent.weights import check_parts, fingerprint_of
+from pivotal.models.tree import Level, PrefixTree
+from pivotal.units import Site
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """h and c of some nodes; runs is 1 as long as no edit has made the runs differ."""
+
+    h: Float[Tensor, "nodes _ hidden"]
+    c: Float[Tensor, "nodes _ hidden"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTree:
+    levels: list[Level]
+    token_rows: list[Tensor]
+    table: Float[Tensor, "tokens gates"]
+    """Gates of the first layer that come from each distinct token: no edit changes them."""
+    frozen: list[list[LayerState]]
+    """Clean states of each level's frozen nodes, layer by layer; entry 0 is the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Weights with the cell's scale folded in; `bias` goes with the input, `recurrent_bias` with the state."""
+
+    input: Float[Tensor, "gates input"]
+    recurrent: Float[Tensor, "gates hidden"]
+    bias: Float[Tensor, " gates"] | None
+    recurrent_bias: Float[Tensor, " gates"] | None
+
+
+class RecurrentLM(LanguageModel):
+    """A word-level recurrent language model: embedding, layers of one cell, linear decoder."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cell: str,
+        words: Sequence[str],
+        weights: dict[str, Tensor],
+        priming: str = "<eos>",
+        unk: str = "<unk>",
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        fingerprint: str | None = None,
+    ) -> None:
+        """`weights` has the names of `nn.LSTM` and friends behind `rnn.`, and `encoder.weight`, `decoder.weight`,
+        `decoder.bias`. Every sentence starts from the state after the `priming` text."""
+        check_parts(cell, words, weights)
+        self.name = name
+        self.device = torch.device(device)
+        self.words = tuple(words)
+        self.unk = unk
+        self._cell = CELLS[cell]
+        self._ids = {word: i for i, word in enumerate(self.words)}
+        self._fingerprint = fingerprint or fingerprint_of(weights, self.words)
+        self._fingerprint += (
+            f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}" if priming != "<eos>" else ""
+        )
+        self.dtype = dtype
+        weights = {key: tensor.to(self.device, dtype) for key, tensor in weights.items()}
+        self._encoder = weights["encoder.weight"]
+        self._decoder = weights["decoder.weight"]
+        self._decoder_bias = weights.get("decoder.bias", self._decoder.new_zeros(len(self._decoder)))
+        self._layers: list[Layer] = []
+        while f"rnn.weight_ih_l{len(self._layers)}" in weights:
+            self._layers.append(self._layer(weights, len(self._layers)))
+        self.hidden = self._layers[0].recurrent.shape[1]
+        self.priming = priming
+        self._root = self._run_priming(priming)
+
+    @staticmethod
+    def from_modules(
+        name: str,
+        encoder: nn.Embedding,
+        rnn: nn.LSTM | nn.GRU | nn.RNN,
+        decoder: nn.Linear,
+        words: Sequence[str],
+        *,
+        priming: str = "<eos>",
+        unk: str = "<unk>",
+    ) -> RecurrentLM:
+        """A model of your own: the three torch modules and the words in the order of their indices."""
+        if rnn.bidirectional:
+            raise PivotalError(
+                "A language model must read from left to right, but this recurrent module is bidirectional."
+            )
+        if getattr(rnn, "proj_size", 0):
+            raise PivotalError("LSTMs with a projection (proj_size) are not supported. Use one without.")
+        if isinstance(rnn, nn.RNN) and rnn.nonlinearity != "tanh":
+            raise PivotalError(f"A plain RNN must use tanh, but this one uses {rnn.nonlinearity}.")
+        weights = {f"rnn.{key}": value.detach() for key, value in rnn.state_dict().items()}
+        weights["encoder.weight"] = encoder.weight.detach()
+        weights["decoder.weight"] = decoder.weight.detach()
+        if decoder.bias is not None:
+            weights["decoder.bias"] = decoder.bias.detach()
+        cell = {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn")
+        return RecurrentLM(name, cell=cell, words=words, weights=weights, priming=priming, unk=unk)
+
+    def _layer(self, weights: dict[str, Tensor], level: int) -> Layer:
+        recurrent = weights[f"rnn.weight_hh_l{level}"]
+        scale = self._cell.scale(recurrent.shape[1]).to(recurrent)
+        zeros = torch.zeros_like(scale)
+        bias = weights.get(f"rnn.bias_ih_l{level}", zeros) * scale
+        recurrent_bias = weights.get(f"rnn.bias_hh_l{level}", zeros) * scale
+        if self._cell.one_bias:
+            # One bias, added where the rows are fewest: to the tokens in the first layer, to the parents above it.
+            bias = recurrent_bias = bias + recurrent_bias
+        return Layer(
+            input=weights[f"rnn.weight_ih_l{level}"] * scale[:, None],
+            recurrent=recurrent * scale[:, None],
+            bias=None if self._cell.one_bias and level > 0 else bias,
+            recurrent_bias=None if self._cell.one_bias and level == 0 else recurrent_bias,
+        )
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        return tuple(
+            Site(f"hidden.{i}", self.hidden, first=1 + i * self.hidden, bounds=(-1.0, 1.0))
+            for i in range(len(self._layers))
+        )
+
+    @property
+    def vocabulary_size(self) -> int:
+        return len(self.words)
+
+    def fingerprint(self) -> str:
+        return self._fingerprint
+
+    def encode(self, text: str) -> Encoding:
+        words = text.split()
+        missing = [word for word in words if word not in self._ids]
+        if missing:
+            raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
+        return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
+
+    def single_token(self, word: str) -> int:
+        if word not in self._ids:
+            raise PivotalError(f"outside the vocabulary: {word}")
+        return self._ids[word]
+
+    def word(self, token: int) -> str:
+        return self.words[token]
+
+    def unspeakable(self) -> list[int]:
+        return [self._ids[self.unk]] if self.unk in self._ids else []
+
+    # -- computation --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _run_priming(self, text: str) -> list[LayerState]:
+        self._root = self._zero_state(1)
+        try:
+            ids = self.encode(text).ids
+        except PivotalError as error:
+            raise PivotalError(
+                f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another."
+            ) from None
+        if not ids:
+            return self._root
+        chain = PrefixTree.build([ids])
+        return self._step_through(self._prepare(chain, [self._root]), None)[-1]
+
+    def _zero_state(self, rows: int) -> list[LayerState]:
+        zero = self._encoder.new_zeros(rows, 1, self.hidden)
+        return [LayerState(zero, zero if self._cell.has_memory else None) for _ in self._layers]
+
+    @torch.no_grad()
+    def read(
+        self, ids: Int[Tensor, "steps texts"], states: list[LayerState] | None = None
+    ) -> tuple[Float[Tensor, "steps texts hidden"], list[LayerState]]:
+        """The last states along long texts, side by side, and where to go on from; they begin at the zero state."""
+        same = torch.arange(ids.shape[1], device=self.device)
+        first = self._layers[0]
+        tops = []
+        states = states or self._zero_state(len(same))
+        for token, gates in zip(
+            ids, torch.nn.functional.linear(self._encoder[ids], first.input, first.bias), strict=True
+        ):
+            level = Level(0, 0, len(same), token, parent=same, source=same, up=same, spans=())
+            h, new = gates[:, None], []
+            for i, layer in enumerate(self._layers):
+                h, c = self._step(layer, None if i == 0 else layer.input, h, states[i], level)
+                new.append(LayerState(h, c))
+            states = new
+            tops.append(h[:, 0])
+        return torch.stack(tops), states
+
+    @torch.no_grad()
+    def prepare(self, tree: PrefixTree) -> PreparedTree:
+        frozen: list[list[LayerState]] = [self._root]
+        if not tree.live[1:].all():
+            part = tree.frozen_part()
+            frozen = self._step_through(self._prepare(part, [self._root]), None)
+        return self._prepare(tree, frozen)
+
+    def _prepare(self, tree: PrefixTree, frozen: list[list[LayerState]]) -> PreparedTree:
+        levels = tree.levels(self.device)
+        tokens, rows = torch.unique(torch.cat([lv.token for lv in levels]), return_inverse=True)
+        first = self._layers[0]
+        table = torch.nn.functional.linear(self._encoder[tokens], first.input, first.bias)
+        token_rows = list(rows.split([len(lv.token) for lv in levels]))
+        return PreparedTree(levels, token_rows, table, frozen)
+
+    def states(self, prepared: PreparedTree, edit: Edit | None = None) -> Float[Tensor, "live runs hidden"]:
+        levels = self._step_through(prepared, edit)[1:]
+        tops = []
+        for level, state in zip(prepared.levels, levels, strict=True):
+            if level.stop > level.live:
+                tops.append(state[-1].h[level.live - level.start :])
+        runs = max(top.shape[1] for top in tops)
+        return torch.cat([top.expand(-1, runs, -1) for top in tops])
+
+    def _step_through(self, prepared: PreparedTree, edit: Edit | None) -> list[list[LayerState]]:
+        """States of every level, frozen rows first; entry 0 is the root."""
+        states = [prepared.frozen[0]]
+        for depth, (level, rows) in enumerate(
+            zip(prepared.levels, prepared.token_rows, strict=True), start=1
+        ):
+            frozen = prepared.frozen[depth] if level.live > level.start else None
+            if level.stop == level.live:
+                assert frozen is not None
+                states.append(frozen)
+                continue
+            h = prepared.table[rows][:, None]
+            new: list[LayerState] = []
+            for i, layer in enumerate(self._layers):
+                h, c = self._step(layer, None if i == 0 else layer.input, h, states[-1][i], level)
+                if edit is not None:
+                    h = edit(f"hidden.{i}", level.spans, h)
+                new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
+            states.append(new)
+        return states
+
+    def _step(
+        self, layer: Layer, weight: Tensor | None, x: Tensor, above: LayerState, level: Level
+    ) -> tuple[Tensor, Tensor | None]:
+        """Products with the recurrent matrix are made once per parent and handed down to the children."""
+        parents = distinct_rows(above.h, level.source)
+        recurrent = torch.nn.functional.linear(parents, layer.recurrent, layer.recurrent_bias)
+        carry = above.h if above.c is None else above.c
+        return self._cell.step(Incoming(x, weight, layer.bias, recurrent, level.up, carry, level.parent))
+
+    def readout(
+        self, states: Float[Tensor, "*rows hidden"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        """In float32 at least: two logits decide a flip, and half precision would round them to sixteenths."""
+        wide = torch.promote_types(self.dtype, torch.float32)
+        if ids is None:
+            return torch.nn.functional.linear(states, self._decoder, self._decoder_bias).to(wide)
+        return torch.nn.functional.linear(
+            states.to(wide), self._decoder[ids].to(wide), self._decoder_bias[ids].to(wide)
+        )
+
+
+def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:
+    runs = h.shape[1]
+    h = torch.cat([frozen.h.expand(-1, runs, -1), h])
+    if c is None or frozen.c is None:
+        return LayerState(h, None)
+    runs = c.shape[1]
+    return LayerState(h, torch.cat([frozen.c.expand(-1, runs, -1), c]))

@@ -1,0 +1,15 @@
+"""The words of word-level models: the two that all of them have, and the file that lists them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pivotal.files import read_text
+
+UNK, EOS = "<unk>", "<eos>"
+
+
+def read_words(path: Path) -> list[str]:
+    """A word per line, in the order of their ids."""
+    lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
+    return lines[:-1] if lines[-1] == "" else lines

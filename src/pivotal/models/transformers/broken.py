@@ -1,0 +1,59 @@
+"""Files of a model that are missing or not whole: which one, and what to do."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from pivotal.errors import PivotalError
+from pivotal.models.recurrent.folder import read_json
+
+UNREADABLE: tuple[type[Exception], ...] = (
+    SafetensorError,
+    pickle.UnpicklingError,
+    EOFError,
+    OSError,
+    ValueError,
+    KeyError,
+    ImportError,
+    RuntimeError,
+)
+"""What transformers raises where it cannot load a model."""
+_TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "*.spm", "tekken.json")
+_POINTER = b"version https://git-lfs"
+
+
+def check_has_tokenizer(folder: Path) -> None:
+    if not any(path for pattern in _TOKENIZERS for path in folder.glob(pattern)):
+        raise PivotalError(
+            f"A model's folder holds its tokenizer, but {folder} has no tokenizer.json. Put it there with "
+            "tokenizer.save_pretrained."
+        )
+
+
+def check_whole(weights: Iterable[Path], cure: str = "Download it again.") -> None:
+    """Names the first file of weights that is a pointer of Git LFS or, if it is of safetensors, cannot be opened."""
+    for path in weights:
+        with path.open("rb") as file:
+            if file.read(len(_POINTER)) == _POINTER:
+                raise PivotalError(
+                    f"{path} must hold weights, but it is only a pointer of Git LFS. Fetch the file with git lfs pull."
+                )
+        if path.suffix != ".safetensors":
+            continue
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except SafetensorError as error:
+            raise PivotalError(
+                f"{path} must be a whole safetensors file, but it cannot be read ({error}). {cure}"
+            ) from None
+
+
+def check_json(files: Iterable[Path]) -> None:
+    """Names the first file that is no JSON."""
+    for path in sorted(files):
+        read_json(path)

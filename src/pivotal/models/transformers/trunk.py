@@ -1,0 +1,219 @@
+"""Running a transformer over laid-out nodes: edits by hooks, frozen nodes from a cache, no block that is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from pivotal.models.edits import Edit, runs_of, sites_of
+from pivotal.models.hooks import edited, running
+from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.models.transformers.anatomy import Anatomy, probe_tokens
+from pivotal.models.tree import PrefixTree, Span
+
+Past = list[tuple[Tensor, Tensor]]
+"""Keys and values of every layer, for one run."""
+
+
+_ENTRIES = 4
+"""Blocks whose inputs are kept for a part of a tree: a search narrows down to few sites, but not at once."""
+
+
+class _Reached(Exception):
+    """The block whose input was wanted has been reached; nothing after it needs to run."""
+
+
+class Trunk:
+    """The model up to its output projection.
+
+    What it may do is tried at load, on a small tree, against plain rows of tokens: `packs` (the tree as one row under a
+    mask), `caches` (frozen nodes as keys and values), `skips` (start at the first edited block).
+    """
+
+    def __init__(self, model: nn.Module, anatomy: Anatomy, vocabulary: int, device: torch.device) -> None:
+        self._model, self._anatomy, self._device = model, anatomy, device
+        self._dtype = anatomy.states.dtype
+        self.packs = self.caches = self.skips = False
+        self._try(vocabulary)
+
+    # -- one pass -----------------------------------------------------------------------------------------------
+
+    def states(
+        self, layout: Layout, past: Past | None, edit: Edit | None, entries: dict[int, Tensor]
+    ) -> Float[Tensor, "nodes runs width"]:
+        """The last states of the layout's nodes. `entries` keeps the inputs of first edited blocks between calls."""
+        if edit is None:
+            return layout.pick(self._forward(layout, past, 1), 1)
+        runs, wanted = runs_of(edit), sites_of(edit)
+        taps = [tap for tap in self._anatomy.taps if wanted is None or tap.site.name in wanted]
+        first = min((tap.block for tap in taps), default=0) if self.skips else 0
+        if first and first not in entries:
+            self._enter(layout, past, first, entries)
+
+        def apply(site: str, h: Tensor) -> Tensor:
+            return layout.apply(edit, site, runs, h.to(self._device)).to(h.device)
+
+        with edited(taps, apply):
+            return layout.pick(self._forward(layout, past, runs, first, entries.get(first)), runs)
+
+    @torch.no_grad()
+    def past(self, layout: Layout) -> Past:
+        """Keys and values of the places of a layout."""
+        cache = _cache(None, 1)
+        self._forward(layout, cache, 1)
+        return [(layer.keys, layer.values) for layer in cache.layers]
+
+    @torch.no_grad()
+    def _enter(self, layout: Layout, past: Past | None, block: int, entries: dict[int, Tensor]) -> None:
+        """Keeps what flows into a block: the same for all runs as long as nothing before it is edited."""
+        caught: list[Tensor] = []
+        start = max((kept for kept in entries if kept < block), default=0)
+
+        def catch(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            caught.append(args[0] if args else kwargs["hidden_states"])
+            raise _Reached
+
+        handle = self._anatomy.blocks[block].register_forward_pre_hook(catch, with_kwargs=True)
+        try:
+            self._forward(layout, past, 1, start, entries.get(start))
+        except _Reached:
+            pass
+        finally:
+            handle.remove()
+        if len(entries) >= _ENTRIES:
+            del entries[next(iter(entries))]  # the oldest
+        entries[block] = caught[0]
+
+    def _forward(
+        self,
+        layout: Layout,
+        past: Any,
+        runs: int,
+        first: int = 0,
+        entry: Tensor | None = None,
+    ) -> Tensor:
+        """What the output projection gets, rows of all runs below one another. With `first`, blocks before it do
+        nothing and it starts from `entry`."""
+        caught: list[Tensor] = []
+
+        def catch(h: Tensor, *_: Any, **__: Any) -> Tensor:
+            caught.append(h)
+            return h[..., :1]
+
+        with ExitStack() as stack:
+            stack.enter_context(running(self._anatomy.head, catch))
+            if first:
+                assert entry is not None
+                for block, outputs in zip(self._anatomy.blocks[:first], self._anatomy.outputs, strict=False):
+                    stack.enter_context(running(block, _passing_on(outputs)))
+                stack.callback(_feed(self._anatomy.blocks[first], _repeated(entry, runs)))
+            self._model(**self._inputs(layout, past, runs))
+        return caught[0].to(self._device)
+
+    def _inputs(self, layout: Layout, past: Any, runs: int) -> dict[str, Any]:
+        inputs: dict[str, Any] = {
+            "input_ids": _repeated(layout.tokens, runs),
+            "use_cache": False,
+            "return_dict": True,
+        }
+        if layout.sees is not None:
+            mask = torch.zeros(layout.sees.shape, dtype=self._dtype, device=self._device)
+            mask.masked_fill_(~layout.sees, torch.finfo(self._dtype).min)
+            inputs["attention_mask"] = mask[None, None]
+            inputs["position_ids"] = _repeated(layout.positions, runs)
+        if past is not None:
+            inputs["past_key_values"] = _cache(past, runs) if isinstance(past, list) else past
+            inputs["use_cache"] = True
+        return inputs
+
+    # -- what the model can do ----------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def _try(self, vocabulary: int) -> None:
+        a, b, c, d, e, f = probe_tokens(vocabulary, self._device)[0].tolist()
+        sequences = [[a, b, c], [a, b, d, e], [a, b, d, f, c], [a, f], [b, c, a]]
+        expected = self._ends(sequences, "rows")
+
+        # A GPU may be told to multiply float32 numbers as TF32, with ten bits; a wrong mask is wrong by far more.
+        exact = self._dtype.itemsize >= 4 and self._device.type == "cpu"
+        tolerance = (1e-4 if exact else 5e-2) * float(expected.abs().max())
+
+        def agrees(how: str, sites: frozenset[str] = frozenset()) -> bool:
+            try:
+                found = self._ends(sequences, how, sites)
+            except Exception:  # whatever a model does with a mask that it does not know
+                return False
+            return float((found - expected).abs().max()) <= tolerance
+
+        self.packs = agrees("packed")
+        self.caches = self.packs and agrees("cached")
+        top = len(self._anatomy.blocks) - 1
+        self.skips = True
+        self.skips = agrees(
+            "packed" if self.packs else "rows",
+            frozenset(tap.site.name for tap in self._anatomy.taps if tap.block == top),
+        )
+
+    def _ends(
+        self, sequences: list[list[int]], how: str, sites: frozenset[str] = frozenset()
+    ) -> Float[Tensor, "sequences runs width"]:
+        """The states after some sequences, in two runs, with the sequences laid out in one way or another. Packed as
+        for edits of the second token, so that it stands behind what follows it: a model that adds a causal order of
+        its own to the mask then does not see it, and says so. To try the cache, the first token is taken for frozen."""
+        cues, directions = [1] * len(sequences), [0] * len(sequences)
+        tree = PrefixTree.build(sequences, cues, directions, None if how == "rows" else "single")
+        (part,) = parts(tree, 10**6, shared=False)
+        if how == "rows":
+            layout = rows(tree, part, (), self._device)
+        else:
+            layout = packed(tree, part, (), self._device, cached=how == "cached")
+        past = None if layout.before is None else self.past(layout.before)
+        found = self.states(layout, past, _Nothing(sites), {})
+        return found[layout.live_rows.argsort()][torch.as_tensor(tree.live_row[tree.leaf])]
+
+
+class _Nothing:
+    """An edit that changes nothing, in two runs."""
+
+    runs = 2
+
+    def __init__(self, sites: frozenset[str]) -> None:
+        self.sites = sites
+
+    def __call__(self, site: str, spans: Sequence[Span], h: Tensor) -> Tensor:
+        return h
+
+
+def _repeated(x: Tensor, runs: int) -> Tensor:
+    """The same rows for every run, run by run."""
+    return x if runs == 1 else x.repeat(runs, *[1] * (x.ndim - 1))
+
+
+def _passing_on(outputs: int) -> Any:
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        h = args[0] if args else kwargs["hidden_states"]
+        return (h, *[None] * (outputs - 1)) if outputs else h
+
+    return forward
+
+
+def _feed(block: nn.Module, h: Tensor) -> Any:
+    """Gives a block an input of ours instead of what reaches it; the result takes that back."""
+
+    def feed(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return ((h, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": h})
+
+    return block.register_forward_pre_hook(feed, with_kwargs=True).remove
+
+
+def _cache(past: Past | None, runs: int) -> Any:
+    from transformers import DynamicCache
+
+    if past is None:
+        return DynamicCache()
+    return DynamicCache([(k.expand(runs, -1, -1, -1), v.expand(runs, -1, -1, -1)) for k, v in past])

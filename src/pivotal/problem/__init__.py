@@ -1,0 +1,1 @@
+"""A question made ready for a model: the tree of prefixes, the masked run, the loss."""

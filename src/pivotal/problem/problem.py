@@ -1,0 +1,391 @@
+"""What a search solves: a model, pairs, sites and steps; and the one masked forward pass that all of them use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.gather import distinct_rows
+from pivotal.models.memory import as_memory_allows
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.activations import Activations, Standard, measure
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.records.intervention import Intervention
+from pivotal.units import Steps
+
+T = TypeVar("T")
+
+_SAMPLE = 512
+"""Prefixes that are enough to say what a unit is like."""
+_ROWS, _ENTRIES = 40_000, 20_000_000
+"""States, and entries of masks, that exist at one time while many masks are tried; ten times as many on a GPU."""
+_KL_ROWS = 512
+"""Rows of the vocabulary-wide softmax that exist at one time."""
+
+
+@dataclass
+class Work:
+    """Node evaluations: what a search has spent, in a currency that does not depend on the machine."""
+
+    forward: int = 0
+    backward: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Pairs that the model cannot be asked, and why."""
+
+    reasons: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        return sum(self.reasons.values())
+
+    def describe(self, most: int = 5) -> str:
+        listed = [f"{reason} ({count})" for reason, count in self.reasons.most_common(most)]
+        more = len(self.reasons) - most
+        return "; ".join(listed) + (f"; and {more} other reasons" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a masked run."""
+
+    log_ratio: Float[Tensor, "runs examples"]
+    """log p(d) / p(t): positive while the model still prefers the word d that it preferred untouched."""
+    states: Float[Tensor, "live runs width"]
+
+    def flipped(self) -> Bool[Tensor, "runs examples"]:
+        return self.log_ratio < 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A pair as the model sees it."""
+
+    ids: tuple[int, ...]
+    cue: int
+    words: tuple[int, int]
+
+
+class Problem:
+    """Pairs made ready for a model: tokenised, on a tree, each with the word that the untouched model prefers.
+
+    Directions are labels: an example's direction is the label of the word that it is to be flipped *to*, the one that
+    the untouched model does not prefer, be it right or wrong.
+    """
+
+    def __init__(
+        self, model: LanguageModel, pairs: PairSet, *, sites: str = "all", steps: Steps = "every"
+    ) -> None:
+        if steps not in ("single", "every"):
+            raise PivotalError(
+                f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
+            )
+        self.model = model
+        self.sites = sites
+        self.steps: Steps = steps
+        self.space = model.unit_space(sites)
+        self.work = Work()
+        questions, kept, self.rejected = _questions(model, pairs)
+        self.pairs = PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept))
+        prefers = _clean_preference(model, questions)
+        self._set_examples(
+            tree=PrefixTree.build(
+                [q.ids for q in questions], [q.cue for q in questions], (1 - prefers).tolist(), steps
+            ),
+            direction=1 - prefers,
+            words=np.array([q.words for q in questions]),
+        )
+
+    def _set_examples(self, tree: PrefixTree, direction: np.ndarray, words: np.ndarray) -> None:
+        """`direction[e]` indexes the labels and, in `words[e]`, the target t; the other word is d."""
+        device = self.model.device
+        self.tree = tree
+        self.direction = direction
+        self._batches: dict[tuple[int, int], list[Problem]] = {}
+        self._samples: dict[tuple[int, int], Problem] = {}
+        self._words = words
+        examples = np.arange(len(direction))
+        vocabulary, column = np.unique(words, return_inverse=True)
+        column = column.reshape(words.shape)
+        leaves, leaf = np.unique(tree.live_row[tree.leaf], return_inverse=True)
+        self._vocabulary: Int[Tensor, " words"] = torch.as_tensor(vocabulary, device=device)
+        self._leaves: Int[Tensor, " leaves"] = torch.as_tensor(leaves, device=device)
+        self._leaf: Int[Tensor, " examples"] = torch.as_tensor(leaf, device=device)
+        self._d: Int[Tensor, " examples"] = torch.as_tensor(column[examples, 1 - direction], device=device)
+        self._t: Int[Tensor, " examples"] = torch.as_tensor(column[examples, direction], device=device)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __repr__(self) -> str:
+        step = "every step" if self.steps == "every" else "a single step"
+        pairs = "1 pair" if len(self) == 1 else f"{len(self):,} pairs"
+        left = f", {self.rejected.total:,} left out" if self.rejected.total else ""
+        return f"Problem({pairs} of {self.pairs.name} in {self.model.name}, {step}, {self.space}{left})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.report.notebook import problem_html
+
+        return problem_html(self)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return self.pairs.labels
+
+    @cached_property
+    def prepared(self) -> Any:
+        return self.model.prepare(self.tree)
+
+    @cached_property
+    def clean_states(self) -> Float[Tensor, "live width"]:
+        with torch.no_grad():
+            return self.model.states(self.prepared)[:, 0]
+
+    @cached_property
+    def activations(self) -> Activations:
+        """Moments of the untouched units at the edited steps, from a sample of the prefixes."""
+        part = self.sample(_SAMPLE)
+        self.work.forward += part.tree.n_live
+        return measure(self.model, part.prepared, self.space, len(self.labels))
+
+    @cached_property
+    def standard(self) -> Standard:
+        """The measure in which values are learned; where all sites are bounded, nothing needs to be looked at."""
+        if all(site.bounds is not None for site in self.space.sites):
+            return Standard.plain(self.space.coordinates, self.model.device)
+        return Standard.of(self.space, self.activations)
+
+    @cached_property
+    def clean_accuracy(self) -> float | None:
+        """How often the untouched model prefers the expected word; None if no pair says which that is."""
+        right = [
+            pair.label == self.labels[1 - direction]
+            for pair, direction in zip(self.pairs, self.direction, strict=True)
+            if pair.label
+        ]
+        return sum(right) / len(right) if right else None
+
+    def on(self, pairs: PairSet) -> Problem:
+        """The same question asked of other pairs, e.g. held-out ones."""
+        return Problem(self.model, pairs, sites=self.sites, steps=self.steps)
+
+    def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
+        """The problem on some of its examples. It shares the work counter."""
+        chosen = np.asarray(examples, dtype=np.int64)
+        part = object.__new__(Problem)
+        part.model, part.sites, part.steps, part.space = self.model, self.sites, self.steps, self.space
+        part.work, part.rejected = self.work, self.rejected
+        part.pairs = PairSet(
+            name=self.pairs.name,
+            labels=self.labels,
+            pairs=tuple(self.pairs.pairs[i] for i in chosen.tolist()),
+        )
+        part._set_examples(self.tree.restrict(chosen), self.direction[chosen], self._words[chosen])
+        return part
+
+    def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
+        """The examples in random parts of about so many distinct prefixes, made once and kept; 0 means one part.
+
+        Prefixes are drawn and not pairs: all pairs that share a prefix come at the price of one.
+        """
+        key = (prefixes, seed)
+        if key not in self._batches:
+            leaves = np.random.default_rng(seed).permutation(np.unique(self.tree.leaf))
+            parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
+            self._batches[key] = [
+                self.restrict(np.flatnonzero(np.isin(self.tree.leaf, part))) for part in parts
+            ]
+        return self._batches[key]
+
+    def sample(self, prefixes: int, seed: int = 0) -> Problem:
+        """The examples of some distinct prefixes, for scores that need not see all of them, made once and kept with
+        what the untouched model does on them; 0 means all."""
+        leaves = np.unique(self.tree.leaf)
+        if not prefixes or len(leaves) <= prefixes:
+            return self
+        key = (prefixes, seed)
+        if key not in self._samples:
+            chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
+            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+        return self._samples[key]
+
+    # -- the masked run -----------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+        *,
+        zeros_stay: bool = False,
+    ) -> Outcome:
+        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is.
+
+        `zeros_stay`: where the mask is zero, it has no gradient either.
+        """
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
+        states = self.model.states(self.prepared, edit)
+        edit.check_reached()
+        runs = mask.shape[0]
+        self.work.forward += self.tree.n_live * runs
+        if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
+            self.work.backward += self.tree.n_live * runs
+        return Outcome(self._log_ratio(states), states)
+
+    def as_memory_allows(self, passes: Callable[[], T]) -> T:
+        """Masked runs and the way back through them, begun again with less at once if memory runs out; what was done
+        in vain is not counted. See `pivotal.models.memory` for what `passes` may do."""
+        forward, backward = self.work.forward, self.work.backward
+
+        def counted() -> T:
+            self.work.forward, self.work.backward = forward, backward
+            return passes()
+
+        return as_memory_allows(self.model, counted)
+
+    def runs_at_once(self, *, learning: bool = False) -> int:
+        """How many masks may go into one `run`, so that memory is bounded whoever tries many; half if the passes are to
+        be gone through backwards."""
+        many = 1 if self.model.device.type == "cpu" else 10
+        entries = len(self.labels) * self.space.coordinates
+        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
+
+    def run_intervention(self, intervention: Intervention) -> Outcome:
+        with torch.no_grad():
+            return self.run(*dense(intervention, self.space, self.model.device))
+
+    @cached_property
+    def clean_log_ratio(self) -> Float[Tensor, " examples"]:
+        with torch.no_grad():
+            return self._log_ratio(self.clean_states[:, None])[0]
+
+    def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
+        """Two logits are enough: the softmax's denominator cancels in the ratio. What learns from it is in float32,
+        whatever the model computes in."""
+        logits = self.model.readout(distinct_rows(states, self._leaves), self._vocabulary)
+        by_run = logits.transpose(0, 1)
+        return (by_run[:, self._leaf, self._d] - by_run[:, self._leaf, self._t]).float()
+
+    # -- KL -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def position_weight(self) -> Float[Tensor, " live"]:
+        """Each live node's share in the mean over sentences of their mean over positions. The prediction of the first
+        word and of every word before the edit are positions too, at which KL is zero: the sum is less than 1."""
+        return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
+
+    @cached_property
+    def live_share(self) -> float:
+        """The share of positions at which an edit can have an effect."""
+        return float(self._position_weight_here.sum())
+
+    @cached_property
+    def _position_weight_here(self) -> Float[Tensor, " live"]:
+        """On the CPU: to draw from a copy on another device would make every update wait for that device."""
+        return self.position_weight.cpu()
+
+    def draw_positions(self, n: int, noise: torch.Generator) -> Int[Tensor, " nodes"]:
+        """Live nodes at random, each as often as positions of sentences stand at it."""
+        drawn = torch.multinomial(self._position_weight_here, n, replacement=True, generator=noise)
+        return drawn.to(self.model.device, non_blocking=True)
+
+    @cached_property
+    def after_edit_weight(self) -> Float[Tensor, " live"]:
+        """The same over the positions from the first edit on: these weights sum to 1."""
+        return self._live(self.tree.spread(1 / self.tree.live_steps()[self.tree.leaf] / len(self)))
+
+    def _live(self, per_node: np.ndarray) -> Float[Tensor, " live"]:
+        return torch.as_tensor(per_node[self.tree.live], dtype=torch.float32, device=self.model.device)
+
+    def kl(
+        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
+        clean = self.clean_states
+        if nodes is not None:
+            states, clean = states[nodes], clean[nodes]
+        rows = max(1, _KL_ROWS // states.shape[1])
+        parts = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([self._kl(s, c) for s, c in parts]).float()
+
+    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
+        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
+        return self.position_weight @ self.kl(states)
+
+    def _kl(self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]) -> Tensor:
+        return divergence(self.model.readout(clean), self.model.readout(states))
+
+
+def divergence(
+    untouched: Float[Tensor, "nodes vocabulary"], edited: Float[Tensor, "nodes runs vocabulary"]
+) -> Float[Tensor, "nodes runs"]:
+    """KL(untouched || edited) of two distributions given by their logits.
+
+    What is summed over the vocabulary are differences: logits of transformers are in the tens, and a sum of 50,000 of
+    them in float32 is wrong by several thousandths, which is as much as a gentle edit has of KL.
+    """
+    p = untouched.softmax(-1)
+    lower = torch.einsum("nrv,nv->nr", untouched[:, None] - edited, p)
+    return lower + edited.logsumexp(-1) - untouched.logsumexp(-1)[:, None]
+
+
+def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], list[MinimalPair], Rejected]:
+    """The pairs that the model can be asked; the others are counted by reason."""
+    encodings: dict[str, Encoding | PivotalError] = {}
+    tokens: dict[str, int | PivotalError] = {}
+    rejected = Rejected()
+    questions, kept = [], []
+    for pair in pairs:
+        try:
+            encoding = _once(encodings, pair.prefix, model.encode)
+            if model.longest is not None and len(encoding.ids) > model.longest:
+                raise PivotalError(f"longer than the {model.longest} tokens that have a position")
+            first, second = (_once(tokens, word, model.single_token) for word in pair.words)
+            if first == second:
+                raise PivotalError(f"the same token for both words: {' / '.join(pair.words)}")
+        except PivotalError as error:
+            rejected.reasons[str(error)] += 1
+            continue
+        questions.append(_Question(encoding.ids, encoding.last_token_of(pair.cue), (first, second)))
+        kept.append(pair)
+    if not questions:
+        raise PivotalError(
+            f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
+            "Use words that the model knows in texts that it has room for, or another model."
+        )
+    return questions, kept, rejected
+
+
+def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
+    if key not in cache:
+        try:
+            cache[key] = compute(key)
+        except PivotalError as error:
+            cache[key] = error
+    if isinstance(cache[key], PivotalError):
+        raise cache[key]
+    return cache[key]
+
+
+@torch.no_grad()
+def _clean_preference(model: LanguageModel, questions: list[_Question]) -> np.ndarray:
+    """Which of the two words (0 or 1) the untouched model prefers."""
+    tree = PrefixTree.build([q.ids for q in questions])
+    states = model.states(model.prepare(tree))[:, 0]
+    words = np.array([q.words for q in questions])
+    vocabulary, column = np.unique(words, return_inverse=True)
+    logits = model.readout(states, torch.as_tensor(vocabulary, device=model.device)).cpu().numpy()
+    rows, column = tree.live_row[tree.leaf], column.reshape(words.shape)
+    return (logits[rows, column[:, 1]] > logits[rows, column[:, 0]]).astype(np.int64)

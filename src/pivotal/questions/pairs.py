@@ -1,0 +1,316 @@
+"""Minimal pairs, sets of them, and their splits. No torch here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import random
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import overload
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
+from pivotal.questions.splits import Lexemes, lexical, stratified
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalPair:
+    """One prefix and the two words that may follow it. White space is normalised to single spaces."""
+
+    prefix: str
+    cue: int
+    """Index into `prefix.split()` of the word to edit at, from 0."""
+    words: tuple[str, str]
+    """The two next words, in the order of the set's labels."""
+    label: str = ""
+    """The label of the expected word; empty when neither is expected."""
+    group: str = ""
+    """The construction, template or other kind that the pair belongs to."""
+    lexemes: tuple[tuple[str, str], ...] = ()
+    """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
+
+    def __post_init__(self) -> None:
+        texts = (
+            self.prefix,
+            *self.words,
+            self.label,
+            self.group,
+            *(text for lexeme in self.lexemes for text in lexeme),
+        )
+        # Nearly all pairs are clean, and there are thousands: look once before cleaning one text at a time.
+        if not all(
+            isinstance(text, str) and text.isprintable() and text == " ".join(text.split()) for text in texts
+        ):
+            self._clean()
+        object.__setattr__(self, "words", tuple(self.words))
+        object.__setattr__(self, "lexemes", tuple(sorted(self.lexemes)))
+        _check_pair(self)
+
+    def _clean(self) -> None:
+        put = object.__setattr__
+        put(self, "words", tuple(clean_text(word, "words") for word in self.words))
+        for name in ("prefix", "label", "group"):
+            put(self, name, clean_text(getattr(self, name), name))
+        put(
+            self,
+            "lexemes",
+            tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
+        )
+
+    @classmethod
+    def parse(
+        cls,
+        prefix: str,
+        cue: int | str,
+        words: tuple[str, str],
+        label: str = "",
+        group: str = "",
+        lexemes: Mapping[str, str] | None = None,
+    ) -> MinimalPair:
+        """A pair from data, where the cue may also be the word itself."""
+        index = cue if isinstance(cue, int) else find_cue(prefix, cue)
+        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()))
+
+    @property
+    def cue_word(self) -> str:
+        return self.prefix.split(" ")[self.cue]
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """An ordered, immutable set of pairs that share their two labels."""
+
+    name: str
+    labels: tuple[str, str]
+    pairs: tuple[MinimalPair, ...]
+    dropped: int = 0
+    """On the training part of a lexical split: how many pairs are in neither part."""
+
+    def __post_init__(self) -> None:
+        labels = tuple(clean_text(label, "words") for label in self.labels)
+        if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
+            raise PivotalError(f"A set of pairs has two different labels, not {labels!r}.", field="words")
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "pairs", tuple(self.pairs))
+        for pair in self.pairs:
+            if pair.label and pair.label not in labels:
+                raise _unknown_label(pair.label, self.labels)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __repr__(self) -> str:
+        pairs = "1 pair" if len(self) == 1 else f"{len(self):,} pairs"
+        groups = f", {len(self.groups)} groups" if len(self.groups) > 1 else ""
+        return f"PairSet({pairs} of {self.name}, {' or '.join(self.labels)}{groups})"
+
+    def _repr_html_(self) -> str:
+        from pivotal.report.notebook import pairs_html
+
+        return pairs_html(self)
+
+    def __iter__(self) -> Iterator[MinimalPair]:
+        return iter(self.pairs)
+
+    @overload
+    def __getitem__(self, index: int) -> MinimalPair: ...
+    @overload
+    def __getitem__(self, index: slice) -> PairSet: ...
+    def __getitem__(self, index: int | slice) -> MinimalPair | PairSet:
+        if isinstance(index, slice):
+            return replace(self, pairs=self.pairs[index], dropped=0)
+        return self.pairs[index]
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """How many pairs each group has, in order of appearance."""
+        return dict(Counter(pair.group for pair in self.pairs))
+
+    def fingerprint(self) -> str:
+        """16 hex digits that change with any label or pair, and not with the name."""
+        digest = hashlib.sha256(json.dumps(self.labels).encode())
+        for pair in self.pairs:
+            content = (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
+            digest.update(json.dumps(content).encode())
+        return digest.hexdigest()[:16]
+
+    def sample(self, n: int, seed: int = 0) -> PairSet:
+        """`n` pairs at random, each (group, label) in proportion."""
+        if not 0 < n <= len(self):
+            raise PivotalError(
+                f"A sample has between 1 and {len(self)} pairs (the size of the set), not {n}."
+            )
+        return self._take(stratified(self._strata(), n, random.Random(seed)))
+
+    def split(self, test: int | float = 1000, seed: int = 0, by: str = "random") -> tuple[PairSet, PairSet]:
+        """(train, test). `test` is a number of pairs, or a fraction below 1.
+
+        "random" keeps the proportion of every (group, label). "lexical" holds out lemmas: the test pairs have
+        held-out lemmas in every slot, the training pairs in none; `train.dropped` counts the rest.
+        """
+        count = self._test_count(test)
+        rng = random.Random(seed)
+        if by == "random":
+            test_part = stratified(self._strata(), count, rng)
+            held = set(test_part)
+            train_part = [i for i in range(len(self)) if i not in held]
+        elif by == "lexical":
+            train_part, test_part = lexical(self._lexemes(), self._strata(), count, rng)
+        else:
+            raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, ('random', 'lexical'))}")
+        dropped = len(self) - len(train_part) - len(test_part)
+        return replace(self._take(train_part), dropped=dropped), self._take(test_part)
+
+    def save(self, path: str | Path) -> None:
+        """Write the pairs to a .jsonl, .csv or .tsv file that `read_pairs` reads back unchanged."""
+        if not self.pairs:
+            raise PivotalError(f"A pairs file holds at least one pair; '{self.name}' has none to save.")
+        rows = [
+            PairRow(
+                0,
+                p.prefix,
+                p.cue,
+                dict(zip(self.labels, p.words, strict=True)),
+                p.label,
+                p.group,
+                dict(p.lexemes),
+            )
+            for p in self.pairs
+        ]
+        write_rows(Path(path), self.labels, rows)
+
+    def _take(self, indices: list[int]) -> PairSet:
+        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0)
+
+    def _strata(self) -> list[tuple[str, str]]:
+        return [(pair.group, pair.label) for pair in self.pairs]
+
+    def _lexemes(self) -> list[Lexemes]:
+        # Slots of some pairs say nothing about the others, so without slots in all of them the words serve.
+        if all(pair.lexemes for pair in self.pairs):
+            return [pair.lexemes for pair in self.pairs]
+        return [
+            (("cue", pair.cue_word.lower()), ("word", " ".join(pair.words).lower())) for pair in self.pairs
+        ]
+
+    def _test_count(self, test: int | float) -> int:
+        count = round(test * len(self)) if 0 < test < 1 else test
+        if not math.isfinite(count) or count != int(count):
+            raise PivotalError(f"The test part is a number of pairs or a fraction below 1, not {test}.")
+        if not 0 < count < len(self):
+            raise PivotalError(
+                f"The test part must have at least 1 and at most {len(self) - 1} of the {len(self)} pairs; "
+                f"test={test} asks for {int(count)}. Give a smaller number, or a fraction such as 0.1."
+            )
+        return int(count)
+
+
+def read_pairs(path: str | Path) -> PairSet:
+    """The pairs of a .jsonl, .csv or .tsv file. An error names the file, the line and the column."""
+    path = Path(path)
+    labels: tuple[str, str] | None = None
+    pairs: list[MinimalPair] = []
+    for row in read_rows(path):
+        try:
+            labels = labels or _labels_of(row)
+            pairs.append(_pair_of(row, labels))
+        except PivotalError as error:
+            raise PivotalError(
+                f"{path}, line {row.line}, column '{error.field}': {error}", error.field
+            ) from None
+    if labels is None:
+        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.")
+    return PairSet(path.stem, labels, tuple(pairs))
+
+
+def find_cue(prefix: str, cue: str) -> int:
+    """The index of the word `cue` in `prefix`, which must have it exactly once."""
+    words, cue = prefix.split(), cue.strip()
+    places = [index for index, word in enumerate(words) if word == cue]
+    if not places:
+        raise PivotalError(
+            f"The cue must be a word of the prefix '{' '.join(words)}', which has no '{cue}'."
+            f"{did_you_mean(cue, set(words))}",
+            field="cue",
+        )
+    if len(places) > 1:
+        where = ", ".join(map(str, places))
+        raise PivotalError(
+            f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. "
+            f"Give its index instead: {where}.",
+            field="cue",
+        )
+    return places[0]
+
+
+def clean_text(text: str, field: str) -> str:
+    """`text` with single spaces; refuses what no text file can hold (control characters, lone surrogates)."""
+    if not isinstance(text, str):
+        raise PivotalError(f"Must be text, not {text!r}.", field)
+    text = " ".join(text.split())
+    if not text.isprintable():
+        for char in text:
+            if unicodedata.category(char) in ("Cc", "Cs"):
+                raise PivotalError(f"Text cannot hold the character U+{ord(char):04X}. Remove it.", field)
+    return text
+
+
+def _check_pair(pair: MinimalPair) -> None:
+    length = len(pair.prefix.split())
+    if not length:
+        raise PivotalError("The prefix is empty; it must hold at least the cue word.", field="prefix")
+    if isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length:
+        raise PivotalError(
+            f"The cue is an index from 0 to {length - 1} into the words of '{pair.prefix}', "
+            f"not {pair.cue!r}.",
+            field="cue",
+        )
+    if len(pair.words) != 2 or pair.words[0] == pair.words[1]:
+        raise PivotalError(f"A pair has two different words, not {pair.words!r}.", field="words")
+    for word in pair.words:
+        if not word or " " in word:
+            raise PivotalError(
+                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
+            )
+    slots = [slot for slot, _ in pair.lexemes]
+    if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
+        raise PivotalError(
+            f"Lexemes are different slots with a lemma each, not {dict(pair.lexemes)}.", field="lexemes"
+        )
+
+
+def _labels_of(row: PairRow) -> tuple[str, str]:
+    labels = [clean_text(label, "words") for label in row.words]
+    if len(labels) != 2 or labels[0] == labels[1] or not all(labels):
+        raise PivotalError(
+            f"A pair has two words under two different labels, not {len(labels)} {labels}. "
+            'Example: {"singular": "approves", "plural": "approve"}.',
+            field="words",
+        )
+    return labels[0], labels[1]
+
+
+def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
+    words = {clean_text(label, "words"): word for label, word in row.words.items()}
+    if set(words) != set(labels):
+        raise PivotalError(
+            f"Every pair has the labels of the first one, {list(labels)}, not {list(words)}.", field="words"
+        )
+    label = clean_text(row.label, "label")
+    if label and label not in labels:
+        raise _unknown_label(label, labels)
+    return MinimalPair.parse(
+        row.prefix, row.cue, (words[labels[0]], words[labels[1]]), label, row.group, row.lexemes
+    )
+
+
+def _unknown_label(label: str, labels: tuple[str, str]) -> PivotalError:
+    return PivotalError(
+        f"A pair's label is one of the two labels of its words, not '{label}'.{did_you_mean(label, labels)}",
+        field="label",
+    )

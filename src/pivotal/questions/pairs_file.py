@@ -1,0 +1,223 @@
+"""The pairs file: JSON Lines, or CSV/TSV with the same columns. What rows mean is for `pairs.py` to say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.files import read_text
+
+JSON_SUFFIXES = (".jsonl", ".json-lines")
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*JSON_SUFFIXES, *DELIMITERS)
+
+_KEYS = ("prefix", "cue", "words", "label", "group", "lexemes")
+_REQUIRED = ("prefix", "cue", "words")
+_WORD, _LEXEME = "word.", "lexeme."
+
+
+@dataclass(frozen=True, slots=True)
+class PairRow:
+    """One pair as a file has it: of the right types, not yet checked against itself or its neighbours."""
+
+    line: int
+    prefix: str
+    cue: int | str
+    words: Mapping[str, str]
+    label: str = ""
+    group: str = ""
+    lexemes: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_rows(path: Path) -> Iterator[PairRow]:
+    """The rows of `path`, by its suffix."""
+    suffix = _suffix(path)
+    text = read_text(path)
+    if not text.strip():
+        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one is empty.")
+    return _json_rows(path, text) if suffix in JSON_SUFFIXES else _table_rows(path, text, DELIMITERS[suffix])
+
+
+def write_rows(path: Path, labels: Sequence[str], rows: Sequence[PairRow]) -> None:
+    """Write `rows` to `path` by its suffix; a killed write leaves no half file."""
+    suffix = _suffix(path)
+    out = io.StringIO()
+    if suffix in JSON_SUFFIXES:
+        for row in rows:
+            content = {key: getattr(row, key) for key in _KEYS if key in _REQUIRED or getattr(row, key)}
+            out.write(json.dumps(content, ensure_ascii=False) + "\n")
+    else:
+        slots = sorted({slot for row in rows for slot in row.lexemes})
+        columns = ["prefix", "cue", *(_WORD + label for label in labels), "label", "group"]
+        writer = csv.writer(out, delimiter=DELIMITERS[suffix], lineterminator="\n")
+        writer.writerow(columns + [_LEXEME + slot for slot in slots])
+        for row in rows:
+            cells = [row.prefix, row.cue, *(row.words[label] for label in labels), row.label, row.group]
+            writer.writerow(cells + [row.lexemes.get(slot, "") for slot in slots])
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(out.getvalue().encode())
+        unfinished.replace(path)
+    except OSError as error:
+        raise PivotalError(
+            f"{path}: cannot write it ({error.strerror}). Choose a folder that exists."
+        ) from None
+
+
+def _suffix(path: Path) -> str:
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise PivotalError(
+            f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. "
+            "Rename or convert it."
+        )
+    return suffix
+
+
+def _json_rows(path: Path, text: str) -> Iterator[PairRow]:
+    # Not splitlines: it also splits at characters that may stand inside a JSON string.
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            content = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise PivotalError(
+                f"{path}, line {number}, column {error.colno}: not JSON ({error.msg}). "
+                "Every line holds one JSON object."
+            ) from None
+        except (ValueError, RecursionError):
+            raise PivotalError(
+                f"{path}, line {number}, column 1: a number or a nesting is too large for a pair."
+            ) from None
+        if not isinstance(content, dict):
+            raise PivotalError(
+                f"{path}, line {number}, column 1: every line holds one JSON object, not a {_kind(content)}."
+            )
+        yield _json_row(f"{path}, line {number}", number, content)
+
+
+def _json_row(where: str, line: int, content: dict[str, object]) -> PairRow:
+    for key in content:
+        if key not in _KEYS:
+            raise PivotalError(f"{where}, column '{key}': unknown key.{did_you_mean(key, _KEYS)}")
+    for key in _REQUIRED:
+        if key not in content:
+            raise PivotalError(
+                f"{where}, column '{key}': the key is missing. A pair needs {', '.join(_REQUIRED)}."
+            )
+    cue = content["cue"]
+    if isinstance(cue, bool) or not isinstance(cue, int | str):
+        raise _wrong_type(where, "cue", "an index from 0 or a word", cue)
+    return PairRow(
+        line,
+        _json_text(where, content, "prefix"),
+        cue,
+        _json_texts(where, content, "words"),
+        _json_text(where, content, "label"),
+        _json_text(where, content, "group"),
+        _json_texts(where, content, "lexemes"),
+    )
+
+
+def _json_text(where: str, content: Mapping[str, object], key: str) -> str:
+    value = content.get(key, "")
+    if not isinstance(value, str):
+        raise _wrong_type(where, key, "a string", value)
+    return value
+
+
+def _json_texts(where: str, content: Mapping[str, object], key: str) -> dict[str, str]:
+    value = content.get(key, {})
+    if not isinstance(value, dict):
+        raise _wrong_type(where, key, "an object of strings", value)
+    return {name: _json_text(where, {f"{key}.{name}": text}, f"{key}.{name}") for name, text in value.items()}
+
+
+def _wrong_type(where: str, key: str, wanted: str, value: object) -> PivotalError:
+    return PivotalError(f"{where}, column '{key}': must be {wanted}, not a {_kind(value)}: {value!r:.60}.")
+
+
+def _kind(value: object) -> str:
+    names = {dict: "object", list: "list", str: "string", bool: "truth value", int: "number", float: "number"}
+    return names.get(type(value), "null")
+
+
+def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[PairRow]:
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    columns: list[str] = []
+    start = 1
+    try:
+        for cells in reader:
+            where, line, start = f"{path}, line {start}", start, reader.line_num + 1
+            if not any(cell.strip() for cell in cells):
+                continue
+            if not columns:
+                columns = [" ".join(cell.split()) for cell in cells]
+                _check_columns(where, columns)
+                continue
+            if len(cells) != len(columns):
+                at = columns[len(cells)] if len(cells) < len(columns) else str(len(columns) + 1)
+                raise PivotalError(
+                    f"{where}, column '{at}': the row has {len(cells)} cells, but the first line names "
+                    f"{len(columns)} columns. Quote a cell that holds the delimiter."
+                )
+            yield _table_row(where, line, dict(zip(columns, cells, strict=True)))
+    except csv.Error as error:
+        raise PivotalError(
+            f"{path}, line {start}, column 1: not a readable table ({error}). Check the quotes of the row."
+        ) from None
+
+
+def _check_columns(where: str, columns: list[str]) -> None:
+    for column in columns:
+        if columns.count(column) > 1:
+            raise PivotalError(f"{where}, column '{column}': it is there twice. Keep one.")
+        if (column not in _KEYS and not column.startswith((_WORD, _LEXEME))) or column == "lexemes":
+            known = [key for key in _KEYS if key != "lexemes"] + [_WORD + "LABEL", _LEXEME + "SLOT"]
+            raise PivotalError(f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}")
+    for column in ("prefix", "cue"):
+        if column not in columns:
+            raise PivotalError(
+                f"{where}, column '{column}': the column is missing. The first line names the columns."
+            )
+    labels = [column for column in columns if column.startswith(_WORD)]
+    found = labels + ["words"] * ("words" in columns)
+    if ("words" in columns) == bool(labels) or len(labels) not in (0, 2):
+        raise PivotalError(
+            f"{where}, column '{(labels or ['words'])[0]}': the two words stand in two columns such as "
+            f"word.singular and word.plural, or as JSON in the column words, not in {found or 'none'}."
+        )
+
+
+def _table_row(where: str, line: int, cells: dict[str, str]) -> PairRow:
+    cue = cells["cue"].strip()
+    words = {column[len(_WORD) :]: cell for column, cell in cells.items() if column.startswith(_WORD)}
+    if "words" in cells:
+        try:
+            words = _json_texts(where, {"words": json.loads(cells["words"])}, "words")
+        except (ValueError, RecursionError) as error:
+            raise PivotalError(
+                f"{where}, column 'words': not JSON ({error}). "
+                'Example: {"singular": "approves", "plural": "approve"}.'
+            ) from None
+    return PairRow(
+        line,
+        cells["prefix"],
+        # Digits are an index: a file that means the word "7" can give that word's index.
+        int(cue) if cue.isascii() and cue.isdigit() and len(cue) < 10 else cue,
+        words,
+        cells.get("label", ""),
+        cells.get("group", ""),
+        {
+            column[len(_LEXEME) :]: cell
+            for column, cell in cells.items()
+            if column.startswith(_LEXEME) and cell.strip()
+        },
+    )

@@ -1,0 +1,23 @@
+"""What every source of pairs has."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from pivotal.questions.pairs import PairSet
+
+
+class Phenomenon(ABC):
+    """A named source of minimal pairs. A subclass is a frozen dataclass; its fields are its options."""
+
+    name: ClassVar[str]
+    labels: ClassVar[tuple[str, str]]
+    summary: ClassVar[str]
+    """One line for `pivotal list phenomena`."""
+    takes_path: ClassVar[bool] = False
+    """Whether it reads a third party's files: then it has a field `path` and is asked for as `name:PATH`."""
+
+    @abstractmethod
+    def pairs(self) -> PairSet:
+        """All the pairs; the same settings give the same pairs in the same order."""

@@ -1,0 +1,106 @@
+"""A sentence that somebody typed as a pair: what it leaves unsaid is looked up in the pairs of a phenomenon."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from pivotal.errors import PivotalError
+from pivotal.questions.pairs import MinimalPair, PairSet, find_cue
+
+_EXAMPLE = "“The doctor near the cars admires”"
+
+
+def pair_of(
+    sentence: str,
+    labels: tuple[str, str],
+    known: Callable[[], PairSet],
+    *,
+    words: Sequence[str] | None = None,
+    cue: str | None = None,
+    at_cue: bool = True,
+) -> tuple[MinimalPair, bool]:
+    """The pair, and whether its cue is one: without `at_cue` a sentence need not have any.
+
+    The last word is the one asked about. `words` are the two words, in the order of the labels, and `cue` is a word of
+    the sentence or its index; what is not given is looked up in the `known` pairs, which are loaded only then.
+    """
+    said = sentence.split()
+    if words is None:
+        if len(said) < 2:
+            raise PivotalError(
+                f"A sentence has some words and then the word asked about, as {_EXAMPLE}, but it is {sentence!r}."
+            )
+        asked, prefix = _other_word(said[-1], known(), labels), said[:-1]
+    else:
+        asked = _two(words, labels)
+        prefix = said[:-1] if said and said[-1] in asked else said
+        if not prefix:
+            raise PivotalError(
+                f"A sentence has some words before {' or '.join(asked)}, but it is {sentence!r}."
+            )
+    text = " ".join(prefix)
+    place = _given_cue(text, cue) if cue is not None else _known_cue(prefix, known())
+    if place is None and at_cue:
+        raise PivotalError(
+            f"This intervention acts at the cue, but no word of “{text}” is a cue that the phenomenon knows, or more "
+            f"than one is. Name it with --cue: one of {', '.join(dict.fromkeys(prefix))}, or a 0-based index."
+        )
+    return MinimalPair(text, place or 0, asked), place is not None
+
+
+def _two(words: Sequence[str], labels: tuple[str, str]) -> tuple[str, str]:
+    named = [word.strip() for word in words]
+    if len(named) != 2 or not all(named) or named[0] == named[1]:
+        raise PivotalError(
+            f"--words takes two different words with a comma between, {labels[0]} first, such as admires,admire; "
+            f"not {','.join(words)!r}."
+        )
+    return named[0], named[1]
+
+
+def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str, str]:
+    pairs = Counter(pair.words for pair in known if word in pair.words)
+    if len(pairs) == 1:
+        return next(iter(pairs))
+    cure = f"Name both with --words, {labels[0]} first."
+    if not pairs:
+        forms = sorted({form for pair in known for form in pair.words})
+        near = difflib.get_close_matches(word, forms, n=3)
+        guess = f"Did you mean {' or '.join(near)}? " if near else f"It has {_few(forms)}. "
+        raise PivotalError(
+            f"The last word of the sentence must be one of the words that {known.name} asks about, but {word!r} is "
+            f"not. {guess}{cure}"
+        )
+    listed = "; ".join(" or ".join(two) for two, _ in pairs.most_common(3))
+    raise PivotalError(
+        f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
+        f"{known.name}: {listed}. {cure}"
+    )
+
+
+def _given_cue(prefix: str, cue: str) -> int:
+    words = prefix.split()
+    if cue not in words and cue.isdigit() and int(cue) < len(words):
+        return int(cue)
+    return find_cue(prefix, cue)
+
+
+def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
+    """Where the phenomenon has the cue of this very prefix, or where a word that it knows as a cue stands; of several
+    such words the one that stands where cues do."""
+    text = " ".join(prefix)
+    for pair in known:
+        if pair.prefix == text:
+            return pair.cue
+    cues = {pair.cue_word for pair in known}
+    found = [index for index, word in enumerate(prefix) if word in cues]
+    if len(found) > 1:
+        usual = {pair.cue for pair in known}
+        found = [index for index in found if index in usual]
+    return found[0] if len(found) == 1 else None
+
+
+def _few(words: Sequence[str], most: int = 6) -> str:
+    return ", ".join(words[:most]) + (" …" if len(words) > most else "")

@@ -1,0 +1,190 @@
+"""How objects show themselves in a notebook: HTML for `_repr_html_`, charts for `plot`.
+
+The classes themselves lie far below and must know nothing of tables and charts: their methods import this module when
+they are called, and only then. Nothing here needs torch, so that what was saved can be looked at without it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from pivotal.errors import PivotalError
+from pivotal.records.intervention import Intervention
+from pivotal.report import certified, tables
+from pivotal.report.figures import shares_chart, values_chart
+from pivotal.report.html import paragraphs, table_of
+from pivotal.report.tables import Table, counted, number, percent, table
+from pivotal.report.trace import numbers, told
+from pivotal.report.trace_figure import trace_chart
+
+if TYPE_CHECKING:
+    from pivotal.evidence.evaluation import Evaluation
+    from pivotal.jobs.run_folder import RunFolder
+    from pivotal.problem.problem import Problem
+    from pivotal.questions.pairs import PairSet
+    from pivotal.records.certificate import Certificate
+    from pivotal.records.traces import Trace
+    from pivotal.searches.base import Discovery
+
+_PAIRS = 5
+"""Pairs of a set that are shown."""
+
+# -- charts -----------------------------------------------------------------------------------------------------------
+
+
+def plot_interventions(interventions: Sequence[Intervention]) -> Any:
+    """What the units of all runs are set to, the most frequent first."""
+    count = Counter(unit for one in interventions for unit in one.units)
+    units = sorted(count, key=lambda unit: (-count[unit], unit.number, str(unit)))
+    runs = [_run(one) for one in interventions]
+    return values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units])
+
+
+def plot_evaluation(scores: Evaluation) -> Any:
+    """Flipped preferences by construction and direction, with their intervals."""
+    return shares_chart(_shares(scores))
+
+
+def plot_run(folder: RunFolder) -> Any:
+    if folder.kind != "run":
+        raise PivotalError(
+            f"One run can be plotted, but {folder.path} is a {folder.kind}: see its report.html."
+        )
+    summary = folder.summary()
+    return shares_chart(summary["runs"][summary["best"]])
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def plot_trace(trace: Trace) -> Any:
+    """Units, words and KL over the steps."""
+    return trace_chart(trace)
+
+
+def pairs_html(pairs: PairSet) -> str:
+    rows = [
+        (_marked(pair.prefix, pair.cue), *pair.words, pair.label, pair.group) for pair in pairs.pairs[:_PAIRS]
+    ]
+    columns = ("prefix, [cue]", *pairs.labels, "label", "group")
+    more = len(pairs) - len(rows)
+    groups = ", ".join(f"{name or 'without a name'} {count:,}" for name, count in pairs.groups.items())
+    shown = Table("", columns, tuple(rows), note=f"And {more:,} more." if more else "")
+    return paragraphs(f"{pairs!r}", f"Groups: {groups}.") + table_of(shown)
+
+
+def problem_html(problem: Problem) -> str:
+    to = Counter(problem.labels[direction] for direction in problem.direction.tolist())
+    turned = " and ".join(f"{to[label]:,} to {label}" for label in problem.labels)
+    right = problem.clean_accuracy
+    said = "" if right is None else f"Untouched, the model prefers the expected word in {percent(right)}."
+    left = problem.rejected
+    out = f"{counted(left.total, 'pair')} cannot be asked: {left.describe()}." if left.total else ""
+    return paragraphs(f"{problem!r}", f"Preferences to flip: {turned}.", said, out)
+
+
+def intervention_html(intervention: Intervention) -> str:
+    return paragraphs(f"{intervention!r}") + table_of(_units_table(intervention))
+
+
+def discovery_html(found: Discovery) -> str:
+    rows = [
+        (
+            f"{run} (best)" if run == found.best_run else str(run),
+            ", ".join(str(unit) for unit in one.units),
+            str(len(one)),
+            number(found.train_score[run]),
+        )
+        for run, one in enumerate(found.interventions)
+    ]
+    runs = Table("Runs", ("run", "units", "number", "training score"), tuple(rows), frozenset({2, 3}))
+    best = table_of(_units_table(found.best, f"Values, run {found.best_run}"))
+    return table_of(runs) + best
+
+
+def evaluation_html(scores: Evaluation) -> str:
+    row = _shares(scores)
+    low, high = scores.flip_accuracy.low, scores.flip_accuracy.high
+    said = (
+        f"{counted(scores.units, 'unit')}: {percent(scores.flip_accuracy.value)} of {scores.flip_accuracy.n:,} "
+        f"preferences flipped (95% interval {tables.interval(low, high)}), KL {number(scores.kl)}, after the edit "
+        f"{number(scores.kl_after_edit)}."
+    )
+    by_kind = table_of(tables.shares_table(row))
+    return paragraphs(said) + by_kind + (table_of(tables.drop_one_table(row)) if scores.drop_one else "")
+
+
+def certificate_html(certificate: Certificate) -> str:
+    content = certificate.as_dict()
+    found = certificate.found.flipped
+    rows = [
+        (w.unit, percent(w.left.flipped), tables.points(w.left.flipped - found), "yes" if w.matters else "no")
+        for w in certificate.without
+    ]
+    left = table("Without each unit, refitted", ("unit", "flipped", "points", "matters"), rows)
+    said = paragraphs(certified.verdict(content), *certified.sentences(content))
+    return said + (table_of(left) if rows else "")
+
+
+def trace_html(trace: Trace) -> str:
+    return paragraphs(told(trace)) + table_of(numbers(trace))
+
+
+def run_html(folder: RunFolder) -> str:
+    """Of a run that is finished; of any other folder its line of text."""
+    if folder.kind != "run" or not folder.finished:
+        return paragraphs(repr(folder))
+    summary = folder.summary()
+    said = (tables.sentence(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
+    return paragraphs(*said) + table_of(tables.units_table(summary))
+
+
+def _units_table(intervention: Intervention, title: str = "") -> Table:
+    values = intervention.shown
+    rows = [
+        (
+            str(unit.number),
+            str(unit),
+            *(
+                tables.signed(float(values[d, i])) if intervention.active[d, i] else "left alone"
+                for d in range(len(intervention.directions))
+            ),
+        )
+        for i, unit in enumerate(intervention.units)
+    ]
+    columns = ("unit", "site", *(f"→ {label}" for label in intervention.directions))
+    return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns))}))
+
+
+# -- what charts and tables read: rows as summary.json has them -----------------------------------------------------
+
+
+def _run(intervention: Intervention) -> dict[str, Any]:
+    return {
+        "unit_labels": [str(unit) for unit in intervention.units],
+        "unit_numbers": [unit.number for unit in intervention.units],
+        "values": {
+            label: [float(v) if on else None for v, on in zip(values, active, strict=True)]
+            for label, values, active in zip(
+                intervention.directions, intervention.shown, intervention.active, strict=True
+            )
+        },
+    }
+
+
+def _shares(scores: Evaluation) -> Mapping[str, Any]:
+    return {
+        "flip_accuracy": scores.flip_accuracy.value,
+        "by_group": {name: asdict(share) for name, share in scores.by_group.items()},
+        "by_direction": {name: asdict(share) for name, share in scores.by_direction.items()},
+        "drop_one": [asdict(one) for one in scores.drop_one],
+    }
+
+
+def _marked(prefix: str, cue: int) -> str:
+    """The prefix with its cue in brackets."""
+    words = prefix.split(" ")
+    return " ".join([*words[:cue], f"[{words[cue]}]", *words[cue + 1 :]])

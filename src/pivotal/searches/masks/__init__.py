@@ -1,0 +1,10 @@
+"""Distributions over masks. One file in this folder adds one."""
+
+from __future__ import annotations
+
+from pivotal.registry import Registry
+from pivotal.searches.masks.base import MaskFamily
+
+MASKS: Registry[MaskFamily] = Registry("masks", __name__, MaskFamily)  # type: ignore[type-abstract]
+
+__all__ = ["MASKS", "MaskFamily"]

@@ -1,0 +1,1 @@
+"""Searches that learn a distribution over masks by gradient descent."""

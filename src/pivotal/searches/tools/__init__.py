@@ -1,0 +1,1 @@
+"""What several searches do: fit values, try masks, swap units, drop units, hold constraints."""

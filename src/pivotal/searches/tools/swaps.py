@@ -1,0 +1,227 @@
+"""One unit out, another in: the neighbours of a set, and the way downhill among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.searches.tools.refit import Fitted, Refit
+from pivotal.searches.tools.trials import (
+    finalists,
+    first_order,
+    grid_of,
+    places_of,
+    score_additions,
+    screened,
+)
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """Neighbours of a set, best first: the scores are those of masked runs at the best values of a grid."""
+
+    out: Int[Tensor, " swaps"]
+    in_: Int[Tensor, " swaps"]
+    score: Float[Tensor, " swaps"]
+    accuracy: Float[Tensor, " swaps"]
+    values: Float[Tensor, "swaps directions size"]
+    """Of the unit that came in; the others keep theirs."""
+    places: Int[Tensor, "swaps size"]
+    """Where the coordinates of that unit stand."""
+
+    def __len__(self) -> int:
+        return len(self.out)
+
+    def finalists(self, n: int) -> list[int]:
+        """Those worth a fit."""
+        return finalists(self.score, self.accuracy, min(n, len(self))).tolist()
+
+    def applied(
+        self,
+        which: int,
+        mask: Bool[Tensor, "directions units"],
+        values: Float[Tensor, "directions coordinates"],
+    ) -> tuple[Bool[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
+        """Mask and values after a swap; the new unit acts in the directions in which the old one did."""
+        out, in_ = int(self.out[which]), int(self.in_[which])
+        mask, values = mask.clone(), values.clone()
+        mask[:, in_], values[:, self.places[which]] = mask[:, out], self.values[which]
+        mask[:, out] = False
+        return mask, values
+
+
+def swaps_of(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, ""],
+    mask: Bool[Tensor, "directions units"],
+    values: Float[Tensor, "directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
+    choose: Callable[[Float[Tensor, "sets units"]], Int[Tensor, "sets candidates"]],
+) -> Swaps:
+    """Score the swaps of each unit of the set with the candidates that `choose` picks by their first-order gains."""
+    units = mask.any(0).nonzero()[:, 0]
+    without = mask.repeat(len(units), 1, 1)
+    without[torch.arange(len(units)), :, units] = False
+    kept = values.expand(len(units), -1, -1)
+    prices = price.expand(len(units))
+    acting = mask[:, units].T
+    gain = first_order(problem, terms, prices, without, kept, grid, acting)
+    gain[torch.arange(len(units)), units] = -torch.inf
+    tried = choose(gain)
+    found = score_additions(problem, terms, prices, without, kept, tried, grid, acting)
+    order = found.score.flatten().argsort()
+    in_ = tried.flatten()[order]
+    return Swaps(
+        units[:, None].expand_as(tried).flatten()[order],
+        in_,
+        found.score.flatten()[order],
+        found.accuracy.flatten()[order],
+        found.values.flatten(0, 1)[order],
+        places_of(problem.space, in_.device)[in_],
+    )
+
+
+@dataclass(frozen=True)
+class Exchanger:
+    """Swap one unit at a time while that lowers the loss, values fitted to each of the promising neighbours."""
+
+    terms: Terms
+    candidates: int = 24
+    points: int = 6
+    sample: int = 64
+    finalists: int = 5
+    polish: int = 40
+    batch: int = 128
+    rounds: int = 10
+    gain: float = 0.002
+    """A swap must lower the score by this share."""
+
+    def improve(
+        self,
+        problem: Problem,
+        mask: Bool[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+        seed: int,
+        *,
+        between: Callable[[int, list[Walk]], None] = lambda round_, walks: None,
+        resumed: dict[str, Any] | None = None,
+    ) -> list[Walk]:
+        """All runs go in step, so that one fit serves the finalists of all; run r scores swaps on its own sample.
+
+        `between` is called before every round, a place to tell, to save (`state_of`) and to stop; `resumed` is such a
+        state to go on from.
+        """
+        grid = grid_of(problem, self.points)
+        refit = Refit(self.terms, self.polish, batch=self.batch)
+        samples = [problem.sample(self.sample, seed + r) for r in range(len(mask))]
+        if resumed is None:
+            fitted = refit.fit(problem, mask.float(), values, seed=seed)
+            walks = [Walk(self, s, grid, mask[r], fitted.part([r])) for r, s in enumerate(samples)]
+        else:
+            walks = [
+                Walk.restored(self, s, grid, saved)
+                for s, saved in zip(samples, resumed["walks"], strict=True)
+            ]
+        for round_ in range(0 if resumed is None else resumed["round"], self.rounds):
+            between(round_, walks)
+            going = [walk for walk in walks if not walk.over]
+            if not going:
+                break
+            proposed = [walk.propose() for walk in going]
+            masks, at = (torch.cat(part) for part in zip(*proposed, strict=True))
+            fitted = refit.fit(problem, masks.float(), at, seed=seed)
+            start = 0
+            for walk, (own, _) in zip(going, proposed, strict=True):
+                walk.step(own, fitted.part(slice(start, start + len(own))))
+                start += len(own)
+        return walks
+
+    def nodes(self, problem: Problem, runs: int, size: int) -> tuple[int, int]:
+        """Node evaluations of the beginning and of a round, about."""
+        refit = Refit(self.terms, self.polish, batch=self.batch)
+        tried = (self.candidates or len(problem.space)) * self.points + 4
+        each = runs * size * tried * problem.sample(self.sample).tree.n_live
+        return refit.nodes(problem, runs), each + refit.nodes(problem, runs * self.finalists)
+
+
+def state_of(round_: int, walks: list[Walk]) -> dict[str, Any]:
+    return {"round": round_, "walks": [walk.state() for walk in walks]}
+
+
+class Walk:
+    """One run on its way downhill."""
+
+    def __init__(
+        self,
+        exchanger: Exchanger,
+        sample: Problem,
+        grid: Float[Tensor, "points directions coordinates"],
+        mask: Bool[Tensor, "directions units"],
+        here: Fitted,
+    ) -> None:
+        self._exchanger, self._sample, self._grid = exchanger, sample, grid
+        self.mask, self.here = mask, here
+        self.swapped: list[tuple[int, int]] = []
+        """(out, in) of every swap that was made."""
+        self.over = bool(mask.any(0).all())
+        """Whether no swap is left to try; there is none at all where the set has every unit."""
+
+    @property
+    def values(self) -> Float[Tensor, "directions coordinates"]:
+        return self.here.values[0]
+
+    def state(self) -> dict[str, Any]:
+        here = self.here
+        return {
+            "mask": self.mask,
+            "values": here.values,
+            "price": here.price,
+            "score": here.score,
+            "swapped": [list(swap) for swap in self.swapped],
+            "over": self.over,
+        }
+
+    @staticmethod
+    def restored(exchanger: Exchanger, sample: Problem, grid: Tensor, state: dict[str, Any]) -> Walk:
+        values, price, score = (state[name].to(grid.device) for name in ("values", "price", "score"))
+        walk = Walk(exchanger, sample, grid, state["mask"].to(grid.device), Fitted(values, price, score))
+        walk.swapped = [(out, in_) for out, in_ in state["swapped"]]
+        walk.over = state["over"]
+        return walk
+
+    def propose(
+        self,
+    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
+        """The most promising neighbours."""
+        exchanger, values = self._exchanger, self.here.values[0]
+        self._swaps = swaps_of(
+            self._sample,
+            exchanger.terms,
+            self.here.price[0],
+            self.mask,
+            values,
+            self._grid,
+            lambda gain: screened(gain, exchanger.candidates, at_least=4 * exchanger.candidates),
+        )
+        self._finalists = self._swaps.finalists(exchanger.finalists)
+        tried = [self._swaps.applied(i, self.mask, values) for i in self._finalists]
+        return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
+
+    def step(self, masks: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
+        """To the best of them if it is better."""
+        best = int(fitted.score.argmin())
+        least = self._exchanger.gain * self.here.score[0].abs()
+        if not fitted.score[best] < self.here.score[0] - least:
+            self.over = True
+            return
+        swap = self._finalists[best]
+        self.swapped.append((int(self._swaps.out[swap]), int(self._swaps.in_[swap])))
+        self.mask, self.here = masks[best], fitted.part([best])

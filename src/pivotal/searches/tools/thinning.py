@@ -1,0 +1,119 @@
+"""From a hard mask to a smaller one: let go of the units that are missed least."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+
+_KL_NODES = 96
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one budget applies to: a run's mask, or its mask for one direction."""
+
+    run: int
+    directions: slice
+
+    def units(self, mask: Tensor) -> list[int]:
+        return mask[self.run, self.directions].any(0).nonzero()[:, 0].tolist()
+
+    def without(self, mask: Tensor, unit: int) -> Bool[Tensor, "directions units"]:
+        less = mask[self.run].clone()
+        less[self.directions, unit] = False
+        return less
+
+
+def _parts(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[_Part]:
+    directions = [slice(None)] if shared else [slice(d, d + 1) for d in range(mask.shape[1])]
+    return [_Part(run, rows) for run in range(len(mask)) for rows in directions]
+
+
+def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int]:
+    """The number of units of each run's largest part."""
+    found = [0] * len(mask)
+    for part in _parts(mask, shared):
+        found[part.run] = max(found[part.run], len(part.units(mask)))
+    return found
+
+
+def thin(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, " runs"],
+    mask: Bool[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    budgets: Sequence[int],
+    *,
+    shared: bool,
+) -> Bool[Tensor, "runs directions units"]:
+    """Where there are more units than a run is allowed, let go of half of those too many.
+
+    A unit's worth is the loss without it, KL included at its price: one that costs much KL for what it brings goes
+    first, since the others can use what it frees.
+    """
+    mask = mask.clone()
+    over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budgets[part.run]]
+    trials = [(part, unit) for part in over for unit in part.units(mask)]
+    # The same positions for every trial, so that only the units make the difference.
+    drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
+    worth: list[float] = []
+    for some, outcome in _outcomes(problem, mask, values, trials):
+        loss = terms.loss(outcome)
+        if drawn is not None:
+            loss = loss + price[[part.run for part, _ in some]] * terms.kl(problem, outcome, drawn)
+        worth += loss.tolist()
+    for part in over:
+        ranked = sorted((w, unit) for w, (p, unit) in zip(worth, trials, strict=True) if p == part)
+        for _, unit in ranked[: math.ceil((len(ranked) - budgets[part.run]) / 2)]:
+            mask[part.run, part.directions, unit] = False
+    return mask
+
+
+def prune(
+    problem: Problem,
+    mask: Bool[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    tolerance: float,
+    *,
+    shared: bool,
+) -> Bool[Tensor, "runs directions units"]:
+    """Let go, one at a time, of the unit that is missed least, while no more than `tolerance` of the flips is lost."""
+    mask = mask.clone()
+    with torch.no_grad():
+        best = problem.run(mask.float(), values).flipped().float().mean(1).tolist()
+    parts = _parts(mask, shared)
+    while True:
+        parts = [part for part in parts if len(part.units(mask)) > 1]
+        trials = [(part, unit) for part in parts for unit in part.units(mask)]
+        if not trials:
+            return mask
+        accuracy: list[float] = []
+        for _, outcome in _outcomes(problem, mask, values, trials):
+            accuracy += outcome.flipped().float().mean(1).tolist()
+        going_on = []
+        for part in parts:
+            reached, unit = max((a, u) for a, (p, u) in zip(accuracy, trials, strict=True) if p == part)
+            if reached >= best[part.run] - tolerance:
+                mask[part.run, part.directions, unit] = False
+                best[part.run] = max(best[part.run], reached)
+                going_on.append(part)
+        parts = going_on
+
+
+@torch.no_grad()
+def _outcomes(problem: Problem, mask: Tensor, values: Tensor, trials: list[tuple[_Part, int]]) -> Iterator:
+    """Masked runs of the trials, each a run's mask without one unit; as many at once as memory is allowed."""
+    at_once = problem.runs_at_once()
+    for start in range(0, len(trials), at_once):
+        some = trials[start : start + at_once]
+        tried = torch.stack([part.without(mask, unit) for part, unit in some])
+        yield some, problem.run(tried.float(), values[[part.run for part, _ in some]])

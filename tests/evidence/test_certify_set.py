@@ -1,0 +1,188 @@
+"""The certificate on the planted model: confirms the planted set, refutes decoys, idle units and sets too small."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.certify import certify
+from pivotal.models.planted import plant
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.certificate import Certificate, Effort
+from pivotal.records.intervention import Intervention
+from pivotal.report.certified import sentences, units_table, verdict
+from pivotal.searches.base import interventions_of
+from pivotal.searches.tools.refit import Refit
+from pivotal.units import Unit
+
+PAIRS = load_phenomenon("planted")
+QUICK = Effort(candidates=12, audit=6, sample=24, finalists=4, polish=20, first=8)
+EXACT = Effort(candidates=0, sample=24, finalists=4, polish=20, pairs="all")
+BOTH = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+def problem_of(steps: str, seed: int = 0, sites: str = "all") -> Problem:
+    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, sites=sites)  # type: ignore[arg-type]
+
+
+def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
+    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
+    mask[:, :, [problem.space.flat(unit) for unit in units]] = True
+    values = Refit(updates=30).fit(problem, mask.float()).values
+    return interventions_of(problem, mask, values)[0]
+
+
+@BOTH
+@pytest.mark.parametrize("effort", [QUICK, EXACT], ids=["screened", "exact"])
+@pytest.mark.parametrize("seed", [0, 3])
+def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> None:
+    problem = problem_of(steps, seed)
+    made = certify(fitted(problem, plant(seed).units), problem, effort=effort)
+    assert made.holds and made.found.flipped > 0.99
+    assert all(row.matters and row.left.flipped < 0.7 for row in made.without)
+    assert made.neighbours.there_are == 3 * 61
+    assert made.neighbours.tried == (3 * 61 if effort is EXACT else 3 * 12)
+    one, two = made.smaller
+    assert (one.size, one.there_are, one.looks[0].sets) == (1, 64, 64) and one.best.flipped < 0.45
+    assert (two.size, two.there_are) == (2, 2016) and 0.6 < two.best.flipped < 0.75
+    assert (two.looks[0].sets == 2016) is (effort is EXACT)
+    assert not (one.enough or two.enough)
+    assert set(two.best.units) < set(map(str, plant(seed).units))
+
+
+@BOTH
+def test_a_decoy_set_is_refuted_by_a_planted_unit(steps: str) -> None:
+    problem = problem_of(steps)
+    made = certify(fitted(problem, plant().decoys), problem, effort=QUICK)
+    assert not made.holds and not made.neighbours.optimal
+    assert made.neighbours.swap[0] in map(str, plant().decoys)
+    assert made.neighbours.swap[1] in map(str, plant().units)
+    assert not any(row.matters for row in made.without)
+    assert "does not hold" in verdict(made.as_dict())
+
+
+def test_an_idle_unit_is_named() -> None:
+    problem = problem_of("every")
+    idle = plant().decoys[0]
+    made = certify(fitted(problem, (*plant().units, idle)), problem, effort=QUICK)
+    assert [row.unit for row in made.without if not row.matters] == [str(idle)]
+    assert f"{idle} is not needed" in verdict(made.as_dict())
+
+
+def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
+    assert made.without == () and [part.size for part in made.smaller] == [1]
+    assert "this unit" in verdict(made.as_dict())
+
+
+def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
+    """What flips more is better, whatever the loss says; and a smaller set that is as good counts."""
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().decoys[:1]), problem, effort=QUICK)
+    assert not made.neighbours.optimal and not made.holds
+    two = certify(fitted(problem, (plant().units[0], plant().decoys[0])), problem, effort=QUICK)
+    assert two.smaller[0].enough and not two.holds
+    assert f"{plant().units[0]} flips" in verdict(two.as_dict()) or "in the place of" in verdict(
+        two.as_dict()
+    )
+
+
+def test_what_was_judged_elsewhere_counts_for_the_smaller_sizes() -> None:
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().units), problem, effort=QUICK)
+    left = max(row.left.flipped for row in made.without)
+    assert made.smaller[1].best.flipped >= max(left, made.smaller[0].best.flipped)
+
+
+def test_more_candidates_than_units_leave_nothing_to_audit() -> None:
+    problem = problem_of("every")
+    made = certify(
+        fitted(problem, plant().units),
+        problem,
+        effort=Effort(candidates=100, sample=24, finalists=3, polish=20, first=4),
+    )
+    assert made.neighbours.audited == 0 and made.neighbours.tried == made.neighbours.there_are
+
+
+def test_a_set_of_all_units_has_no_neighbours() -> None:
+    problem = Problem(plant().model, PAIRS.sample(60), steps="every", sites="hidden.0")
+    made = certify(fitted(problem, tuple(problem.space)), problem, effort=QUICK)
+    near = made.neighbours
+    assert (near.there_are, near.tried, near.best, near.swap, near.optimal) == (0, 0, None, None, True)
+    content = made.as_dict()
+    alike = [part | {"enough": True} for part in content["smaller"][:1]] * 2
+    assert verdict(content | {"holds": False, "smaller": alike}).count(" flips ") == 1
+    assert "the set has all the units that there are" in " ".join(sentences(content))
+    held = verdict(content | {"holds": True})
+    assert held.endswith("every one of them matters, and no smaller set that was tried is as good.")
+
+
+def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
+    problem = problem_of("every")
+    made = certify(fitted(problem, plant().units), problem, effort=QUICK).as_dict()
+    free = " ".join(sentences(made))
+    bound = " ".join(sentences(made | {"max_kl": 100.0}))
+    assert "none flips more than" in free and "no single unit was found" in free
+    assert "none that keeps the bound on KL flips more than" in bound
+    assert "no single unit that keeps the bound on KL was found" in bound
+    broken = " ".join(sentences(made | {"max_kl": 0.0, "found": made["found"] | {"bound_kept": False}}))
+    assert "none flips more than" in broken and "swaps need not, as the set itself does not." in broken
+
+
+def test_rivals_must_keep_the_bound_on_kl() -> None:
+    problem = problem_of("every")
+    terms = Terms(max_kl=0.05)
+    mask = torch.zeros(1, 2, 64, dtype=torch.bool)
+    mask[:, :, [problem.space.flat(unit) for unit in plant().units]] = True
+    values = Refit(terms, updates=60).fit(problem, mask.float()).values
+    made = certify(interventions_of(problem, mask, values)[0], problem, terms=terms, effort=QUICK)
+    assert made.max_kl == 0.05 and "keep KL within 0.05" in " ".join(sentences(made.as_dict()))
+    for part in (*made.smaller, made.neighbours):
+        assert part.best.bound_kept is (part.best.kl <= 1.1 * 0.05)
+
+
+def test_held_out_pairs_report_and_do_not_decide() -> None:
+    problem = problem_of("every")
+    intervention = fitted(problem, plant().units)
+    alone = certify(intervention, problem, effort=QUICK)
+    with_test = certify(intervention, problem, test=problem_of("every"), effort=QUICK)
+    assert with_test.found.flipped_test is not None and alone.found.flipped_test is None
+    assert with_test.neighbours.swap == alone.neighbours.swap
+    assert with_test.neighbours.best.flipped == alone.neighbours.best.flipped
+
+
+def test_the_words() -> None:
+    problem = problem_of("every")
+    made: Certificate = certify(fitted(problem, plant().units), problem, test=problem, effort=QUICK)
+    content = made.as_dict() | {
+        "ablation": [
+            {"unit": str(u), "rank": i, "effect": 1.0, "drop": 0.2, "condition": "all", "found": i == 0}
+            for i, u in enumerate(plant().units)
+        ]
+    }
+    text = " ".join((verdict(content), *sentences(content)))
+    for part in (
+        "The certificate holds for these 3 units",
+        "of the 183 sets that differ in one unit, 36 (the highest first-order gains)",
+        "with 95% confidence fewer than 16.7% of them would",
+        "no single unit was found to flip more than",
+        "Nothing was chosen by held-out pairs",
+        f"would have found 1 of the 3 units ({plant().units[0]})",
+    ):
+        assert part in text
+    assert len(units_table(content).rows) == 3
+
+
+def test_bad_input() -> None:
+    problem = problem_of("every")
+    with pytest.raises(PivotalError, match="steps='single'"):
+        certify(fitted(problem_of("single"), plant().units), problem)
+    with pytest.raises(PivotalError):
+        certify(fitted(problem_of("every", 1), plant(1).units), problem)
+    for settings in ({"points": 2}, {"polish": 0}, {"epsilon": 1.5}, {"finalists": 0}):
+        with pytest.raises(PivotalError, match=next(iter(settings))):
+            Effort(**settings)  # type: ignore[arg-type]

@@ -1,0 +1,235 @@
+"""Scores: shares and their intervals, drop-one, the random control."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.evidence import evaluation
+from pivotal.evidence.evaluation import Bootstrap, evaluate, random_control, score_many, score_masks
+from pivotal.models.planted import plant
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.intervention import Intervention
+from pivotal.searches.base import interventions_of
+
+PLANTED = plant()
+PAIRS = load_phenomenon("planted")
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return Problem(PLANTED.model, PAIRS.sample(300), steps="every")
+
+
+@pytest.fixture(scope="module")
+def found(problem: Problem) -> Intervention:
+    """The planted units, set to +1 for singular and -1 for plural."""
+    return Intervention(
+        units=PLANTED.units,
+        directions=("singular", "plural"),
+        values=np.array([[1.0] * 3, [-1.0] * 3]),
+        steps="every",
+        model="planted",
+        model_fingerprint=PLANTED.model.fingerprint(),
+        phenomenon="planted",
+        data_fingerprint=problem.pairs.fingerprint(),
+    )
+
+
+def test_the_whole_set_flips_everything_and_each_unit_is_missed(
+    problem: Problem, found: Intervention
+) -> None:
+    scores = evaluate(found, problem)
+    assert (scores.flip_accuracy.value, scores.flip_accuracy.low, scores.flip_accuracy.high) == (1, 1, 1)
+    assert scores.flip_accuracy.n == len(problem) == 300
+    assert scores.units == 3 and scores.clean_accuracy == 1.0
+    assert 0 < scores.kl < scores.kl_after_edit
+    assert [(one.unit, one.number) for one in scores.drop_one] == [(str(u), u.number) for u in found.units]
+    for i, one in enumerate(scores.drop_one):
+        flipped, kl, _ = score_many([found.without(i)], problem)
+        assert one.flip_accuracy == pytest.approx(flipped.mean()) and one.kl == pytest.approx(kl[0])
+        assert 0.5 < one.flip_accuracy < 0.8  # a class of three is lost
+    assert evaluate(found.without(0).without(0), problem).drop_one == ()
+    json.dumps(scores.as_dict())
+
+
+def test_many_interventions_are_made_dense_a_few_at_a_time(
+    found: Intervention, problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several = [found, found.without(0), found.without(1), found.without(2), found]
+    together = score_many(several, problem)
+    sizes: list[int] = []
+
+    def counted(mask: torch.Tensor, *more: Any) -> Any:
+        sizes.append(len(mask))
+        return score_masks(mask, *more)
+
+    monkeypatch.setattr(evaluation, "score_masks", counted)
+    monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
+    for whole, parts in zip(together, score_many(several, problem), strict=True):
+        np.testing.assert_allclose(parts, whole, rtol=1e-4)
+    assert sizes == [2, 2, 1]
+
+
+def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, found: Intervention) -> None:
+    """One direction and one class spoiled: the parts tell which."""
+    values = np.array(found.values)
+    values[1] = 1.0  # set to singular when it should be plural
+    spoiled = replace(found.without(0), values=values[:, 1:])
+    scores = evaluate(spoiled, problem)
+    flipped = score_many([spoiled], problem)[0][0]
+    for i, label in enumerate(problem.labels):
+        share = scores.by_direction[label]
+        assert share.value == pytest.approx(flipped[problem.direction == i].mean())
+        assert share.n == (problem.direction == i).sum()
+    assert scores.by_direction["plural"].value == 0 < scores.by_direction["singular"].value
+    for group, share in scores.by_group.items():
+        of = np.array([pair.group == group for pair in problem.pairs])
+        assert share.value == pytest.approx(flipped[of].mean()) and share.n == of.sum()
+    assert min(share.value for share in scores.by_group.values()) == 0
+
+
+def test_a_direction_without_pairs_is_left_out(problem: Problem, found: Intervention) -> None:
+    singular = PairSet("one", PAIRS.labels, tuple(p for p in problem.pairs if p.label == "singular"))
+    assert list(evaluate(found, problem.on(singular)).by_direction) == ["plural"]
+
+
+# -- intervals --
+
+
+def test_the_interval_is_that_of_a_naive_bootstrap_over_prefixes(problem: Problem) -> None:
+    rng = np.random.default_rng(1)
+    prefixes = np.unique(problem.tree.leaf)
+    # Flipped or not by prefix, as states decide it, with a few exceptions.
+    by_prefix = dict(zip(prefixes, rng.random(len(prefixes)) < 0.7, strict=True))
+    flipped = np.array([by_prefix[leaf] for leaf in problem.tree.leaf]) ^ (rng.random(len(problem)) < 0.05)
+    share = Bootstrap(problem, seed=0)(flipped)
+    clusters = [flipped[problem.tree.leaf == prefix] for prefix in prefixes]
+    naive = [
+        np.concatenate([clusters[i] for i in rng.integers(0, len(clusters), len(clusters))]).mean()
+        for _ in range(1000)
+    ]
+    low, high = np.percentile(naive, [2.5, 97.5])
+    assert share.value == pytest.approx(flipped.mean())
+    assert share.low == pytest.approx(low, abs=0.015) and share.high == pytest.approx(high, abs=0.015)
+    assert share.low < share.value < share.high
+
+
+def test_pairs_that_share_a_prefix_make_the_interval_no_narrower() -> None:
+    """Each pair five times over is no more evidence: the interval of the clusters stays, a naive one would shrink."""
+    once = Problem(PLANTED.model, PAIRS.sample(60))
+    repeated = PairSet("five", PAIRS.labels, tuple(pair for pair in once.pairs for _ in range(5)))
+    flipped = np.arange(60) % 3 > 0
+    one, five = Bootstrap(once)(flipped), Bootstrap(once.on(repeated))(np.repeat(flipped, 5))
+    assert five.high - five.low == pytest.approx(one.high - one.low, abs=0.03)
+
+
+@pytest.mark.parametrize(("flipped", "ends"), [(np.ones(300, bool), (1, 1)), (np.zeros(300, bool), (0, 0))])
+def test_certain_outcomes_have_no_spread(
+    problem: Problem, flipped: np.ndarray, ends: tuple[int, int]
+) -> None:
+    share = Bootstrap(problem)(flipped)
+    assert (share.low, share.high) == ends
+
+
+# -- the control --
+
+
+def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
+    problem: Problem, found: Intervention
+) -> None:
+    held_out = problem.on(PAIRS[300:500])
+    control = random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0)
+    assert control.sets == len(control.flip_accuracy) == 4
+    assert control.best == max(control.flip_accuracy) < 1
+    assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
+    assert control.p_value == pytest.approx(1 / 5)
+    assert random_control(found, 0.0, held_out, problem, 4, Terms(), seed=0).p_value == 1
+    assert random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0) == control
+
+
+def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
+    problem: Problem, found: Intervention
+) -> None:
+    free = random_control(found, 0.0, problem, problem, 4, Terms(), seed=0)
+    assert (free.broken, free.p_value) == (0, 1)
+    # No values of a unit keep a bound as tight as this one.
+    tight = Terms(max_kl=1e-9)
+    kept = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=0.0)
+    assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
+    ours_too = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=1.0)
+    assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
+
+
+def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Problem) -> None:
+    """Of so many units that a random set has planted ones among them."""
+    mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
+    (many,) = interventions_of(problem, mask, mask.float())
+    flips = random_control(many, 1.0, problem, problem, 4, Terms(), seed=0)
+    assert flips.mean > 0.3
+    for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
+        assert random_control(many, 1.0, problem, problem, 4, held_back, seed=0, kl=1.0) == flips
+    kept = random_control(many, 1.0, problem, problem, 4, Terms(max_kl=1e-9), seed=0, kl=0.0)
+    assert kept.mean < flips.mean
+
+
+def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
+    assert evaluate(found, problem).control is None
+    with pytest.raises(PivotalError, match="give those as train="):
+        evaluate(found, problem, controls=2)
+    control = evaluate(found, problem, train=problem, controls=2).control
+    assert control is not None and control.p_value == pytest.approx(1 / 3)
+
+
+# -- on which problem --
+
+
+def test_save_load_same_scores(problem: Problem, found: Intervention, tmp_path: Path) -> None:
+    again = Intervention.load(found.save(tmp_path))
+    assert asdict(evaluate(again, problem)) == asdict(evaluate(found, problem))
+
+
+def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    mask = (torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(0)) < 0.2).float()
+    values = torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
+    whole = score_masks(mask, values, problem)
+    monkeypatch.setattr("pivotal.problem.problem._ROWS", 1)
+    assert problem.runs_at_once() == 1
+    for at_once, one_by_one in zip(whole, score_masks(mask, values, problem), strict=True):
+        assert np.allclose(at_once, one_by_one, atol=1e-5)
+
+
+def test_wide_masks_and_passes_backwards_are_fewer_at_once(
+    problem: Problem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = problem.runs_at_once()
+    assert problem.runs_at_once(learning=True) == many // 2
+    monkeypatch.setattr("pivotal.problem.problem._ENTRIES", 3 * 2 * len(problem.space))
+    assert problem.runs_at_once() == 3
+
+
+def test_another_model_is_refused_unless_insisted_on(found: Intervention) -> None:
+    other = Problem(plant(1).model, PAIRS.sample(50))
+    with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
+        evaluate(found, other)
+    assert evaluate(found, other, any_model=True).flip_accuracy.value < 1
+
+
+def test_exchanged_labels_and_other_steps_are_refused(problem: Problem, found: Intervention) -> None:
+    """Values are told apart by the order of the labels: scores of the wrong ones would look like a bad result."""
+    with pytest.raises(
+        PivotalError, match=r"flips to plural or singular, but the pairs are labelled singular and"
+    ):
+        evaluate(replace(found, directions=("plural", "singular")), problem)
+    with pytest.raises(PivotalError, match="acts at steps='single', but the problem is about steps='every'"):
+        evaluate(replace(found, steps="single"), problem)

@@ -1,0 +1,384 @@
+"""A study runs what is missing and nothing else, whatever has happened to it before."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from small_study import Said, lasting, tiny
+
+from pivotal.errors import PivotalError
+from pivotal.files import lock
+from pivotal.jobs.find import Question
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.study.batches import Batch
+from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.local import Local
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.jobs.study.telling import ending
+from pivotal.jobs.study.watching import StudyWatch
+from pivotal.jobs.study.work import SHELF, StudyPlace
+from pivotal.models.planted import plant
+from pivotal.records.study_rows import Results, StudyRow, read_results
+
+
+def results(folder: Path) -> Results:
+    return read_results(folder / "results.jsonl")
+
+
+def test_a_row_says_all_about_a_run(finished: Path) -> None:
+    rows = results(finished).rows
+    assert [(row.name, row.seed) for row in rows] == [
+        (f"{model}, {steps}", seed)
+        for model in ("planted", "planted:1")
+        for steps in ("every", "single")
+        for seed in (3, 4)
+    ]
+    row = rows[0]
+    summary = RunFolder.open(finished / row.folder).summary()
+    assert row.accuracy == summary["runs"][0]["flip_accuracy"]
+    assert (row.forward_nodes, row.total_seconds) == (summary["forward_nodes"], summary["seconds"]["total"])
+    assert row.batch == [3, 4] and row.split_seed == 3
+    assert (row.model_fingerprint, row.device) == (plant().model.fingerprint(), "cpu")
+    assert row.machine.endswith("1 used") and row.versions["torch"]
+    intervention = RunFolder.open(finished / row.folder).intervention(0)
+    assert [(u.site, u.index, u.number) for u in row.found] == [
+        (u.site, u.index, u.number) for u in intervention.units
+    ]
+    assert row.found[0].values["plural"] == pytest.approx(float(intervention.values[1, 0]))
+
+
+def test_what_is_done_is_not_run_again(copied: Callable[[], Path]) -> None:
+    folder, said = copied(), Said()
+    before = (folder / "results.jsonl").read_text()
+    assert not study(tiny(), out=folder, watch=said).failed
+    assert said.cells == []
+    assert (folder / "results.jsonl").read_text() == before
+
+
+def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[], Path]) -> None:
+    folder = copied()
+    old = results(folder).rows
+    new = study(tiny(), out=folder, runs=3, only="planted, every").rows
+    assert [row for row in new if row.seed < 5] == list(old)
+    (added,) = (row for row in new if row.seed == 5)
+    assert added.batch == [5] and added.folder.endswith("seeds-5-5")
+    assert (added.pairs, added.clean_accuracy) == (old[0].pairs, old[0].clean_accuracy)
+
+
+def test_a_split_has_a_seed_of_its_own() -> None:
+    pairs = Question(phenomenon="planted").load_pairs()
+    of_zero = Question(phenomenon="planted", seed=0).divide(pairs)
+    assert Question(phenomenon="planted", seed=7, split_seed=0).divide(pairs) == of_zero
+    assert Question(phenomenon="planted", seed=7).divide(pairs) != of_zero
+
+
+def test_runs_of_a_cell_may_be_in_several_batches(tmp_path: Path) -> None:
+    said = Said()
+    rows = study(
+        tiny(("runs: 2", "runs: 3\nat_once: 2")), out=tmp_path / "s", only="planted, single", watch=said
+    ).rows
+    assert [row.batch for row in rows] == [[3, 4], [3, 4], [5]]
+    assert said.standings == [(0, 0), (2, 0), (3, 0)]
+
+
+def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path, tmp_path: Path) -> None:
+    """Of a batch with the same first seed, which decides what all runs have in common."""
+    (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows
+    beside = results(finished).rows[0]
+    assert (alone.batch, beside.batch) == ([3], [3, 4])
+    assert [unit.index for unit in alone.found] == [unit.index for unit in beside.found]
+    for one, other in zip(alone.found, beside.found, strict=True):
+        assert one.values == pytest.approx(other.values, abs=1e-3)
+
+
+def test_rows_that_are_lost_are_taken_from_the_run_folders(
+    copied: Callable[[], Path], finished: Path
+) -> None:
+    folder, said = copied(), Said()
+    (folder / "results.jsonl").unlink()
+    study(tiny(), out=folder, watch=said)
+    assert said.cells == []
+    assert (folder / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
+    assert said.lines == ["8 runs had finished but had no row in results.jsonl; taken from the run folders."]
+
+
+def test_results_cut_off_in_the_middle(copied: Callable[[], Path], finished: Path) -> None:
+    folder, said = copied(), Said()
+    path = folder / "results.jsonl"
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:3]) + b'{"study": 3}\n' + lines[3] + lines[4][:100])
+    torn = results(folder)
+    assert (len(torn.rows), torn.lost) == (4, 2)
+    study(tiny(), out=folder, watch=said)
+    assert "is damaged: 2 rows of 6 cannot be read and were left out" in said.lines[0]
+    assert path.read_bytes() == whole and said.cells == []
+
+
+def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> None:
+    folder, said = copied(), Said()
+    shutil.rmtree(folder / "runs")
+    (folder / ".lock").unlink()
+    study(tiny(), out=folder, watch=said)
+    assert said.cells == []
+
+
+def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], Path], finished: Path) -> None:
+    folder = copied()
+    renamed = tiny(("[every, single]", "[{label: all the time, steps: every}]"))
+    rows = study(renamed, out=folder, watch=(told := Said())).rows
+    assert told.lines == [f"4 runs of cells that the recipe has no longer: see {folder / 'former.jsonl'}."]
+    assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
+    assert len(read_results(folder / "former.jsonl").rows) == 4
+    shutil.rmtree(folder / "runs")
+    said = Said()
+    again = study(tiny(), out=folder, watch=said).rows
+    assert said.cells == said.lines == []  # a cell that comes back finds its rows
+    assert again == results(finished).rows
+    assert results(folder).rows == again
+
+
+def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> None:
+    folder = copied()
+    row = results(folder).rows[0]
+    (folder / row.folder / "summary.json").unlink()
+    (folder / "results.jsonl").unlink()
+    (batch,) = dry_run(tiny(), out=folder, runs=4, only="planted, every").batches[:1]
+    assert (batch.seeds, batch.folder) == (range(3, 5), row.folder)
+
+
+def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
+    said = Said()
+    words = "words: [{label: its own, steps: every}, {label: others, phenomenon: gender-bias}]"
+    bad = tiny(("steps: [every, single]", words))
+    studied = study(bad, out=tmp_path / "s", watch=said, runs=1)
+    assert [(row.name, row.status) for row in studied.rows] == [
+        ("planted, its own", "done"),
+        ("planted, others", "failed"),
+        ("planted:1, its own", "done"),
+        ("planted:1, others", "failed"),
+    ]
+    assert "pairs can be asked of planted" in studied.failed[0].error and studied.failed[0].accuracy is None
+    assert results(tmp_path / "s").rows == studied.rows
+    assert said.standings[-1] == (2, 2)
+    again = Said()
+    study(bad, out=tmp_path / "s", watch=again, runs=1)
+    assert again.cells == ["planted, others", "planted:1, others"]
+
+
+def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
+    """What was begun with others begins anew, and rows that do not belong together are said to be such."""
+    pairs = Question(phenomenon="planted").load_pairs()
+    path = tmp_path / "pairs.jsonl"
+    pairs.save(path)
+    recipe = tiny(("phenomenon: planted", f"phenomenon: {path}"))
+    study(recipe, out=tmp_path / "s", runs=1, only="planted, every", watch=(said := Said()))
+    assert said.lines == []
+    (row,) = results(tmp_path / "s").rows
+    began = (tmp_path / "s" / row.folder, tmp_path / "s" / Path(row.folder).parent / "seeds-4-4")
+    shutil.copytree(*began)
+    (began[1] / "summary.json").unlink()
+    run = json.loads((began[1] / "run.json").read_text())
+    run["settings"]["seed"] = 4
+    (began[1] / "run.json").write_text(json.dumps(run))
+    dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
+    rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows
+    assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
+    assert said.lines == [
+        f"The pairs of {path} have changed between runs of this study: its rows are not of one question. "
+        "Begin a new study in another folder."
+    ]
+
+
+def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path) -> None:
+    """Nor is what it computes in, though fingerprints are of both."""
+    word = plant().model.word(1)
+    primed = tiny(("  steps: [every, single]", f"  priming: [none, {word}]\n  dtype: [none, float64]"))
+    rows = study(primed, out=tmp_path / "s", runs=1, only="planted, *", watch=(said := Said())).rows
+    assert len({row.model_fingerprint for row in rows}) > 1
+    assert said.lines == []
+
+
+class Fleeting:
+    """An executor whose machines are gone as soon as its batches are on them."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def width(self, device: str | None = None) -> int:
+        self.asked += 1
+        if self.asked > 1:
+            raise PivotalError("No machine has room.")
+        return 1
+
+    def run(
+        self, batches: Sequence[Batch], place: StudyPlace, watch: StudyWatch
+    ) -> Iterator[tuple[Batch, list[StudyRow]]]:
+        return Local().run(batches, place, watch)
+
+
+def test_a_cluster_that_shrinks_does_not_end_the_study(tmp_path: Path) -> None:
+    rows = study(tiny(), out=tmp_path / "s", runs=1, only="planted, *", executor=Fleeting()).rows
+    assert [row.status for row in rows] == ["done", "done"]
+
+
+def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(
+    copied: Callable[[], Path],
+) -> None:
+    asked = tiny(("max_units: 3}", "max_units: 3, ablation: true, at_once: 1}"))
+    (batch,) = dry_run(asked, out=copied(), only="planted, every").batches
+    assert batch.seeds == range(3, 5)
+
+
+def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(
+    copied: Callable[[], Path],
+) -> None:
+    """The same command would not try it again."""
+    folder = copied()
+    path = folder / "results.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    shutil.rmtree(folder / "runs")
+    path.write_text("".join(json.dumps({**row, "status": "failed"}) + "\n" for row in rows[:2]))
+    studied = study(tiny(), out=folder, only="planted:1, single")
+    assert [row.status for row in studied.rows] == ["failed", "failed", "done", "done"]
+    assert studied.failed == () and ending(studied) == f"Done: 2 runs, in {path}."
+
+
+def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) -> None:
+    bad = tiny(
+        ('[planted, "planted:1"]', "[planted, no-such-model, ./nowhere]"),
+        ("phenomenon: planted", "phenomenon: planed"),
+    )
+    with pytest.raises(PivotalError) as error:
+        study(bad, out=tmp_path / "s")
+    said = str(error.value)
+    assert said.startswith("3 things that the recipe asks for cannot be had; nothing was run.")
+    assert "model 'no-such-model'" in said and "model './nowhere'" in said
+    assert "phenomenon 'planed'" in said and "Did you mean 'planted'?" in said
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("ask", [study, dry_run])
+def test_what_cannot_be_asked_is_said_before_anything_runs(
+    ask: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    bad = parse_recipe("""
+name: bad
+defaults: {phenomenon: planted, model: planted}
+grid:
+  what:
+    - {label: fine, max_units: 3, sites: hidden.0, test: 80}
+    - {label: many pairs, test: 100000}
+    - {label: many pairs too, test: 100000, steps: single}
+    - {label: no site, sites: mlp.0-3}
+    - {label: many units, max_units: 65}
+    - {label: no word, priming: supercalifragilistic}
+    - {label: no start, search: exchange, start: gredy}
+    - {label: "a model's folder, broken", model: ./broken}
+""")
+    (tmp_path / "broken").mkdir()
+    with pytest.raises(PivotalError) as error:
+        ask(bad, out=tmp_path / "s")
+    first, *slips = str(error.value).split("\n")
+    assert first == "6 things that the recipe asks for cannot be had; nothing was run."
+    for slip, (cell, reason) in zip(
+        slips,
+        (
+            ("'many pairs' and 1 more", "at most 1511 of the 1512 pairs"),
+            ("'no site'", "'mlp.0-3' matches none"),
+            ("'many units'", "There are 64 units in the sites searched, but max_units is 65"),
+            ("'no word'", "outside the vocabulary"),
+            ("'no start'", "Did you mean 'greedy'?"),
+            ("'a model's folder, broken'", "lacks config.json"),
+        ),
+        strict=True,
+    ):
+        assert slip.startswith(f"- cell {cell}: ") and reason in slip
+    assert not (tmp_path / "s").exists()
+    assert dry_run(bad, out=tmp_path / "s", only="fine").batches
+
+
+def test_the_sites_of_a_transformer_are_not_looked_for_before_it_is_loaded(tmp_path: Path) -> None:
+    """That would take as long as loading it; here there is nothing to be loaded, and a plan is made all the same."""
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    recipe = tiny(('[planted, "planted:1"]', f"[{tmp_path}]"), ("test: 80", "test: 80, sites: neurons"))
+    assert len(dry_run(recipe, out=tmp_path / "s").batches) == 2
+
+
+def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) -> None:
+    folder = copied()
+    with pytest.raises(PivotalError, match="holds the study 'tiny', but the recipe is of 'other'"):
+        study(tiny(("name: tiny", "name: other")), out=folder)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "dear.txt").write_text("hello")
+    with pytest.raises(PivotalError, match=r"holds other files \(dear.txt\). Nothing was touched"):
+        study(tiny(), out=tmp_path / "letters")
+    assert [p.name for p in (tmp_path / "letters").iterdir()] == ["dear.txt"]
+
+
+def test_a_second_process_in_the_folder_is_refused(copied: Callable[[], Path]) -> None:
+    pytest.importorskip("fcntl")
+    folder = copied()
+    with (folder / ".lock").open("a", encoding="utf-8") as file:
+        lock(file, folder)
+        with pytest.raises(PivotalError, match="Another process is working on the study in"):
+            study(tiny(), out=folder)
+    study(tiny(), out=folder)
+
+
+def test_a_dry_run_writes_nothing_and_says_where_its_estimate_is_from(
+    copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    plan = dry_run(tiny(), out=tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    assert [batch.seeds for batch in plan.batches] == [range(3, 5)] * 4
+    assert plan.estimate.seconds > 0 and "from what the bundled LSTM takes" in plan.estimate.source
+    folder = copied()
+    plan = dry_run(tiny(), out=folder, runs=6)
+    rows = results(folder).rows
+    assert plan.estimate.source == "from the 4 finished batches of this study"
+    # Of every cell 2 runs took so long and 4 are left.
+    assert plan.estimate.seconds == pytest.approx(sum(2 * row.total_seconds for row in rows[::2]))
+    assert not dry_run(tiny(), out=folder).batches
+
+
+def test_a_model_is_loaded_once_though_its_cells_are_apart(tmp_path: Path) -> None:
+    SHELF.clear()
+    before, said = SHELF.loads, Said()
+    apart = tiny(
+        (
+            '  model: [planted, "planted:1"]\n  steps: [every, single]',
+            '  steps: [every, single]\n  model: [planted, "planted:1"]',
+        )
+    )
+    rows = study(apart, out=tmp_path / "s", runs=1, watch=said).rows
+    assert SHELF.loads - before == 2
+    assert [row.name for row in rows] == [
+        "every, planted",
+        "every, planted:1",
+        "single, planted",
+        "single, planted:1",
+    ]
+    assert said.cells == ["every, planted", "single, planted", "every, planted:1", "single, planted:1"]
+
+
+def test_single_unit_ablation_is_asked_of_the_units_found(copied: Callable[[], Path]) -> None:
+    folder, said = copied(), Said()
+    asked = tiny(("max_units: 3}", "max_units: 3, ablation: true}"))
+    rows = study(asked, out=folder, only="planted, every", watch=said).rows
+    assert said.cells == ["planted, every"]  # for the ablation; the search is not repeated
+    assert lasting(rows)[0].accuracy == results(folder).rows[0].accuracy
+    known = {unit.index for unit in plant().units}
+    found = [unit for row in rows if row.name == "planted, every" for unit in row.found]
+    assert {unit.index for unit in found} & known
+    assert all(unit.by_ablation == (unit.index in known) for unit in found)
+    study(asked, out=folder, only="planted, every", watch=(again := Said()))
+    assert again.cells == []
+    stored = json.loads((folder / rows[0].folder / "ablation.json").read_text())
+    assert stored["units"].keys() >= {f"{u.site}:{u.index}" for u in rows[0].found}

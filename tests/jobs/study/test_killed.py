@@ -1,0 +1,100 @@
+"""Whatever stops a study, what it has is kept; gone on with, it ends where one ends that was left alone."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_study import lasting
+
+from pivotal.jobs.study.job import study
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.records.study_rows import read_results
+
+RECIPE = """\
+name: killed
+runs: 2
+resources: {cpus: 1}
+defaults: {phenomenon: planted, test: 80, refit: 2, max_units: 3}
+grid:
+  model: [planted, "planted:1"]
+  steps: [every, single]
+  length: [{label: short, updates: 10}, {label: middling, updates: 30}]
+also:
+  - {label: {model: planted, search: random}, model: planted, search: random}
+  - {label: {model: planted, search: attribution}, model: planted, search: attribution}
+"""
+"""Twenty runs in ten batches."""
+
+
+def start(recipe: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pivotal.jobs.study", str(recipe), "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+
+
+def traces(out: Path) -> int:
+    """Grows with whatever a study writes."""
+    return sum(1 for _ in out.rglob("*"))
+
+
+@pytest.mark.slow
+def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: Path) -> None:
+    recipe, out, chance = tmp_path / "killed.yaml", tmp_path / "killed", random.Random(0)
+    recipe.write_text(RECIPE)
+    seen = []
+    for _ in range(5):
+        before = traces(out)
+        running = start(recipe, out)
+        while traces(out) == before and running.poll() is None:  # until it has something to lose
+            time.sleep(0.02)
+        time.sleep(chance.uniform(0, 0.8))
+        running.kill()
+        running.communicate()
+        seen.append(len(read_results(out / "results.jsonl").rows))
+    assert seen[-1] < 20, "nothing was left to go on with: the moments came too late"
+    last = start(recipe, out)
+    said = last.communicate()[0].decode()
+    assert last.returncode == 0, said
+    alone = study(parse_recipe(RECIPE, "killed.yaml"), out=tmp_path / "alone")
+    rows = read_results(out / "results.jsonl").rows
+    assert len(rows) == 20 and not alone.failed
+    assert lasting(rows) == lasting(alone.rows)
+
+
+@pytest.mark.slow
+def test_ctrl_c_says_what_is_saved_and_how_to_go_on(tmp_path: Path) -> None:
+    recipe, out = tmp_path / "killed.yaml", tmp_path / "out"
+    recipe.write_text(RECIPE)
+    running = start(recipe, out)
+    while not read_results(out / "results.jsonl").rows and running.poll() is None:
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    said = running.communicate()[0].decode()
+    assert running.returncode == 130, said
+    rows = len(read_results(out / "results.jsonl").rows)
+    assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
+    assert f"Go on with: python -m pivotal.jobs.study {recipe} --out {out}" in said
+    assert "Traceback" not in said
+
+
+def test_a_study_needs_neither_typer_nor_rich() -> None:
+    code = (
+        "import sys\n"
+        "for name in ('typer', 'click', 'rich', 'altair', 'ray', 'transformers'): sys.modules[name] = None\n"
+        "sys.argv = ['study', 'summary', '--out', 'nowhere', '--only', 'none such']\n"
+        "from pivotal.jobs.study.__main__ import main\n"
+        "sys.exit(main())"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "none fits 'none such'" in done.stderr

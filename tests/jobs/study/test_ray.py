@@ -1,0 +1,147 @@
+"""The same recipe gives the same rows on Ray, and a worker that dies is not the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from small_study import Said, lasting, tiny
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.study.batches import Batch, batches_of
+from pivotal.jobs.study.cells import cells_of
+from pivotal.jobs.study.folder import opened
+from pivotal.jobs.study.job import study
+from pivotal.jobs.study.recipe import Resources
+from pivotal.jobs.study.work import StudyPlace
+from pivotal.problem.problem import Problem
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.searches.base import Checkpoint, Discovery, Progress, Search
+from pivotal.searches.random import RandomUnits
+
+ray = pytest.importorskip("ray")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """Two workers on this machine, which do not see the folder of the tests."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        object_store_memory=100_000_000,
+    )
+    yield
+    ray.shutdown()
+
+
+@dataclass(frozen=True)
+class Deadly(Search):
+    """Kills its process as often as it may, and then finds random units."""
+
+    name: ClassVar[str] = "deadly"
+    summary: ClassVar[str] = "kills its process"
+    marks: str = ""
+    """A folder in which every death leaves a mark."""
+    deaths: int = 1
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        dead = len(list(Path(self.marks).iterdir()))
+        if dead < self.deaths:
+            (Path(self.marks) / str(dead)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return RandomUnits(max_units=3).solve(problem, runs=runs, seed=seed, progress=progress)
+
+
+def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[Batch, list[StudyRow]]]:
+    from pivotal.jobs.study.ray import OnRay
+
+    cell = replace(cells_of(tiny())[0], search=search)
+    batches = batches_of(cell, folder, cell.seeds)
+    with opened(folder, tiny(), ""):
+        return list(OnRay(resources).run(batches, StudyPlace("tiny", folder), Said()))
+
+
+def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
+    """Comes first: a Ray that runs in this process is used whatever the address."""
+    from pivotal.jobs.study.ray import OnRay
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(PivotalError, match=f"should answer at '{nobody}', but it does not"):
+            OnRay(Resources(), nobody).width()
+
+
+def test_two_workers_give_the_rows_that_one_process_gives(
+    cluster: None, finished: Path, tmp_path: Path
+) -> None:
+    from pivotal.jobs.study.ray import OnRay
+
+    executor, said = OnRay(tiny().resources), Said()
+    assert executor.width() == 2
+    studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
+    assert not studied.failed
+    assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)
+    assert said.standings[-1] == (8, 0)
+
+
+def test_a_worker_that_dies_is_replaced(cluster: None, tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    search = Deadly(str(tmp_path / "marks"), deaths=2)
+    ((_, rows),) = on_ray(search, tmp_path / "study", Resources(cpus=1, retries=2))
+    assert [row.status for row in rows] == ["done", "done"], rows[0].error
+    assert len(list((tmp_path / "marks").iterdir())) == 2
+
+
+def test_a_worker_that_dies_too_often_is_a_failed_run(cluster: None, tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    search = Deadly(str(tmp_path / "marks"), deaths=9)
+    ((_, rows),) = on_ray(search, tmp_path / "study", Resources(cpus=1, retries=1))
+    assert [(row.seed, row.status) for row in rows] == [(3, "failed"), (4, "failed")]
+    assert "WorkerCrashedError" in (rows[0].error or "")
+    assert len(list((tmp_path / "marks").iterdir())) == 2
+
+
+def test_what_no_machine_has_is_refused_rather_than_waited_for(cluster: None, tmp_path: Path) -> None:
+    from pivotal.jobs.study.ray import OnRay
+
+    with pytest.raises(PivotalError, match="asks for 1 CPU and 3 GPU, but no machine of the Ray cluster has"):
+        study(tiny(), out=tmp_path / "study", executor=OnRay(Resources(cpus=1, gpus=3.0)))
+    with pytest.raises(
+        PivotalError, match=r"1 CPU, 0 GPU and 100,000.0 GB, but no machine .*at most 2 CPU, 0 GPU and"
+    ):
+        study(tiny(), out=tmp_path / "study", executor=OnRay(Resources(cpus=1, memory=1e5)))
+    with pytest.raises(
+        PivotalError, match=r"it asks for none and the device is to be 'cuda:1'\. Add --gpus 1"
+    ):
+        study(tiny(), out=tmp_path / "study", device="cuda:1", executor=OnRay(Resources(cpus=1)))
+    assert not (tmp_path / "study").exists()
+
+
+def test_a_folder_that_a_worker_does_not_see(tmp_path: Path) -> None:
+    from pivotal.jobs.study.ray import _work
+
+    cell = cells_of(tiny())[0]
+    (batch,) = batches_of(cell, tmp_path, cell.seeds)
+    rows = _work(batch, StudyPlace("tiny", tmp_path / "elsewhere"), str(Path.cwd()))
+    assert "must be one that all machines share" in (rows[0].error or "")

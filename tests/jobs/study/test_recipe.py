@@ -1,0 +1,149 @@
+"""What a recipe says, and what it says wrongly: the line, the rule and the cure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.study.cells import Asked, Cell, cells_of, chosen
+from pivotal.jobs.study.layout import TableLayout
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.options import options_of
+
+GOOD = """\
+name: toy
+about: Planted models.
+runs: 2
+seed: 5
+defaults: {phenomenon: planted, updates: 40}
+grid:
+  model: [planted, "planted:1"]
+  kl: [{label: without KL, kl_weight: 0}, {label: with KL, kl_weight: 1, runs: 4}]
+also:
+  - {label: {model: planted, kl: greedy}, model: planted, search: greedy, max-units: 2}
+table: {pool: model}
+resources: {cpus: 1, gpus: 0.5}
+"""
+
+
+def cells(text: str = GOOD, runs: int | None = None) -> tuple[Cell, ...]:
+    return cells_of(parse_recipe(text, "toy.yaml"), runs)
+
+
+def test_a_grid_is_the_product_of_its_axes_the_last_one_fastest() -> None:
+    assert [cell.name for cell in cells()] == [
+        "planted, without KL",
+        "planted, with KL",
+        "planted:1, without KL",
+        "planted:1, with KL",
+        "planted, greedy",
+    ]
+    first, second = cells()[:2]
+    assert first.label == {"model": "planted", "kl": "without KL"}
+    assert (first.question.phenomenon, first.options["kl_weight"], first.options["updates"]) == (
+        "planted",
+        0.0,
+        40,
+    )
+    assert (first.seeds, second.seeds) == (range(5, 7), range(5, 9))
+    assert first.question.split_seed == 5
+
+
+def test_a_default_option_is_for_the_searches_that_have_it() -> None:
+    greedy = cells()[-1]
+    assert greedy.search.name == "greedy" and greedy.options["max_units"] == 2
+    assert "updates" not in greedy.options
+
+
+def test_the_rest_of_a_recipe() -> None:
+    recipe = parse_recipe(GOOD, "toy.yaml")
+    assert recipe.table == TableLayout(pool="model")
+    assert (recipe.resources.cpus, recipe.resources.gpus) == (1, 0.5)
+    assert recipe.text == GOOD
+
+
+def test_the_key_of_a_cell_is_its_settings_not_its_labels_and_its_seeds() -> None:
+    renamed = cells(GOOD.replace("label: with KL", "label: firm").replace("runs: 2", "runs: 7"))
+    assert [cell.key for cell in renamed] == [cell.key for cell in cells()]
+    for other in (GOOD.replace("updates: 40", "updates: 41"), GOOD.replace("seed: 5", "seed: 6")):
+        assert not {cell.key for cell in cells(other)[:4]} & {cell.key for cell in cells()}
+
+
+def test_more_seeds_from_the_command_line() -> None:
+    assert {len(cell.seeds) for cell in cells(runs=9)} == {9}
+
+
+def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
+    assert [cell.name for cell in chosen(cells(), "WITH KL")] == ["planted, with KL", "planted:1, with KL"]
+    assert [cell.name for cell in chosen(cells(), "planted, *")] == [
+        "planted, without KL",
+        "planted, with KL",
+        "planted, greedy",
+    ]
+    with pytest.raises(PivotalError, match="none fits 'gredy'"):
+        chosen(cells(), "gredy")
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ("runs: 2", "rums: 2", "toy.yaml, line 3: there is no key 'rums' here. Did you mean 'runs'?"),
+        ("kl_weight: 0", "kl_wight: 0", r"line 8 \(cell 'planted, without KL'\): 'kl_wight' is neither"),
+        ("kl_weight: 0", "kl_wight: 0", "Did you mean 'kl_weight'?"),
+        ("updates: 40", "updtes: 40", "line 5: 'updtes' is neither .* Did you mean 'updates'?"),
+        ("updates: 40", "updates: many", "'updates' of 'learned' takes a whole number, not 'many'"),
+        ("search: greedy", "search: gredy", "no searches named 'gredy'. Did you mean 'greedy'?"),
+        ("max-units: 2", "preset: none-such", "'greedy' has no preset 'none-such'"),
+        ("max-units: 2", "steps: evry", "line 10 .*no steps 'evry'. Did you mean 'every'?"),
+        ("label: with KL", "label: without KL", "need different labels"),
+        ("kl_weight: 1", "kl_weight: 1, model: planted", "'model' is in two of them"),
+        (
+            "kl_weight: 1",
+            "kl_weight: 0",
+            "'planted, without KL' and 'planted, with KL' have the same settings",
+        ),
+        ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
+        ("name: toy", "name: ''", "line 1: a study needs a name"),
+        (
+            "kl_weight: 1",
+            "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3",
+            "'kl_weight' is in two of them",
+        ),
+        ("name: toy", "", "toy.yaml: a recipe needs the option 'name': text"),
+        ("runs: 2", "runs: two", "line 3: Option 'runs' of a recipe takes a whole number, not 'two'"),
+        ("cpus: 1", "cpus: one", "line 12: Option 'cpus' of 'resources' takes"),
+        ("runs: 2", "runs: 0", "line 3: 'runs' is 1 or more, but it is 0"),
+        ("seed: 5", "seed: -1", "line 4: 'seed' is 0 or more, but it is -1"),
+        ("runs: 4", "runs: 0", "line 8 .*'runs' is 1 or more, but it is 0"),
+        ("cpus: 1", "cpu: 1", "line 12: there is no key 'cpu' here. Did you mean 'cpus'?"),
+        ("pool: model", "pol: model", "line 11: there is no key 'pol' here. Did you mean 'pool'?"),
+        ("pool: model", "pool: modl", "line 11: 'pool' names an axis .* Did you mean 'model'?"),
+        ("pool: model", "kind: scroes", "line 11: Option 'kind' .* Did you mean 'scores'?"),
+        ("cpus: 1", "cpus: 0", "line 12: 'cpus' must be 1 or more"),
+        ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),
+        ("runs: 2", "runs: 2\nruns: 3", "line 4: 'runs' is there twice; the first is in line 3"),
+        (GOOD, "- a list", "A recipe is a mapping"),
+        (GOOD, "", "A recipe is a mapping"),
+        (GOOD, "name: empty", "a study needs cells"),
+    ],
+)
+def test_bad_recipes(good: str, bad: str, said: str) -> None:
+    assert good in GOOD
+    with pytest.raises(PivotalError, match=said):
+        cells(GOOD.replace(good, bad))
+
+
+def test_a_recipe_that_refers_to_itself_is_refused_and_does_not_hang() -> None:
+    with pytest.raises(PivotalError):
+        cells("name: loop\ngrid: &a {steps: [*a]}\n")
+
+
+def test_the_recipe_of_the_documentation_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
+    for key in (option.name for option in options_of(Asked)):
+        assert f"`{key}`" in page, key

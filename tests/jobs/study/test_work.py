@@ -1,0 +1,95 @@
+"""What goes wrong with a batch is written into its rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import torch
+from small_study import tiny
+
+from pivotal.jobs.study.batches import Batch, batches_of
+from pivotal.jobs.study.cells import cells_of
+from pivotal.jobs.study.work import SHELF, StudyPlace, carry_out
+from pivotal.problem.problem import Problem
+from pivotal.searches.base import Checkpoint, Discovery, Progress, Search
+
+FAULTS: dict[str, Exception] = {
+    "bug": ZeroDivisionError("division by zero"),
+    "memory": MemoryError("no room"),
+    "gpu": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB\nand more lines"),
+}
+
+
+@dataclass(frozen=True)
+class Faulty(Search):
+    """Fails in the middle of its work."""
+
+    name: ClassVar[str] = "faulty"
+    summary: ClassVar[str] = "fails"
+    fault: str = "bug"
+
+    def solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int = 1,
+        seed: int = 0,
+        progress: Callable[[Progress], None] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> Discovery:
+        raise FAULTS[self.fault]
+
+
+def batch(fault: str, study: Path) -> Batch:
+    cell = replace(cells_of(tiny())[0], search=Faulty(fault))
+    return batches_of(cell, study, cell.seeds)[0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("bug", r"^ZeroDivisionError: division by zero \(test_work.py, line \d+\)$"),
+        ("memory", r"^Out of memory: no room\. Set 'at_once'"),
+        ("gpu", r"^Out of memory: CUDA out of memory\. Tried to allocate 2 GiB\. Set 'at_once'"),
+    ],
+)
+def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    rows = carry_out(batch(fault, tmp_path), StudyPlace("tiny", tmp_path, threads=1))
+    assert [(row.seed, row.status, row.options) for row in rows] == [
+        (3, "failed", {"fault": fault}),
+        (4, "failed", {"fault": fault}),
+    ]
+    assert all(re.search(said, row.error or "") for row in rows), rows[0].error
+    assert torch.get_num_threads() == threads
+
+
+def test_after_a_lack_of_memory_no_model_is_kept(tmp_path: Path) -> None:
+    loads = SHELF.loads
+    for _ in range(2):
+        carry_out(batch("memory", tmp_path), StudyPlace("tiny", tmp_path))
+    assert SHELF.loads >= loads + 1
+    before = SHELF.loads
+    carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))
+    assert SHELF.loads == before + 1
+
+
+def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
+    """A batch that was begun keeps its seeds, but not if batches are to be smaller."""
+    whole = batch("memory", tmp_path)
+    (row, _) = carry_out(whole, StudyPlace("tiny", tmp_path))
+    assert "Set 'at_once'" in row.error and (tmp_path / whole.folder / "run.json").is_file()
+    assert batches_of(whole.cell, tmp_path, whole.seeds) == [whole]
+    smaller = batches_of(replace(whole.cell, at_once=1), tmp_path, whole.seeds)
+    assert [one.seeds for one in smaller] == [range(3, 4), range(4, 5)]
+
+
+def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))

@@ -1,0 +1,252 @@
+"""The whole job on the planted model, where the answer is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.find import Finding, Interrupted, Question, default_test, find
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.models.planted import plant
+from pivotal.records.intervention import Intervention
+from pivotal.report.page import write_report
+from pivotal.searches.base import Progress
+from pivotal.searches.learned import LearnedMask
+
+QUESTION = Question(model="planted", phenomenon="planted", test=80)
+SEARCH = LearnedMask(max_units=3.0, updates=60, refit=10)
+
+
+class Onlooker:
+    """Remembers what it is told, and may do something at an update."""
+
+    def __init__(self, at: int | None = None, act: Any = None) -> None:
+        self.said: list[str] = []
+        self.seen: list[Progress] = []
+        self._at, self._act = at, act
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def progress(self, progress: Progress) -> None:
+        self.seen.append(progress)
+        if progress.update == self._at and progress.phase == "learn":
+            self._act()
+
+
+@pytest.fixture(scope="module")
+def finding(tmp_path_factory: pytest.TempPathFactory) -> Finding:
+    return find(
+        QUESTION, SEARCH, runs=3, out=str(tmp_path_factory.mktemp("run") / "r"), command="pivotal find"
+    )
+
+
+def without_times(folder: Path) -> dict[str, Any]:
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    assert set(summary.pop("seconds")) == {"load", "search", "evaluate", "total"}
+    return summary
+
+
+def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
+    summary, planted = finding.summary, plant()
+    numbers = [unit.number for unit in planted.units]
+    assert summary["flip_accuracy"] == 1.0
+    assert summary["units"] == 3
+    assert [run["unit_numbers"] for run in summary["runs"]] == [numbers] * 3
+    assert [run["seed"] for run in summary["runs"]] == [0, 1, 2]
+    assert summary["pairs"]["test"] == 80
+    assert summary["clean_accuracy"] == 1.0
+    assert summary["rejected"] == {"total": 0, "reasons": {}}
+    assert summary["forward_nodes"] > summary["backward_nodes"] > 0
+    assert all(found["share"] == 1 for found in summary["prevalence"].values())
+    assert summary["controls"]["p_value"] == 1 / 20
+    run = summary["runs"][0]
+    assert set(run["values"]) == {"singular", "plural"} and len(run["values"]["plural"]) == 3
+    assert {one["unit"] for one in run["drop_one"]} == set(run["unit_labels"])
+    assert set(run["by_direction"]) == {"singular", "plural"}
+    assert set(run["by_group"]) == {"class 0", "class 1", "class 2"}
+
+
+def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
+    bare = find(QUESTION, SEARCH, runs=3, controls=0, out=str(tmp_path / "bare"))
+    assert bare.summary["controls"] == {}
+    assert bare.summary["runs"] == finding.summary["runs"]
+    compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
+    assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
+    assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
+    with pytest.raises(PivotalError, match="0 controls or more, but controls is -1"):
+        find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
+
+
+def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(finding: Finding) -> None:
+    summary = finding.summary
+    losses = [run["train_score"] for run in summary["runs"]]
+    assert summary["best"] == losses.index(min(losses))
+    by_accuracy = sorted(run["flip_accuracy"] for run in summary["runs"])
+    assert summary["flip_accuracy"] == by_accuracy[1]
+    assert summary["kl"] == summary["runs"][summary["median"]]["kl"]
+
+
+def test_the_folder_is_whole(finding: Finding) -> None:
+    path = finding.folder.path
+    names = {p.name for p in path.iterdir()}
+    assert names == {"run.json", "history.jsonl", "summary.json", "traces.json", "interventions"}
+    assert json.loads((path / "summary.json").read_text()) == json.loads(json.dumps(finding.summary))
+    run = RunFolder.open(path)
+    assert run.settings["search"]["max_units"] == 3
+    assert run.info["command"] == "pivotal find"
+    best = run.intervention()
+    assert best == Intervention.load(path / "interventions" / str(finding.summary["best"]))
+    assert best.scores["flip_accuracy"] == 1.0
+    assert Question.of(run.settings) == QUESTION
+    phases = [row["phase"] for row in run.history()]
+    assert phases[0] == "learn" and phases[-1] == "final"
+
+
+def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
+    summary, traces = finding.summary, finding.folder.traces()
+    assert traces is not None and traces.run == summary["best"] and traces.held_out == 80
+    assert [outcome.pair for outcome in traces.pairs] == list(range(80))
+    best = summary["runs"][summary["best"]]
+    assert sum(outcome.flipped for outcome in traces.pairs) / 80 == best["flip_accuracy"]
+    assert sum(outcome.kl for outcome in traces.pairs) / 80 == pytest.approx(best["kl"], rel=1e-3)
+    assert list(traces.frame.units) == best["unit_labels"]
+    assert {(t.group, t.direction) for t in traces.traces} == {(p.group, p.direction) for p in traces.pairs}
+    for found in traces.traces:
+        assert found.pair is not None
+        outcome = traces.pairs[found.pair]
+        assert (found.prefix, found.words, found.flipped) == (outcome.prefix, outcome.words, outcome.flipped)
+
+
+def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_path: Path) -> None:
+    again = find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "again"))
+    assert without_times(again.folder.path) == without_times(finding.folder.path)
+    assert (again.folder.path / "traces.json").read_text() == (
+        finding.folder.path / "traces.json"
+    ).read_text()
+    other = find(replace(QUESTION, seed=5), SEARCH, runs=3, out=str(tmp_path / "other"))
+    assert without_times(other.folder.path) != without_times(finding.folder.path)
+
+
+@pytest.mark.parametrize("how", ["an error in the onlooker's place", "the signal"])
+def test_ctrl_c_saves_and_the_same_job_goes_on_to_the_same_end(
+    finding: Finding, tmp_path: Path, how: str
+) -> None:
+    def stop() -> None:
+        if how == "the signal":
+            os.kill(os.getpid(), signal.SIGINT)
+        else:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "r"
+    with pytest.raises(
+        Interrupted, match=r"checkpoint is saved in .*the 3 reached so far.*Go on with: pivotal find"
+    ):
+        find(QUESTION, SEARCH, runs=3, out=str(out), command="pivotal find", watch=Onlooker(20, stop))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert RunFolder.open(out).runs_saved() == 3
+    assert not (out / "summary.json").exists()
+
+    looking_on = Onlooker()
+    find(QUESTION, SEARCH, runs=3, out=str(out), watch=looking_on)
+    assert looking_on.seen[0].update > 20, "it went on and did not begin again"
+    assert any(text.startswith("Going on") for text in looking_on.said)
+    assert without_times(out) == without_times(finding.folder.path)
+    rows = [json.dumps(row) for row in RunFolder.open(out).history()]
+    assert rows == [json.dumps(row) for row in finding.folder.history()]
+
+
+def test_a_run_killed_while_scoring_does_not_search_again(
+    finding: Finding, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pivotal.jobs.find.summarise", killed)
+        with pytest.raises(Interrupted):
+            find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "r"))
+    looking_on = Onlooker()
+    find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "r"), watch=looking_on)
+    assert {step.phase for step in looking_on.seen} == {"scoring"}
+    assert without_times(tmp_path / "r") == without_times(finding.folder.path)
+
+
+def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    done = find(QUESTION, replace(SEARCH, updates=10), out=str(out)).summary
+    with pytest.raises(PivotalError, match="at least one unit"):
+        replace(
+            SEARCH, max_units=0.0
+        )  # which no model would allow; the others depend on how many units it has
+    for search in (replace(SEARCH, max_units=65.0), replace(SEARCH, max_fractional=65.0)):
+        with pytest.raises(PivotalError, match="unit"):
+            find(QUESTION, search, out=str(out), overwrite=True)
+        with pytest.raises(PivotalError, match="unit"):
+            find(QUESTION, search, out=str(tmp_path / "new"))
+    with pytest.raises(PivotalError, match="seed"):
+        find(replace(QUESTION, seed=2**63), SEARCH, out=str(out), overwrite=True)
+    assert RunFolder.open(out).summary()["best"] == done["best"]
+    assert not (tmp_path / "new").exists()
+
+
+def test_stopped_before_any_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LearnedMask, "solve", stop)
+    with pytest.raises(Interrupted, match=r"before there was a checkpoint.*Begin again with: pivotal find"):
+        find(QUESTION, SEARCH, out=str(tmp_path / "r"), command="pivotal find")
+
+
+@pytest.mark.parametrize(("max_kl", "kept"), [(1e-6, False), (50.0, True)])
+def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path: Path, max_kl: float, kept: bool) -> None:
+    search = replace(SEARCH, updates=5, refit=0, max_kl=max_kl)
+    summary = find(QUESTION, search, out=str(tmp_path / "r")).summary
+    assert (summary["max_kl"], summary["kl_bound_kept"]) == (max_kl, kept)
+
+
+def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None:
+    lines = []
+    for noun in "abcd":
+        for number, s in (("singular", ""), ("plural", "s")):
+            for verb in ("a", "b", "zz" if noun == "a" else "c"):
+                words = {"singular": f"verb0{verb}s", "plural": f"verb0{verb}"}
+                lines.append({"prefix": f"The noun0{noun}{s}", "cue": 1, "words": words, "label": number})
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    looking_on = Onlooker()
+    question = Question(model="planted", phenomenon=str(path), test=0.25)
+    summary = find(
+        question, replace(SEARCH, max_units=1.0), out=str(tmp_path / "r"), watch=looking_on
+    ).summary
+    assert summary["rejected"] == {"total": 2, "reasons": {"outside the vocabulary: verb0zzs": 2}}
+    assert any("Skipped 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said)
+
+
+def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) -> None:
+    question = replace(QUESTION, steps="single", split="lexical", test=12)
+    search = replace(SEARCH, masks="per-direction")
+    looking_on = Onlooker()
+    summary = find(question, search, out=str(tmp_path / "r"), watch=looking_on).summary
+    assert summary["steps"] == "single"
+    assert summary["pairs"]["test"] == 12
+    dropped = summary["pairs"]["dropped"]
+    assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
+    assert 0 <= summary["flip_accuracy"] <= 1
+
+
+def test_default_test_sizes() -> None:
+    assert default_test("number-agreement", 12_000) == 1000
+    assert default_test("lakretz:folder", 4_000) == 800
+    assert default_test("gender-bias", 2_873) == 200
+    assert default_test("mine.jsonl", 50) == 10
+    assert default_test("mine.jsonl", 3) == 1

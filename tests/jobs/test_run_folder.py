@@ -1,0 +1,207 @@
+"""The run folder: nothing is lost, nothing foreign is touched, a killed run goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.checkpoint import RunCheckpoint
+from pivotal.jobs.run_folder import History, RunFolder, default_path, differences
+from pivotal.problem.problem import Work
+from pivotal.records.intervention import Intervention
+from pivotal.searches.base import Discovery
+from pivotal.units import Unit
+
+SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_units": 3}}
+
+
+def intervention(value: float = 0.5) -> Intervention:
+    return Intervention(
+        units=(Unit("hidden.0", 4, 5), Unit("hidden.0", 7, 8)),
+        directions=("singular", "plural"),
+        values=np.array([[value, -value], [-value, value]]),
+        active=np.array([[True, False], [True, True]]),
+        steps="every",
+        model="planted",
+        model_fingerprint="m",
+        phenomenon="planted",
+        data_fingerprint="d",
+    )
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(path.rglob("*")) if p.is_file()}
+
+
+def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
+    made = RunFolder.create(tmp_path / "a" / "b", SETTINGS, info={"command": "pivotal find"})
+    found = RunFolder.open(tmp_path / "a" / "b")
+    assert found == made
+    assert found.settings == SETTINGS
+    assert found.info["command"] == "pivotal find"
+    assert {"python", "pivotal", "torch"} <= set(found.info["versions"])
+
+
+def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, SETTINGS)
+    before = files(tmp_path)
+    other = {**SETTINGS, "seed": 1, "search": {"name": "learned", "max_units": 5}}
+    with pytest.raises(
+        PivotalError, match=r"seed is 0 there and 1 here; search\.max_units is 3 there and 5"
+    ) as error:
+        RunFolder.create(tmp_path, other)
+    assert "--overwrite" in str(error.value) and "--out" in str(error.value)
+    assert files(tmp_path) == before
+
+
+def test_a_finished_run_is_refused_and_names_its_summary(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.write_json("summary.json", {"best": 0})
+    with pytest.raises(PivotalError, match=r"finished: see .*summary\.json"):
+        RunFolder.create(tmp_path, SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "report.html"])
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_folder_with_foreign_files_is_refused(tmp_path: Path, name: str, overwrite: bool) -> None:
+    (tmp_path / name).write_text("years of work")
+    with pytest.raises(PivotalError, match=rf"holds other files \({name}\)"):
+        RunFolder.create(tmp_path, SETTINGS, overwrite=overwrite)
+    assert files(tmp_path) == {name: b"years of work"}
+
+
+def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.save_interventions([intervention()])
+    folder.write_json("summary.json", {})
+    folder.write_text("traces.json", "{}")
+    folder.write_text("figures/a.svg", "<svg/>")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "figures" / "mine.png").write_text("mine")
+    again = RunFolder.create(tmp_path, {**SETTINGS, "seed": 1}, overwrite=True)
+    assert set(files(tmp_path)) == {"run.json", "notes.txt", "figures/mine.png"}
+    assert RunFolder.open(tmp_path).settings == again.settings
+
+
+def test_not_a_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=r"no run folder"):
+        RunFolder.open(tmp_path / "nowhere")
+    (tmp_path / "run.json").write_text("{oops")
+    with pytest.raises(PivotalError, match=r"must be JSON"):
+        RunFolder.open(tmp_path)
+    (tmp_path / "run.json").write_text('{"format": "other"}')
+    with pytest.raises(PivotalError, match=r"pivotal-run-1"):
+        RunFolder.open(tmp_path)
+
+
+def test_a_path_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PivotalError, match=r"Cannot write .*file"):
+        RunFolder.create(tmp_path / "file" / "run", SETTINGS)
+
+
+def test_default_path_goes_on_with_its_run_and_avoids_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = default_path("lakretz:some/where", "every", "planted:3", SETTINGS)
+    assert first == Path("runs/lakretz-some-where-every-planted-3")
+    RunFolder.create(first, SETTINGS)
+    assert default_path("lakretz:some/where", "every", "planted:3", SETTINGS) == first
+    other = default_path("lakretz:some/where", "every", "planted:3", {**SETTINGS, "seed": 9})
+    assert other == Path("runs/lakretz-some-where-every-planted-3-2")
+
+
+def test_default_path_avoids_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "planted-every-planted").write_text("mine")
+    assert default_path("planted", "every", "planted", SETTINGS) == Path("runs/planted-every-planted-2")
+
+
+def test_differences_are_found_in_both_directions() -> None:
+    assert differences({"a": 1, "b": {"c": None}}, {"a": 1, "b": {"c": None}}) == []
+    assert differences({"a": 1}, {"b": 2}) == [
+        "a is 1 there and not set here",
+        "b is not set there and 2 here",
+    ]
+
+
+def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    history = History(folder)
+    checkpoint = RunCheckpoint(folder, history, work := Work())
+    history.append({"update": 1, "loss": [float("nan")]})
+    work.forward = 70
+    checkpoint.save({"update": 1, "interventions": (intervention(),)})
+    history.append({"update": 2})
+    history.close()
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write('{"cut o')
+    assert [row["update"] for row in folder.history()] == [1, 2]
+
+    history = History(folder)
+    checkpoint = RunCheckpoint(folder, history, again := Work())
+    state = checkpoint.load()
+    assert state is not None and state["update"] == 1
+    assert state["interventions"] == (intervention(),)
+    assert again.forward == 70
+    history.append({"update": 20})
+    history.close()
+    assert folder.history() == [{"update": 1, "loss": [None]}, {"update": 20}]
+
+
+def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    checkpoint = RunCheckpoint(folder, History(folder), Work())
+    checkpoint.save({"interventions": (intervention(0.5), intervention(0.25))})
+    assert folder.intervention() == intervention(0.5)
+    assert folder.intervention(1) == intervention(0.25)
+    with pytest.raises(PivotalError, match=r"runs 0 to 1; there is no run 2"):
+        folder.intervention(2)
+
+
+def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    found = Discovery((intervention(),), (0.25,), ({"hard": {"accuracy": 1.0, "units": 2.0}},))
+    history = History(folder)
+    RunCheckpoint(folder, history, Work()).finish(found)
+    history.close()
+    again = RunCheckpoint(folder, History(folder), Work())
+    assert again.discovery() == found
+    assert again.load() is None
+
+
+def test_a_damaged_checkpoint_is_a_sentence(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / "checkpoint.pt").write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(PivotalError, match=r"whole checkpoint.*--overwrite"):
+        RunCheckpoint(folder, History(folder), Work())
+
+
+def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    history = History(folder)
+    with pytest.raises(PivotalError, match=r"Another process"):
+        History(folder)
+    history.close()
+    History(folder).close()
+
+
+def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    folder.write_json("summary.json", {"kl": float("inf"), "ids": (1, 2)})
+    assert json.loads((tmp_path / "summary.json").read_text()) == {"kl": None, "ids": [1, 2]}
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "run.json.partial").write_text('{"format": "pivo')
+    RunFolder.create(tmp_path, SETTINGS)
+    assert RunFolder.open(tmp_path).settings == SETTINGS
+    assert not list(tmp_path.rglob("*.partial"))

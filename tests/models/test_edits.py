@@ -1,0 +1,138 @@
+"""h -> (1 - m) * h + m * b, where and only where a span says so."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pivotal.errors import PivotalError
+from pivotal.models.edits import MaskedEdit, by_first_site, dense
+from pivotal.models.tree import Span
+from pivotal.records.intervention import Intervention
+from pivotal.units import Site, Unit, UnitSpace
+
+SPACE = UnitSpace((Site("a", 3), Site("b", 2, first=4)))
+
+
+def drawn(runs: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (runs, 2, len(SPACE))
+    return torch.rand(shape, generator=generator), torch.randn(shape, generator=generator)
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> tuple[int, list[Span]]:
+    """Rows of a level, and up to two disjoint spans among them, one per direction."""
+    cuts = sorted(draw(st.lists(st.integers(0, 8), min_size=4, max_size=4)))
+    found = [Span(cuts[0], cuts[1], 0), Span(cuts[2], cuts[3], 1)]
+    return draw(st.integers(max(1, cuts[3]), 9)), [span for span in found if span.stop > span.start]
+
+
+@given(spans(), st.integers(1, 3), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_an_edit_interpolates_in_its_spans_and_nowhere_else(
+    level: tuple[int, list[Span]], runs: int, shared: bool
+) -> None:
+    rows, where = level
+    mask, values = drawn(runs)
+    if shared:
+        mask = mask[:, :1].expand(-1, 2, -1)
+    h = torch.randn(rows, 1, 3)
+    edit = MaskedEdit(SPACE, mask[:, 0] if shared else mask, values)
+    found = edit("a", where, h)
+    expected = h.expand(-1, found.shape[1], -1).clone()
+    for span in where:
+        m, b = mask[:, span.direction, :3], values[:, span.direction, :3]
+        expected[span.start : span.stop] = (1 - m) * h[span.start : span.stop] + m * b
+    assert torch.allclose(found, expected, atol=1e-6)
+    assert edit.reached == {"a": sum(span.stop - span.start for span in where), "b": 0}
+
+
+@given(spans(), st.integers(1, 3), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_its_gradients_are_those_of_the_formula(
+    level: tuple[int, list[Span]], runs: int, apart: bool
+) -> None:
+    """Whether the runs come together, as before the first edit, or apart."""
+    rows, where = level
+    if not where:
+        return
+    mask, values = (tensor.double().requires_grad_() for tensor in drawn(runs))
+    h = torch.randn(rows, runs if apart else 1, 3, dtype=torch.float64, requires_grad=True)
+    found = MaskedEdit(SPACE, mask, values)("a", where, h)
+    pieces = list(h.expand(-1, runs, -1).unbind(0))
+    for span in where:
+        m, b = mask[:, span.direction, :3], values[:, span.direction, :3]
+        for row in range(span.start, span.stop):
+            pieces[row] = (1 - m) * pieces[row] + m * b
+    weights = torch.randn(found.shape, dtype=torch.float64)
+    ours = torch.autograd.grad((found * weights).sum(), (h, mask, values))
+    plain = torch.autograd.grad((torch.stack(pieces) * weights).sum(), (h, mask, values))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
+
+
+@pytest.mark.parametrize(("m", "untouched"), [(0.0, True), (1.0, False)])
+def test_an_empty_mask_keeps_the_state_and_a_full_one_is_the_values(m: float, untouched: bool) -> None:
+    _, values = drawn(2)
+    h = torch.randn(4, 2, 2)
+    found = MaskedEdit(SPACE, torch.full_like(values, m), values)("b", [Span(0, 4, 1)], h)
+    assert torch.equal(found, h if untouched else values[:, 1, 3:].expand(4, -1, -1))
+
+
+def test_other_sites_and_unedited_levels_pass_through() -> None:
+    edit = MaskedEdit(SPACE, *drawn(2))
+    h = torch.randn(4, 1, 3)
+    assert edit("elsewhere", [Span(0, 4, 0)], h) is h
+    assert edit("a", [], h) is h
+
+
+def test_an_edit_that_reaches_no_site_is_an_error() -> None:
+    edit = MaskedEdit(SPACE, *drawn(1))
+    edit("a", [Span(0, 1, 0)], torch.zeros(1, 1, 3))
+    with pytest.raises(PivotalError, match="never reached b"):
+        edit.check_reached()
+    edit("b", [Span(0, 1, 1)], torch.zeros(1, 1, 2))
+    edit.check_reached()
+
+
+def test_dense_puts_an_intervention_in_its_place() -> None:
+    intervention = Intervention(
+        units=(Unit("b", 1, 5), Unit("a", 0, 1)),  # not in the order of the space
+        directions=("x", "y"),
+        values=torch.tensor([[1.0, 2.0], [3.0, 4.0]]).numpy(),
+        active=torch.tensor([[True, True], [False, True]]).numpy(),
+        steps="every",
+        model="m",
+        model_fingerprint="f",
+        phenomenon="p",
+        data_fingerprint="d",
+    )
+    mask, values = dense(intervention, SPACE)
+    assert mask.tolist() == [[[1, 0, 0, 0, 1], [1, 0, 0, 0, 0]]]
+    assert (mask * values).tolist() == [[[2, 0, 0, 0, 1], [4, 0, 0, 0, 0]]]
+    with pytest.raises(PivotalError, match="outside the sites a"):
+        dense(intervention, UnitSpace(SPACE.sites[:1]))
+
+
+def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
+    space = UnitSpace(tuple(Site(f"mlp.{i}", 3) for i in range(10)))
+    mask, values = torch.zeros(2, 2, 30), torch.zeros(2, 2, 30)
+    mask[1, 0, 13] = mask[0, 1, 29] = 1.0
+    assert MaskedEdit(space, mask, values).sites == {"mlp.4", "mlp.9"}
+    assert len(MaskedEdit(space, torch.zeros_like(mask), values).sites) == 1, "an edit has a site"
+    # A mask that is being learned may have a slope where it is zero.
+    learned = mask.clone().requires_grad_()
+    assert len(MaskedEdit(space, learned, values).sites) == 10
+    assert MaskedEdit(space, learned, values, zeros_stay=True).sites == {"mlp.4", "mlp.9"}
+
+
+def test_masks_that_begin_in_neighbouring_sites_go_together() -> None:
+    space = UnitSpace(tuple(Site(f"mlp.{i}", 3) for i in range(10)))
+    mask = torch.zeros(5, 2, 30)
+    for run, (direction, units) in enumerate([(0, [29]), (1, [2, 28]), (0, [14]), (1, [4, 1]), (0, [15])]):
+        mask[run, direction, units] = 1.0
+    assert [some.tolist() for some in by_first_site(space, mask, 2)] == [[3, 1], [2, 4], [0]]
+    few = UnitSpace((Site("a", 10), Site("b", 20)))
+    assert [some.tolist() for some in by_first_site(few, mask, 2)] == [[0, 1, 2, 3, 4]]

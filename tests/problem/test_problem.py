@@ -1,0 +1,314 @@
+"""The masked run and KL against their naive definitions, one sentence and one position at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.planted import plant
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem, divergence
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.units import Steps
+
+LABELS = ("singular", "plural")
+WORDS = ["<eos>", "<unk>", "The", "the", "cat", "cats", "dog", "near", "sleeps", "sleep", "runs", "run"]
+PREFIXES = [
+    "The cat",
+    "The cats",
+    "The cat near the dog",
+    "The dog near the cat",
+    "the cats near the cats",
+    "cat",
+]
+BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+def small_model() -> RecurrentLM:
+    torch.manual_seed(3)
+    modules = nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7, num_layers=2), nn.Linear(7, len(WORDS))
+    with torch.no_grad():
+        for module in modules:
+            for weight in module.parameters():
+                weight.mul_(1.5)
+    return RecurrentLM.from_modules("small", *modules, WORDS)
+
+
+def pairs_of(
+    *prefixes: str, words: tuple[tuple[str, str], ...] = (("sleeps", "sleep"), ("runs", "run"))
+) -> PairSet:
+    """Cues at different places, so that sentences have different numbers of positions before the edit."""
+    found = [
+        MinimalPair(prefix, min(i, len(prefix.split()) - 1), verb, LABELS[i % 2], group=f"g{i % 3}")
+        for i, prefix in enumerate(prefixes)
+        for verb in words
+    ]
+    return PairSet("small", LABELS, tuple(found))
+
+
+def small_problem(steps: Steps) -> Problem:
+    return Problem(small_model(), pairs_of(*PREFIXES), steps=steps)
+
+
+def draw(problem: Problem, runs: int = 2, seed: int = 0) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shape = (runs, 2, len(problem.space))
+    return (torch.rand(shape, generator=generator) < 0.4).float(), torch.rand(
+        shape, generator=generator
+    ) * 2 - 1
+
+
+# -- the masked run --
+
+
+@BOTH_STEPS
+def test_an_empty_mask_changes_nothing(steps: Steps) -> None:
+    problem = small_problem(steps)
+    mask, values = draw(problem)
+    outcome = problem.run(torch.zeros_like(mask), values)
+    assert torch.allclose(outcome.log_ratio, problem.clean_log_ratio.expand(2, -1), atol=1e-5)
+    assert not outcome.flipped().any()
+    assert problem.kl(outcome.states).abs().max() < 1e-5
+
+
+@BOTH_STEPS
+def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
+    problem = small_problem(steps)
+    mask, values = draw(problem)
+    found = problem.run(mask, values).log_ratio
+    for e, pair in enumerate(problem.pairs):
+        to = int(problem.direction[e])
+        ids = problem.model.encode(pair.prefix).ids
+        tree = PrefixTree.build([ids], [pair.cue], [to], steps)
+        states = problem.model.states(problem.model.prepare(tree), MaskedEdit(problem.space, mask, values))
+        p = problem.model.readout(states[-1]).softmax(-1)
+        d, t = (problem.model.single_token(pair.words[i]) for i in (1 - to, to))
+        assert torch.allclose(found[:, e], (p[:, d] / p[:, t]).log(), atol=1e-4)
+
+
+def test_a_shared_mask_is_the_same_mask_for_both_directions() -> None:
+    problem = small_problem("every")
+    mask, values = draw(problem)
+    shared = problem.run(mask[:, 0], values).log_ratio
+    assert torch.allclose(shared, problem.run(mask[:, :1].expand(-1, 2, -1), values).log_ratio)
+
+
+def test_direction_is_what_the_model_does_not_prefer_whatever_grammar_says() -> None:
+    problem = small_problem("every")
+    assert set(problem.direction.tolist()) == {0, 1}
+    clean = problem.clean_log_ratio
+    assert (clean > 0).all()  # d is preferred by definition
+    wrong = [replace(p, label=LABELS[1 - LABELS.index(p.label)]) for p in problem.pairs]
+    mislabelled = problem.on(PairSet("wrong", LABELS, tuple(wrong)))
+    assert (mislabelled.direction == problem.direction).all()
+    assert problem.clean_accuracy is not None and mislabelled.clean_accuracy is not None
+    assert mislabelled.clean_accuracy == pytest.approx(1 - problem.clean_accuracy)
+    swapped = [replace(p, words=(p.words[1], p.words[0])) for p in problem.pairs]
+    turned = problem.on(PairSet("turned", LABELS, tuple(swapped)))
+    assert (turned.direction == 1 - problem.direction).all()
+    assert torch.allclose(turned.clean_log_ratio, clean, atol=1e-6)
+
+
+def test_clean_accuracy_counts_labelled_pairs_only() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted"))
+    assert problem.clean_accuracy == 1.0
+    none = PairSet("x", LABELS, tuple(replace(p, label="") for p in problem.pairs[:6]))
+    assert problem.on(none).clean_accuracy is None
+
+
+# -- what cannot be asked --
+
+
+def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
+    pairs = pairs_of(
+        "The cat", "The wug near the dog", "The dax", words=(("sleeps", "sleep"), ("purrs", "purr"))
+    )
+    problem = Problem(small_model(), pairs)
+    assert [pair.prefix for pair in problem.pairs] == ["The cat"]
+    assert problem.rejected.total == 5
+    assert problem.rejected.reasons["outside the vocabulary: wug"] == 2
+    assert problem.rejected.describe(1).startswith("outside the vocabulary:")
+    assert "and 2 other reasons" in problem.rejected.describe(1)
+
+
+def test_two_words_with_one_token_cannot_be_told_apart() -> None:
+    class CaseBlind(RecurrentLM):
+        def single_token(self, word: str) -> int:
+            return super().single_token(word.lower())
+
+    model = small_model()
+    model.__class__ = CaseBlind
+    pairs = pairs_of("The cat", words=(("Run", "run"), ("runs", "run")))
+    problem = Problem(model, pairs)
+    assert problem.rejected.reasons == {"the same token for both words: Run / run": 1}
+
+
+def test_nothing_left_to_ask_is_an_error() -> None:
+    with pytest.raises(
+        PivotalError, match=r"None of the 2 pairs can be asked of small: outside .*wug.*\(2\)"
+    ):
+        Problem(small_model(), pairs_of("The wug"))
+
+
+@pytest.mark.parametrize("deaf", ["to all", "to hidden.1"])
+def test_an_edit_that_reaches_no_site_is_an_error(deaf: str) -> None:
+    class Deaf(RecurrentLM):
+        def states(self, prepared: Any, edit: Any = None) -> Tensor:
+            def heard(site: str, spans: Any, h: Tensor) -> Tensor:
+                return h if site in deaf else edit(site, spans, h)
+
+            return super().states(prepared, None if deaf == "to all" or edit is None else heard)
+
+    problem = small_problem("every")
+    problem.model.__class__ = Deaf
+    with pytest.raises(
+        PivotalError, match=r"must reach every site that it names, but it never reached .*hidden.1"
+    ):
+        problem.run(*draw(problem))
+
+
+# -- KL --
+
+
+def naive_kl(problem: Problem, mask: Tensor, values: Tensor) -> tuple[Tensor, Tensor, dict[int, Tensor]]:
+    """KL(untouched || edited) over all positions, over those from the edit on, and by position of each sentence."""
+    model, overall, after = problem.model, [], []
+    by_node: dict[int, Tensor] = {}
+    for e, pair in enumerate(problem.pairs):
+        ids, to = model.encode(pair.prefix).ids, int(problem.direction[e])
+        each = [torch.zeros(len(mask))]  # the first word's prediction: nothing has been read, nothing edited
+        node = int(problem.tree.leaf[e])
+        for n in range(len(ids), 0, -1):
+            if problem.steps == "single" and n <= pair.cue:
+                each.append(torch.zeros(len(mask)))
+                continue
+            edited = PrefixTree.build([ids[:n]], [pair.cue], [to], problem.steps)
+            plain = PrefixTree.build([ids[:n]])
+            states = model.states(model.prepare(edited), MaskedEdit(problem.space, mask, values))[-1]
+            log_q = model.readout(states).log_softmax(-1)
+            log_p = model.readout(model.states(model.prepare(plain))[-1, 0]).log_softmax(-1)
+            kl = (log_p.exp() * (log_p - log_q)).sum(-1)
+            each.append(kl)
+            by_node[int(problem.tree.live_row[node])] = kl
+            node = int(problem.tree.parent[node])
+        overall.append(torch.stack(each).mean(0))
+        first = pair.cue if problem.steps == "single" else 0
+        after.append(torch.stack(each[1 : 1 + len(ids) - first]).mean(0))
+    return torch.stack(overall).mean(0), torch.stack(after).mean(0), by_node
+
+
+@BOTH_STEPS
+def test_kl_is_the_mean_over_sentences_and_positions(steps: Steps) -> None:
+    problem = small_problem(steps)
+    mask, values = draw(problem)
+    overall, after, by_node = naive_kl(problem, mask, values)
+    states = problem.run(mask, values).states
+    each = problem.kl(states)
+    assert each.shape == (problem.tree.n_live, 2) and overall.min() > 1e-3
+    for row, kl in by_node.items():
+        assert torch.allclose(each[row], kl, atol=1e-5)
+    assert torch.allclose(problem.position_weight @ each, overall, atol=1e-5)
+    assert torch.allclose(problem.mean_kl(states), overall, atol=1e-5)
+    assert torch.allclose(problem.after_edit_weight @ each, after, atol=1e-5)
+    assert problem.after_edit_weight.sum() == pytest.approx(1)
+    assert problem.position_weight.sum() == pytest.approx(problem.live_share) and problem.live_share < 1
+    some = torch.tensor([3, 0, 3])
+    assert torch.allclose(problem.kl(states, some), each[some])
+
+
+def test_kl_does_not_depend_on_how_it_is_cut_into_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = small_problem("every")
+    states = problem.run(*draw(problem)).states
+    whole = problem.kl(states)
+    monkeypatch.setattr("pivotal.problem.problem._KL_ROWS", 1)
+    assert torch.allclose(problem.kl(states), whole, atol=1e-6)
+
+
+def test_positions_are_drawn_as_often_as_they_weigh() -> None:
+    problem = small_problem("single")
+    drawn = problem.draw_positions(50_000, torch.Generator().manual_seed(0))
+    shares = torch.bincount(drawn, minlength=problem.tree.n_live) / 50_000
+    assert torch.allclose(shares * problem.live_share, problem.position_weight, atol=0.01)
+
+
+# -- work, and parts of a problem --
+
+
+def test_work_counts_node_evaluations() -> None:
+    problem = small_problem("single")
+    mask, values = draw(problem, runs=3)
+    problem.run(mask, values)
+    nodes = 3 * problem.tree.n_live
+    assert (problem.work.forward, problem.work.backward) == (nodes, 0)
+    problem.run(mask, values.requires_grad_())
+    assert (problem.work.forward, problem.work.backward) == (2 * nodes, nodes)
+    with torch.no_grad():
+        problem.run(mask, values)
+    assert (problem.work.forward, problem.work.backward) == (3 * nodes, nodes)
+    part = problem.restrict([0])
+    part.run(mask, values.detach())
+    assert problem.work.forward == 3 * nodes + 3 * part.tree.n_live
+    assert problem.on(problem.pairs).work.forward == 0
+
+
+@BOTH_STEPS
+def test_a_part_gives_what_the_whole_gives(steps: Steps) -> None:
+    problem = small_problem(steps)
+    mask, values = draw(problem)
+    chosen = [7, 2, 3, 10]
+    part = problem.restrict(chosen)
+    assert [p.prefix for p in part.pairs] == [problem.pairs[i].prefix for i in chosen]
+    whole = problem.run(mask, values).log_ratio
+    assert torch.allclose(part.run(mask, values).log_ratio, whole[:, chosen], atol=1e-6)
+    assert torch.allclose(part.clean_log_ratio, problem.clean_log_ratio[chosen], atol=1e-6)
+    _, _, by_node = naive_kl(part, mask, values)
+    each = part.kl(part.run(mask, values).states)
+    assert all(torch.allclose(each[row], kl, atol=1e-5) for row, kl in by_node.items())
+
+
+@pytest.mark.parametrize("prefixes", [0, 1, 2, 4, 100])
+def test_batches_partition_the_examples_by_prefix(prefixes: int) -> None:
+    problem = small_problem("every")
+    batches = problem.batches(prefixes, seed=1)
+    distinct = len(np.unique(problem.tree.leaf))
+    assert len(batches) == (max(1, round(distinct / prefixes)) if prefixes else 1)
+    content = [(p.prefix, p.words) for batch in batches for p in batch.pairs]
+    assert sorted(content) == sorted((p.prefix, p.words) for p in problem.pairs)
+    assert problem.batches(prefixes, seed=1) is batches
+    assert sum(len(np.unique(batch.tree.leaf)) for batch in batches) == distinct
+
+
+def test_a_sample_has_all_the_pairs_of_its_prefixes() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted"))
+    some = problem.sample(10, seed=4)
+    prefixes = {pair.prefix for pair in some.pairs}
+    assert len(prefixes) == 10
+    assert len(some) == sum(pair.prefix in prefixes for pair in problem.pairs)
+    assert problem.sample(10, seed=4) is some, "with what the untouched model does on it"
+    assert {pair.prefix for pair in problem.sample(10, seed=5).pairs} != prefixes
+    assert problem.sample(100_000) is problem
+
+
+def test_the_tree_does_several_times_less_work_than_sentences_one_by_one() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted"))
+    assert int(problem.tree.lengths.sum()) > 6 * len(problem.tree)
+
+
+def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
+    """As SmolLM2 has them: around ten, up to thirty, 49,152 of them."""
+    noise = torch.Generator().manual_seed(0)
+    untouched = 10 + 4 * torch.randn(6, 49_152, generator=noise)
+    edited = untouched[:, None] + 0.1 * torch.randn(6, 3, 49_152, generator=noise)
+    edited[:, 0] = untouched
+    exact = divergence(untouched.double(), edited.double())
+    assert float(exact[:, 1:].min()) > 0.001
+    torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)

@@ -1,0 +1,76 @@
+"""traces.json: what is written is read back, and what is broken is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.records.traces import Both, Frame, PairOutcome, Trace, Traces
+
+FRAME = Frame(
+    model="m",
+    phenomenon="number",
+    steps="single",
+    labels=("singular", "plural"),
+    units=("hidden.0:3", "hidden.1:5"),
+    numbers=(4, 70),
+    values=((0.5, None), (-0.25, 1.0)),
+    layers=("hidden.0", "hidden.1"),
+)
+TRACE = Trace(
+    frame=FRAME,
+    prefix="The “doctor”",
+    words=("runs", "run"),
+    direction="plural",
+    tokens=("The", "“doctor”"),
+    cue=1,
+    edited=(False, True),
+    activation=Both(((0.25, 0.5), (0.125, 0.75)), ((0.25, -0.25), (0.125, 1.0))),
+    log_p=Both(((-3.0, -1.0), (-2.0, -4.0)), ((-3.0, -5.0), (-2.0, -4.5))),
+    kl=(0.0, 0.375),
+    change=((0.0, 0.5), (0.0, 0.25)),
+    pair=7,
+    group="simple",
+)
+OUTCOME = PairOutcome(
+    7, "The “doctor”", 1, ("runs", "run"), "singular", "simple", "plural", (-3.0, 0.5), 0.125
+)
+TRACES = Traces(FRAME, run=2, held_out=9, pairs=(OUTCOME, replace(OUTCOME, pair=8)), traces=(TRACE,))
+
+
+def test_written_and_read_back() -> None:
+    text = TRACES.dumps()
+    assert Traces.of(json.loads(text)) == TRACES
+    assert len(text.splitlines()) == 1 + 4 + 3, "a head, two lists between brackets, a line for each entry"
+    assert TRACES.of_pair(7) == TRACE and TRACES.of_pair(8) is None
+
+
+def test_what_a_trace_says() -> None:
+    assert TRACE.log_odds == (-3.0, 0.5)
+    assert TRACE.flipped and OUTCOME.flipped
+    assert not replace(TRACE, direction="singular").flipped, "it preferred the singular before"
+    assert not replace(OUTCOME, log_odds=(-3.0, 0.0)).flipped, "a tie is no flip"
+
+
+def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
+    near = Both(((-12.3457,), (-12.3456,)), ((-12.3456,), (-12.3457,)))
+    trace = replace(TRACE, log_p=near, direction="singular")
+    again = Traces.of(json.loads(replace(TRACES, traces=(trace,)).dumps())).traces[0]
+    assert trace.flipped and again.flipped
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"format": "pivotal-run-1"}, "'pivotal-traces-1', but it is 'pivotal-run-1'"),
+        ({"frame": {}}, "not whole"),
+        ({"pairs": [{"pair": 1}]}, "not whole"),
+        ({"traces": 3}, "not whole"),
+    ],
+)
+def test_broken_files_are_refused(change: dict[str, object], said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        Traces.of({**json.loads(TRACES.dumps()), **change})

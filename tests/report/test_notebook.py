@@ -1,0 +1,237 @@
+"""What objects say of themselves: a line of text, HTML that a parser accepts, charts with the numbers in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pivotal as pv
+from pivotal.errors import PivotalError
+from pivotal.evidence.certify import certify
+from pivotal.jobs.find import Question, find
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.certificate import Certificate, Effort
+from pivotal.report.notebook import plot_run, run_html
+from pivotal.units import Site, pattern_of, select_sites
+
+SEARCH = pv.LearnedMask(max_units=3, updates=40, refit=8)
+
+
+@pytest.fixture(scope="module")
+def problem() -> pv.Problem:
+    pairs = pv.load_phenomenon("planted").sample(300, seed=0)
+    return pv.Problem(pv.load_model("planted"), pairs)
+
+
+@pytest.fixture(scope="module")
+def found(problem: pv.Problem) -> pv.Discovery:
+    return SEARCH.solve(problem, runs=2, seed=0)
+
+
+@pytest.fixture(scope="module")
+def scores(problem: pv.Problem, found: pv.Discovery) -> pv.Evaluation:
+    return pv.evaluate(found.best, problem)
+
+
+@pytest.fixture(scope="module")
+def certificate(problem: pv.Problem, found: pv.Discovery) -> Certificate:
+    effort = Effort(candidates=2, audit=1, sample=16, pairs="none", polish=2, finalists=2)
+    return certify(found.best, problem, effort=effort)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    question = Question(model="planted", phenomenon="planted", test=80)
+    return find(question, SEARCH, out=str(tmp_path_factory.mktemp("display") / "run")).folder
+
+
+class Page(HTMLParser):
+    """Text, cells of tables, and tags that were opened and not closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text, self.cells, self._open = "", [], []  # type: tuple[str, list[str], list[str]]
+        self.feed(html)
+        assert not self._open, self._open
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._open.append(tag)
+        if tag in ("td", "th"):
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._open and self._open[-1] in ("td", "th"):
+            self.cells[-1] += data
+
+
+def page(shown: Any) -> Page:
+    return Page(shown._repr_html_())
+
+
+# -- a line of text -----------------------------------------------------------------------------------------
+
+
+def test_lines(problem: pv.Problem, found: pv.Discovery, scores: pv.Evaluation) -> None:
+    units = ", ".join(map(str, found.best.units))
+    intervention = f"Intervention(planted in planted, every step, {len(found.best)} units: {units})"
+    assert repr(problem.model) == "RecurrentLM(planted, 64 units in hidden.0)"
+    assert repr(problem.pairs) == "PairSet(300 pairs of planted, singular or plural, 3 groups)"
+    assert repr(problem) == "Problem(300 pairs of planted in planted, every step, 64 units in hidden.0)"
+    assert repr(found.best) == intervention
+    assert repr(found) == f"Discovery(2 runs, the best is run {found.best_run}: {intervention})"
+    assert (
+        repr(scores)
+        == f"Evaluation({scores.flip_accuracy} of 300 preferences flipped, 3 units, KL {scores.kl:.3f})"
+    )
+
+
+def test_lines_stay_short_whatever_is_in_them(problem: pv.Problem, found: pv.Discovery) -> None:
+    units = tuple(problem.space)
+    many = replace(found.best, units=units, values=np.zeros((2, len(units))), active=np.ones((2, len(units))))
+    assert "64 units" in repr(many) and repr(many).endswith("hidden.0:7, …)")
+    assert len(repr(pv.load_phenomenon("number-agreement"))) < 120
+
+
+def test_what_is_left_out_is_said(problem: pv.Problem) -> None:
+    unknown = pv.MinimalPair("The zebra", 1, ("verb0as", "verb0a"))
+    asked = problem.on(replace(problem.pairs, pairs=(*problem.pairs, unknown)))
+    assert repr(asked).endswith("64 units in hidden.0, 1 left out)")
+    assert "1 pair cannot be asked: " in page(asked).text and "zebra" in page(asked).text
+
+
+@given(st.sets(st.integers(0, 30), min_size=1), st.booleans())
+def test_sites_are_said_as_the_command_line_reads_them(levels: set[int], also_named: bool) -> None:
+    available = [Site("embedding", 4)]
+    available += [Site(f"{kind}.{level}", 4) for level in range(31) for kind in ("mlp", "resid")]
+    wanted = {f"mlp.{level}" for level in levels} | ({"embedding", "resid.30"} if also_named else set())
+    chosen = tuple(site for site in available if site.name in wanted)
+    assert select_sites(available, pattern_of(chosen)) == chosen
+
+
+# -- HTML ---------------------------------------------------------------------------------------------------
+
+
+def test_pairs_show_their_cue_and_are_escaped() -> None:
+    pair = pv.MinimalPair("a <b> & c", 1, ("x", "y"), "one", "g")
+    shown = page(pv.PairSet("some", ("one", "two"), (pair,) * 7))
+    assert shown.cells[5:10] == ["a [<b>] & c", "x", "y", "one", "g"]
+    assert "And 2 more." in shown.text
+
+
+def test_an_intervention_shows_every_value(found: pv.Discovery) -> None:
+    best = found.best
+    cells = page(best).cells
+    for i, unit in enumerate(best.units):
+        assert str(unit) in cells and str(unit.number) in cells
+        for value in best.values[:, i]:
+            assert f"{value:+.2f}".replace("-", "−") in cells
+
+
+def test_a_unit_that_is_left_alone_in_a_direction(found: pv.Discovery) -> None:
+    active = np.ones((2, 3), dtype=bool)
+    active[0, 1] = False
+    assert page(replace(found.best, active=active)).cells.count("left alone") == 1
+
+
+def test_a_discovery_shows_its_runs(found: pv.Discovery) -> None:
+    shown = page(found)
+    assert f"{found.best_run} (best)" in shown.cells and str(1 - found.best_run) in shown.cells
+
+
+def test_scores_show_constructions_and_units(scores: pv.Evaluation) -> None:
+    cells = page(scores).cells
+    assert {"class 0", "class 1", "class 2", "singular", "plural"} <= set(cells)
+    assert {one.unit for one in scores.drop_one} <= set(cells)
+
+
+def test_a_certificate_says_its_verdict(certificate: Certificate) -> None:
+    holds = "holds" if certificate.holds else "does not hold"
+    assert repr(certificate).startswith(f"Certificate({holds} for hidden.0:")
+    assert page(certificate).text.startswith(f"The certificate {holds}")
+
+
+def test_a_trace_shows_every_step(problem: pv.Problem, found: pv.Discovery) -> None:
+    pair = problem.pairs[0]
+    trace = pv.trace(problem.model, found.best, pair)
+    wanted = pair.words[trace.target]
+    assert repr(trace).startswith(f"Trace({pair.prefix} → {wanted}, to {trace.direction}: p ")
+    shown = page(trace)
+    assert f"from {pair.words[1 - trace.target]} to {wanted}" in shown.text
+    assert all(any(token in cell for cell in shown.cells) for token in trace.tokens)
+    assert trace.plot().to_dict()["vconcat"]
+
+
+# -- charts -------------------------------------------------------------------------------------------------
+
+
+def rows_of(chart: Any) -> list[dict[str, Any]]:
+    content = chart.to_dict()
+    part = content if "data" in content else content["layer"][0]
+    return list(part["data"]["values"])
+
+
+def test_the_chart_of_a_discovery_has_every_value_of_every_run(found: pv.Discovery) -> None:
+    rows = rows_of(found.plot())
+    assert len(rows) == sum(one.values.size for one in found.interventions)
+    assert {row["direction"] for row in rows} == {"singular", "plural"}
+    assert rows_of(found.best.plot())[0]["value"] == pytest.approx(float(found.best.values[0, 0]))
+
+
+def test_the_chart_of_scores_has_every_share(scores: pv.Evaluation) -> None:
+    rows = {row["name"]: row for row in rows_of(scores.plot())}
+    assert set(rows) == {*scores.by_group, *(f"→ {label}" for label in scores.by_direction)}
+    assert rows["class 1"]["value"] == scores.by_group["class 1"].value
+
+
+# -- what was saved -----------------------------------------------------------------------------------------
+
+
+def test_a_run_folder_shows_what_was_found(run: RunFolder) -> None:
+    assert repr(run).endswith(": a run, planted in planted, finished)")
+    summary = run.summary()
+    assert f"{summary['units']} of 64 units" in page(run).text
+    assert len(rows_of(run.plot())) == 5
+
+
+def test_a_folder_with_nothing_to_show_yet(run: RunFolder, tmp_path: Path) -> None:
+    unfinished = RunFolder(tmp_path, run.settings, {})
+    assert "unfinished" in run_html(unfinished)
+    with pytest.raises(PivotalError, match="not finished"):
+        plot_run(unfinished)
+    with pytest.raises(PivotalError, match="comparison"):
+        plot_run(replace(unfinished, kind="comparison"))
+
+
+def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pivotal.jobs.run_folder import RunFolder\n"
+        "run = RunFolder.open(sys.argv[1]); best = run.intervention()\n"
+        "shown = [run._repr_html_(), best._repr_html_(), run.plot().to_json(), best.plot().to_json()]\n"
+        "print(min(map(len, shown)) > 200)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "True", done.stderr
+
+
+def test_showing_is_imported_only_when_asked() -> None:
+    code = (
+        "import sys, pivotal as pv; pv.PairSet; pv.Intervention; pv.evaluate; pv.LearnedMask\n"
+        "sys.exit(any(name in sys.modules for name in ('pivotal.report.notebook', 'pivotal.report', 'altair')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

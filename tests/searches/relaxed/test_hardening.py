@@ -1,0 +1,30 @@
+"""From probabilities to an intervention, where a bound on KL is in the way."""
+
+from __future__ import annotations
+
+import torch
+
+from pivotal.models.planted import plant
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.searches.relaxed.hardening import Hardening
+
+
+def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    own = problem.activations.own
+    alone = torch.eye(len(problem.space))[:, None].expand(-1, 2, -1)
+    kl = problem.mean_kl(problem.run(alone, own.expand(len(alone), -1, -1)).states)
+    dear, cheap = kl.argsort(descending=True)[:3], kl.argsort()[:3]
+    mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
+    mask[0, :, dear], mask[1, :, cheap] = True, True
+    values = own.expand(2, -1, -1).clone()
+    bound = 1.05 * float(kl[dear].min())
+    assert problem.mean_kl(problem.run(mask.float(), values).states)[0] > 1.5 * bound, (
+        "not at their means, even"
+    )
+    hardening = Hardening(Terms(max_kl=bound), refit=20, prune=-1.0, batch=0, shared=True)
+    found = hardening.run(problem, mask.float(), mask, values, 3, seed=0)
+    assert [len(one.units) for one in found.interventions] == [1, 3]
+    assert all(stages["final"]["kl"] <= 1.1 * bound for stages in found.stages)

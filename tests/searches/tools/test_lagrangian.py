@@ -1,0 +1,131 @@
+"""Multipliers: rise while the constraint is violated, fall while it holds, and never push the wrong way."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier
+
+# Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
+floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
+
+
+def test_a_multiplier_starts_at_nothing_and_follows_the_violation_of_its_own_run() -> None:
+    multiplier = Multiplier(3, rate=0.5)
+    assert multiplier.value.tolist() == [0, 0, 0]
+    multiplier.ascend(torch.tensor([2.0, -2.0, 0.0]))
+    assert multiplier.value.tolist() == [1, 0, 0]
+    multiplier.ascend(torch.tensor([-1.0, 4.0, 0.0]))
+    assert multiplier.value.tolist() == [0.5, 2, 0]
+
+
+@given(st.lists(floats(-5, 5, width=32), min_size=1, max_size=30), floats(0.01, 5), floats(0, 5))
+def test_the_pressure_stays_between_nothing_and_the_largest(
+    violations: list[float], rate: float, damping: float
+) -> None:
+    multiplier = Multiplier(1, rate, damping=damping, largest=3.0)
+    for violation in violations:
+        multiplier.ascend(torch.tensor([violation]))
+        assert 0 <= multiplier.value.item() <= 3
+        assert 0 <= multiplier.pressure(torch.tensor([violation])).item() <= 3
+
+
+@pytest.mark.parametrize(
+    ("value", "damping", "violation", "slope"),
+    [
+        (0.0, 0.0, 1.0, 0.0),  # without damping only the past counts
+        (2.0, 0.0, 1.0, 2.0),
+        (2.0, 0.0, -1.0, 2.0),
+        (1.0, 3.0, 0.5, 2.5),  # with it the violation answers at once
+        (1.0, 3.0, -0.5, 0.0),  # and eases off at once: never a push towards violating
+        (0.0, 3.0, 100.0, 20.0),
+    ],
+)
+def test_the_slope_of_the_term_is_the_pressure(
+    value: float, damping: float, violation: float, slope: float
+) -> None:
+    multiplier = Multiplier(1, 0.1, damping=damping)
+    multiplier.value = torch.tensor([value])
+    by = torch.tensor([violation], requires_grad=True)
+    multiplier.term(by).sum().backward()
+    assert by.grad is not None and by.grad.item() == pytest.approx(slope)
+
+
+def test_gradient_descent_with_a_multiplier_solves_a_constrained_problem() -> None:
+    """min (x - 3)^2 subject to log(x / 1) <= 0 has its solution at the bound, with lambda = 4."""
+    x = torch.tensor([2.5], requires_grad=True)
+    multiplier = Multiplier(1, 0.1, damping=5.0)
+    optimiser = torch.optim.SGD([x], lr=0.05)
+    for _ in range(500):
+        violation = x.log()
+        optimiser.zero_grad()
+        ((x - 3) ** 2 + multiplier.term(violation)).sum().backward()
+        optimiser.step()
+        multiplier.ascend(violation.detach())
+    assert x.item() == pytest.approx(1, abs=0.01)
+    assert multiplier.value.item() == pytest.approx(4, abs=0.1)
+
+
+def test_a_constraint_that_holds_costs_nothing() -> None:
+    constraint = KLConstraint(2, max_kl=0.1, rate=0.1, damping=1.0)
+    kl = torch.tensor([0.01, 0.5], requires_grad=True)
+    for _ in range(5):
+        term = constraint.term(kl)
+        constraint.ascend(kl)
+    term.sum().backward()
+    assert kl.grad is not None
+    assert kl.grad[0] == 0 and kl.grad[1] > 0
+    assert constraint.price[0] == 0 and constraint.price[1] > 0
+
+
+def test_a_large_excess_does_not_push_in_proportion() -> None:
+    slopes = []
+    for size in (0.2, 20.0):
+        constraint = KLConstraint(1, max_kl=0.1, rate=0.1, damping=1.0)
+        kl = torch.tensor([size], requires_grad=True)
+        constraint.term(kl).sum().backward()
+        assert kl.grad is not None
+        slopes.append((kl.grad * kl).item())
+    # The push on log KL grows with the logarithm of the excess: log 200 / log 2, not 100.
+    assert slopes[1] / slopes[0] == pytest.approx(7.64, abs=0.1)
+
+
+def test_slack_loosens_the_bound() -> None:
+    tight, loose = (KLConstraint(1, max_kl=0.1, rate=0.1, damping=1.0) for _ in range(2))
+    kl = torch.tensor([0.5])
+    assert tight.term(kl).item() > loose.term(kl, slack=10.0).item()
+
+
+def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
+    series = [torch.tensor([k]) for k in (0.5, 0.1, 0.9, 0.3, 0.2)]
+    one = KLConstraint(1, 0.1, 0.1, 1.0)
+    whole = _terms(one, series)
+    first, second = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
+    _terms(first, series[:2])
+    second.restore(first.state())
+    assert _terms(second, series[2:]) == whole[2:]
+
+
+def test_a_term_can_be_asked_for_again() -> None:
+    """An update that ran out of memory is begun again: only `ascend` may change what comes next."""
+    once, twice = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
+    for size in (0.5, 0.1, 0.9):
+        kl = torch.tensor([size])
+        twice.term(kl)
+        assert once.term(kl).item() == twice.term(kl).item()
+        once.ascend(kl)
+        twice.ascend(kl)
+    assert once.price.item() == twice.price.item() > 0
+
+
+def _terms(constraint: KLConstraint, series: list[torch.Tensor]) -> list[float]:
+    found = []
+    for kl in series:
+        found.append(constraint.term(kl).item())
+        constraint.ascend(kl)
+    return found
