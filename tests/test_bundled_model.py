@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from tests.paths import ROOT
 
 import pivotal
 from pivotal.questions.phenomena import load_phenomenon
@@ -19,7 +20,7 @@ from pivotal.questions.phenomena import load_phenomenon
 MODELS = Path(pivotal.__file__).parent / "data" / "models"
 FOLDER = MODELS / "wiki-lstm"
 BOTH = pytest.mark.parametrize("folder", [FOLDER, MODELS / "wiki-lstm-tied"], ids=lambda folder: folder.name)
-SCRIPT = Path(__file__).parents[1] / "scripts" / "cut_wiki_lstm.py"
+SCRIPT = ROOT / "scripts" / "cut_wiki_lstm.py"
 PHENOMENA = ("number-agreement", "gender-bias")
 CONSTRUCTIONS = {"simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv"}
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.paths import ROOT
 from typer.main import get_command
 
 import pivotal
 from pivotal.cli.main import app
 
-ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 sys.path.append(str(ROOT / "scripts"))

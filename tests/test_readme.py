@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.paths import ROOT
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^pivotal ([\w-]+)(.*?)(?:#.*)?$", README, flags=re.MULTILINE)
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from tests.paths import ROOT
 from tests.report.study_rows import runs
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.shipped import shipped
 from pivotal.records.study_rows import read_results
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")

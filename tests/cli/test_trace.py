@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.paths import ROOT
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.traces import Traces
@@ -139,7 +140,7 @@ def test_python_of_the_page(
 ) -> None:
     shutil.copytree(run_folder, tmp_path / "runs" / "demo")
     monkeypatch.chdir(tmp_path)
-    page = Path(__file__).parents[2] / "docs" / "read-a-trace.md"
+    page = ROOT / "docs" / "read-a-trace.md"
     (block,) = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.S | re.M)
     exec(compile(block, page, "exec"), {})
     assert capsys.readouterr().out.startswith("0 of 80 were not flipped\n(-")

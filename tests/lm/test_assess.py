@@ -8,16 +8,17 @@ import json
 import math
 from collections import defaultdict
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from tests.paths import SHARED
 from torch import nn
 
 from pivotal.errors import PivotalError
+from pivotal.files import asset
 from pivotal.lm.assess import PUBLISHED, agreement, assess, score
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.models import load_model
@@ -31,7 +32,7 @@ from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.phenomena.number_agreement import PLACES, NumberAgreement
 from pivotal.units import Site
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
 TEXT = ("the cat sleeps", "the cats near the dogs sleep", "", "zebras sleep near the cat", "the dogs")
 MODULES = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
@@ -278,7 +279,7 @@ def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() 
 
 
 def test_the_bundled_model_scores_what_its_card_says() -> None:
-    folder = resources.files("pivotal") / "data" / "models" / "wiki-lstm"
+    folder = asset("models", "wiki-lstm")
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
     found = agreement(load_model("wiki-lstm", device="cpu"), load_phenomenon("number-agreement"))
     for name, value in card["measured"]["number-agreement"]["after"].items():

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from tests.paths import SHARED
 
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.jobs.study.shipped import shipped
 from pivotal.report.study_paper import Printed, printed_in, scores_beside, units_beside
 from pivotal.report.study_tables import lines_of
 
-PAPER = Path(__file__).parents[3] / "shared" / "paper" / "sparse-interventions.tex"
+PAPER = SHARED / "paper" / "sparse-interventions.tex"
 ORDER = (
     "tab:summary",
     "tab:svna_every",

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import Any
+
+from pivotal.files import asset
 
 Spread = tuple[float, float | None]
 """Mean, and standard deviation where the paper gives one."""
@@ -45,7 +46,7 @@ def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
 @cache
 def printed_in(kind: str) -> tuple[Printed, ...]:
     """All that the paper prints: `scores` or `units`."""
-    text = resources.files("pivotal").joinpath("data/paper.json").read_text(encoding="utf-8")
+    text = asset("paper.json").read_text(encoding="utf-8")
     lines: list[dict[str, Any]] = json.loads(text)[kind]
     known = ("source", "runs", "beside")
     return tuple(

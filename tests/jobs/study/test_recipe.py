@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import Asked, Cell, cells_of, chosen
@@ -142,7 +142,7 @@ def test_a_recipe_that_refers_to_itself_is_refused_and_does_not_hang() -> None:
 
 
 def test_the_recipe_of_the_documentation_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
     for key in (option.name for option in options_of(Asked)):

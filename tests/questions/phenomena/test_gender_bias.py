@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from tests.paths import SHARED
 
 from pivotal.questions.phenomena.gender_bias import PROFESSIONS, TEMPLATES, GenderBias
 
-VOCABULARY = Path(__file__).parents[3] / "shared" / "data" / "gulordava" / "vocab.txt"
+VOCABULARY = SHARED / "data" / "gulordava" / "vocab.txt"
 PAIRS = GenderBias().pairs()
 
 

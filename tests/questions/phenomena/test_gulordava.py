@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.testing import check_phenomenon
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "gulordava" / "generated.tab"
+DATA = SHARED / "data" / "gulordava" / "generated.tab"
 HEADER = "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent"
 ROWS = (
     "N_V\t0\t0\tsing\tis\tcorrect\toriginal\tThe thing to keep\t3\tThe thing to keep is this",

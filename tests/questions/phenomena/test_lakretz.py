@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "number-agreement"
+DATA = SHARED / "data" / "number-agreement"
 
 ROWS = [
     "The athletes near the bike greet\tplural_singular\tcorrect\tid1",

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from tests.paths import SHARED
 
 from pivotal.questions.phenomena.number_agreement import (
     CONSTRUCTIONS,
@@ -13,7 +13,7 @@ from pivotal.questions.phenomena.number_agreement import (
     NumberAgreement,
 )
 
-VOCABULARY = Path(__file__).parents[3] / "shared" / "data" / "gulordava" / "vocab.txt"
+VOCABULARY = SHARED / "data" / "gulordava" / "vocab.txt"
 PAIRS = NumberAgreement().pairs()
 
 

@@ -5,11 +5,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "gender-bias"
+DATA = SHARED / "data" / "gender-bias"
 LISTED = [["waiter", 1.0, 0.0], ["nun", -0.8, -0.1], ["cab_driver", 0.1, 0.8], ["nurse", -0.1, -0.9]]
 
 
