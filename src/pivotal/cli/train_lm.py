@@ -14,7 +14,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from pivotal.cli import asked, show, typed
-from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
+from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.watching import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
 from pivotal.options import Option, options_of
 
@@ -77,6 +77,9 @@ def train_lm(
     checkpoint_minutes: Annotated[
         float, typer.Option(min=0.0, help="Time between two checkpoints.", rich_help_panel=asked.OUTPUT)
     ] = 5.0,
+    snapshots: Annotated[
+        str, typer.Option(metavar="TOKENS,...", help=SNAPSHOTS_HELP, rich_help_panel=asked.OUTPUT)
+    ] = "",
     overwrite: Annotated[
         bool,
         typer.Option(
@@ -113,6 +116,7 @@ def train_lm(
             device=device,
             overwrite=overwrite,
             checkpoint_minutes=checkpoint_minutes,
+            snapshots=snapshots,
             recipe=recipe,
             command=typed.command(),
             watch=watch,

@@ -7,7 +7,7 @@ import shlex
 import sys
 
 from pivotal.errors import PivotalError
-from pivotal.lm.recipes import FLAGS, RECIPES, Settings, settings_of
+from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.training import train
 from pivotal.lm.watching import TrainingLines
 from pivotal.options import options_of
@@ -43,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     for name, default in (("seed", 0), ("seeds", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--checkpoint-minutes", type=float, default=5.0)
+    parser.add_argument("--snapshots", default="", metavar="TOKENS", help=SNAPSHOTS_HELP)
     parser.add_argument("--overwrite", action="store_true")
     for option in options_of(Settings):
         about = option.help.replace("%", "%%")

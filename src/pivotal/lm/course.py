@@ -16,6 +16,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.lm.learner import Learner
 from pivotal.lm.recipes import Settings
+from pivotal.lm.snapshots import Snapshots, short_number
 from pivotal.lm.watching import TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
 
@@ -33,6 +34,7 @@ class TrainingCourse:
     workplace: TrainingFolder
     watch: TrainingWatch
     checkpoint_seconds: float
+    snapshots: Snapshots
     step: int = 0
     seconds: float = 0.0
     """Of training, validation included, in the processes before this one too."""
@@ -41,6 +43,8 @@ class TrainingCourse:
     finished: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
     """Per epoch: validation perplexity of every seed, tokens read, seconds."""
+    taken: list[dict[str, Any]] = field(default_factory=list)
+    """The same for every snapshot, with the number of tokens that was asked for."""
 
     def __post_init__(self) -> None:
         self._steps_per_epoch = -(-(self.learners[0].rows - 1) // self.settings.bptt)
@@ -56,11 +60,13 @@ class TrainingCourse:
         self._resume()
         if self.finished:
             return
+        self.snapshots.check_reached(self.settings.epochs * self._epoch_tokens)
         self._started = time.monotonic() - self.seconds
         self._saved = self._told = time.monotonic()
         with self._stopping_between_steps():
             while self.share < 1:
                 self._step()
+                self._take_snapshots()
                 if self.learners[0].epoch_done or time.monotonic() - self._told >= TELL_EVERY:
                     self._tell()
                 if self.learners[0].epoch_done:
@@ -75,6 +81,11 @@ class TrainingCourse:
                     )
             if self._rows:
                 self._tell()
+            if missed := self.snapshots.tokens[len(self.taken) :]:
+                listed = ", ".join(map(short_number, missed))
+                self.watch.say(
+                    f"The time was up after {self.tokens:,} tokens, before the snapshots at {listed}."
+                )
             # Where the clock ends a training right after an epoch, that epoch's validation is the last.
             if not self.history or self.tokens - self.history[-1]["tokens"] > 0.01 * self._epoch_tokens:
                 self._validate()
@@ -85,10 +96,21 @@ class TrainingCourse:
 
     def _step(self) -> None:
         for learner in self.learners:
-            rows = learner.step(self._rate(learner))
+            rows = learner.step(self.rate(learner))
         self._rows += rows
         self.step += 1
         self.seconds = time.monotonic() - self._started
+
+    def _take_snapshots(self) -> None:
+        for asked in self.snapshots.due(self.tokens, len(self.taken)):
+            if self._rows:
+                self._tell()
+            point = {"asked": asked, **self._measured([seed.loss_on(self.valid) for seed in self.learners])}
+            self.snapshots.write(self, point)
+            self.taken.append(point)
+            self.watch.say(f"snapshot at {short_number(asked)} tokens: {_shown(point)}")
+            # Neither the validation nor the writing counts as time spent on updates.
+            self._told = time.monotonic()
 
     @property
     def steps(self) -> int:
@@ -108,7 +130,8 @@ class TrainingCourse:
             return of_steps
         return max(of_steps, self.seconds / (60 * self.settings.minutes))
 
-    def _rate(self, learner: Learner) -> float:
+    def rate(self, learner: Learner) -> float:
+        """Of the next update."""
         warmup = min(self.settings.warmup, self.steps // 10)
         rate = learner.plateau_rate
         if self.settings.schedule == "cosine":
@@ -122,22 +145,22 @@ class TrainingCourse:
 
     def _validate(self) -> None:
         """Time goes on meanwhile, but not that of the updates."""
-        losses = [learner.validate(self.valid) for learner in self.learners]
+        point = self._measured([learner.validate(self.valid) for learner in self.learners])
+        self.history.append(point)
+        self.watch.say(
+            f"epoch {self.tokens / max(self._epoch_tokens, 1):.3g}: {_shown(point)}  "
+            f"({self.speed / 1e6:.3g}M tokens/s)"
+        )
+        self._told = time.monotonic()
+
+    def _measured(self, losses: list[float]) -> dict[str, Any]:
         if not all(map(math.isfinite, losses)):
             raise PivotalError(
                 f"Training fell apart after {self.step} updates: the validation loss is no number. "
                 "Begin anew with --overwrite and a lower --rate."
             )
         perplexities = [round(math.exp(min(loss, 700)), 3) for loss in losses]
-        self.history.append(
-            {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
-        )
-        shown = ", ".join(f"{perplexity:.2f}" for perplexity in perplexities)
-        self.watch.say(
-            f"epoch {self.tokens / max(self._epoch_tokens, 1):.3g}: validation perplexity {shown}  "
-            f"({self.speed / 1e6:.3g}M tokens/s)"
-        )
-        self._told = time.monotonic()
+        return {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
 
     # -- what is told -------------------------------------------------------------------------------------------
 
@@ -180,6 +203,7 @@ class TrainingCourse:
                 "stepping": self.stepping,
                 "finished": self.finished,
                 "history": self.history,
+                "snapshots": self.taken,
                 "learners": [learner.state_dict() for learner in self.learners],
             }
         )
@@ -191,6 +215,7 @@ class TrainingCourse:
             return
         self.step, self.seconds, self.stepping = saved["step"], saved["seconds"], saved["stepping"]
         self.finished, self.history = saved["finished"], saved["history"]
+        self.taken = saved.get("snapshots", [])
         for learner, state in zip(self.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
         self.watch.say(f"Going on after {self.step} updates.")
@@ -212,3 +237,7 @@ class TrainingCourse:
             yield
         finally:
             signal.signal(signal.SIGINT, before)
+
+
+def _shown(point: dict[str, Any]) -> str:
+    return "validation perplexity " + ", ".join(f"{perplexity:.2f}" for perplexity in point["perplexity"])

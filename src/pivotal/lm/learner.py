@@ -113,11 +113,16 @@ class Learner:
             return self._stream.shuffled_columns(self.settings.batch, self.seed, self.epoch)
         return self._stream.columns(self.settings.batch)
 
-    def validate(self, ids: Tensor) -> float:
-        """Mean loss on the stream of `ids`; the best weights so far are kept. Waits for the device."""
+    def loss_on(self, ids: Tensor) -> float:
+        """Mean loss on the stream of `ids`. Changes nothing in the training; waits for the device."""
         with self._queued():
             self.network.refresh()
-            loss = stream_loss(self.network, ids)
+            return stream_loss(self.network, ids)
+
+    def validate(self, ids: Tensor) -> float:
+        """The loss at the end of an epoch. Keeps the best weights so far, and lowers the rate on a plateau."""
+        loss = self.loss_on(ids)
+        with self._queued():
             if loss < self.best:
                 self.best = loss
                 self._best_weights = [weight.detach().clone() for weight in self.network.parameters()]

@@ -86,6 +86,8 @@ class Settings:
 FLAGS = {"tied": ("--tied", "--untied"), "shuffle": ("--shuffle", "--as-it-stands")}
 """Settings that are true or false, as a command line says them."""
 
+SNAPSHOTS_HELP = "Keep the weights when so many tokens have been read, in DIR.snapshots; e.g. 10M,30M,1B."
+
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {},
     # The word-level example of PyTorch in 2017 with the settings of Gulordava et al. (2018).

@@ -6,8 +6,10 @@ import re
 import shutil
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from pivotal.errors import PivotalError
+from pivotal.files import differences, plain, read_json
 from pivotal.models.recurrent.folder import WRITTEN, holds_a_model, is_empty, is_only_a_model
 
 
@@ -28,6 +30,15 @@ def check_replaceable(out: Path) -> None:
         raise PivotalError(
             f"{out} holds something else than trained models: {others[0].name}. Name another folder with --out."
         )
+
+
+def may_be_written(path: Path, plan: dict[str, Any]) -> bool:
+    """Nothing is there, or a model that this very training has written."""
+    if is_empty(path):
+        return True
+    if not (path / "card.json").is_file():
+        return False
+    return not differences(read_json(path / "card.json", missing="").get("training", {}), plain(plan))
 
 
 def make_room(out: Path, targets: Collection[Path]) -> None:

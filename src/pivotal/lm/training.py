@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +13,28 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import differences, disk, plain, read_json
+from pivotal.files import disk, plain
+from pivotal.lm.card import model_card
 from pivotal.lm.corpus import identity
 from pivotal.lm.course import TrainingCourse
 from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import Learner
 from pivotal.lm.perplexity import surprisals
 from pivotal.lm.recipes import Settings
-from pivotal.lm.replacing import check_replaceable, is_remnant, make_room, remove_surplus
+from pivotal.lm.replacing import (
+    check_replaceable,
+    is_remnant,
+    make_room,
+    may_be_written,
+    remove_surplus,
+)
+from pivotal.lm.snapshots import Snapshots, snapshot_tokens
 from pivotal.lm.stream import Stream
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.lm.watching import Silent, TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
 from pivotal.models import device_named
-from pivotal.models.recurrent.folder import check_name, is_empty, save_folder
+from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS, UNK
 
@@ -54,6 +61,7 @@ def train(
     device: str | None = None,
     overwrite: bool = False,
     checkpoint_minutes: float = 5.0,
+    snapshots: str | Sequence[int] = (),
     recipe: str = "",
     command: str = "",
     watch: TrainingWatch | None = None,
@@ -62,7 +70,8 @@ def train(
 
     Several seeds are trained side by side, into `out`/seed-0, seed-1 and so on. The same call again goes on with a
     training that was stopped; on a CPU it ends in the very weights of one that never was. `overwrite` replaces the
-    models that `out` holds, when the new ones are there.
+    models that `out` holds, when the new ones are there. `snapshots` are numbers of tokens, as in `"10M,30M,1B"`: as
+    soon as so many have been read, the weights are kept in a folder of `out`.snapshots.
     """
     paths = [Path(path) for path in corpus]
     if not paths:
@@ -81,17 +90,21 @@ def train(
         "vocabulary": None if vocabulary is None else identity(vocabulary),
         "seed": seed,
         "seeds": seeds,
+        "snapshots": list(snapshot_tokens(snapshots)) or None,
     }
     targets = {number: out if seeds == 1 else out / f"seed-{number}" for number in range(seed, seed + seeds)}
     workplace = TrainingFolder(out)
     _check_out(out, list(targets.values()), plan, workplace, overwrite)
+    about = {"recipe": recipe or "custom", "command": command, **plan}
+    kept = Snapshots(snapshot_tokens(snapshots), out, list(targets.values()), about, overwrite)
+    kept.check_place(plan)
     try:
         workplace.open(plan, overwrite=overwrite)
         words, train_ids, valid_ids = _encoded(paths, valid, vocabulary, settings, workplace, watch)
+        kept.words = words
         with torch.random.fork_rng([chosen] if chosen.type == "cuda" else []):
             course = _learn(settings, words, train_ids, valid_ids, list(targets), chosen, workplace, watch,
-                            60 * checkpoint_minutes)  # fmt: skip
-        about = {"recipe": recipe or "custom", "command": command, **plan}
+                            60 * checkpoint_minutes, kept)  # fmt: skip
         if overwrite:
             with disk(out):
                 make_room(out, targets.values())
@@ -102,6 +115,7 @@ def train(
         if overwrite:
             with disk(out):
                 remove_surplus(out, targets.values())
+                kept.remove_surplus()
         workplace.remove()
         return trained
     except BaseException:
@@ -130,7 +144,7 @@ def _check_out(
     if overwrite:
         check_replaceable(out)
         return
-    others = [path for path in targets if not _may_be_written(path, plan)]
+    others = [path for path in targets if not may_be_written(path, plan)]
     if out not in targets and out.exists():
         others += (
             [out]
@@ -147,15 +161,6 @@ def _check_out(
         raise PivotalError(
             f"This very training is finished: see {out}. To train again use --overwrite, or another --out."
         )
-
-
-def _may_be_written(path: Path, plan: dict[str, Any]) -> bool:
-    """Nothing is there, or a model that this very training has written."""
-    if is_empty(path):
-        return True
-    if not (path / "card.json").is_file():
-        return False
-    return not differences(read_json(path / "card.json", missing="").get("training", {}), plain(plan))
 
 
 def _encoded(
@@ -210,13 +215,14 @@ def _learn(
     workplace: TrainingFolder,
     watch: TrainingWatch,
     checkpoint_seconds: float,
+    snapshots: Snapshots,
 ) -> TrainingCourse:
     # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     stream = Stream.of(train_ids, words.ids[EOS], device)
     learners = [Learner(settings, len(words), stream, seed, device) for seed in seeds]
     valid = torch.from_numpy(valid_ids).to(device)
-    course = TrainingCourse(settings, learners, valid, workplace, watch, checkpoint_seconds)
+    course = TrainingCourse(settings, learners, valid, workplace, watch, checkpoint_seconds, snapshots)
     course.run()
     return course
 
@@ -236,27 +242,10 @@ def _write(
     )
     loss = float(surprisals(model, course.valid.cpu().numpy()).mean())
     perplexity = round(math.exp(min(loss, 700)), 4)
-    card = {
-        "name": path.name,
-        "summary": f"{settings.cell.upper()} of {settings.layers} x {settings.hidden} units, trained on "
-        f"{', '.join(file['file'] for file in about['corpus'][:3])}; {len(words):,} words",
-        "recipe": about["recipe"],
-        "command": about["command"],
-        "seed": learner.seed,
-        "validation": {
-            "perplexity": perplexity,
-            "tokens": len(course.valid),
-            "state": "carried from sentence to sentence; every <eos> is predicted",
-            "by_epoch": [row["perplexity"][place] for row in course.history],
-        },
-        "tokens": {"corpus": learner.tokens, "read": course.tokens},
-        "updates": course.step,
-        "seconds": round(course.seconds, 1),
-        "tokens_per_second": round(course.speed),
-        "device": torch.cuda.get_device_name(learner.device) if learner.device.type == "cuda" else "cpu",
-        "versions": _versions(),
-        "training": {key: value for key, value in about.items() if key not in ("recipe", "command")},
-    }
+    validation = {"perplexity": perplexity, "by_epoch": [row["perplexity"][place] for row in course.history]}
+    card = model_card(path.name, learner, course, words, about, validation)
+    if course.taken:
+        card["snapshots"] = [{**point, "perplexity": point["perplexity"][place]} for point in course.taken]
     with disk(path):
         save_folder(
             path,
@@ -264,12 +253,6 @@ def _write(
             words=words.words,
             weights=weights,
             card=plain(card),
-            replace=overwrite or _may_be_written(path, card["training"]),
+            replace=overwrite or may_be_written(path, card["training"]),
         )
     return Trained(path, learner.seed, perplexity, card)
-
-
-def _versions() -> dict[str, str]:
-    from pivotal import __version__
-
-    return {"pivotal": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -18,6 +18,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.files import asset
 from pivotal.models.base import LanguageModel, ModelSource
+from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS, UNK, read_words
 
@@ -161,12 +162,13 @@ def save_folder(
     priming: str = EOS,
     unk: str = UNK,
     replace: bool = False,
+    int8: bool = False,
 ) -> Path:
     """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
 
     `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
     OSError if the disk is full or something is in `folder` already; `replace` puts the new model in the place of
-    another, and of nothing else.
+    another, and of nothing else. `int8` stores the matrices in a quarter of the space.
     """
     check_name(folder)
     if not is_empty(folder):
@@ -191,6 +193,8 @@ def save_folder(
     tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
     if config["tied"]:
         del tensors["decoder.weight"]
+    if int8:
+        tensors = quantised(tensors)
     partial, former = (folder.with_name(f".{folder.name}.{end}") for end in ("partial", "former"))
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -1,0 +1,198 @@
+"""Snapshots: taken once and at the right step, loadable, small, the same after a kill; bad input is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from pivotal.errors import PivotalError
+from pivotal.lm.perplexity import lines_of, perplexity_of
+from pivotal.lm.recipes import settings_of
+from pivotal.lm.snapshots import short_number, snapshot_tokens
+from pivotal.lm.training import Trained, train
+from pivotal.lm.watching import TrainingProgress
+from pivotal.models import load_model
+from pivotal.models.recurrent.lm import RecurrentLM
+
+SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 3, "rate": 0.02, "layers": 1}
+STEP = 160
+"""Tokens per update, except for the last one of an epoch."""
+
+
+@pytest.fixture
+def learn(corpus: Path, valid: Path, tmp_path: Path) -> Callable[..., list[Trained]]:
+    def call(out: str = "model", *, recipe: str = "fast", **options: Any) -> list[Trained]:
+        settings = settings_of(recipe, {**SMALL, **options.pop("given", {})})
+        return train([corpus], tmp_path / out, settings, valid=valid, **options)
+
+    return call
+
+
+class Killing:
+    """Raises when the text is said, as late as a crash could come before the next checkpoint."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def say(self, text: str) -> None:
+        if text.startswith(self._at):
+            raise RuntimeError("crashed")
+
+    def progress(self, progress: TrainingProgress) -> None:
+        pass
+
+
+def card(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "card.json").read_text()))
+
+
+def snapshots(folder: Path) -> dict[str, bytes]:
+    return {path.parent.name: path.read_bytes() for path in folder.glob("*/model.safetensors")}
+
+
+def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
+    learn: Callable[..., list[Trained]], valid: Path, tmp_path: Path
+) -> None:
+    given = {"hidden": 64, "embedding": 64}
+    (plain,) = learn("plain", given=given)
+    (trained,) = learn(snapshots="1000, 3K", given=given)
+    kept = tmp_path / "model.snapshots"
+    assert sorted(path.name for path in kept.iterdir()) == ["model-1K", "model-3K"]
+    final = (trained.path / "model.safetensors").read_bytes()
+    assert final == (plain.path / "model.safetensors").read_bytes(), "a snapshot changes nothing"
+    for name, asked in (("model-1K", 1000), ("model-3K", 3000)):
+        said = card(kept / name)
+        assert said["tokens"]["read"] == -(-asked // STEP) * STEP == said["updates"] * STEP
+        assert said["snapshot"]["asked"] == asked and "cosine" in said["snapshot"]["note"]
+        assert said["seed"] == 0 and 0 < said["seconds"] <= trained.card["seconds"]
+        model = load_model(kept / name, device="cpu")
+        assert isinstance(model, RecurrentLM) and model.name == name
+        measured = perplexity_of(model, lines_of(valid)).all
+        assert measured == pytest.approx(said["validation"]["perplexity"], rel=0.03)
+        assert (kept / name / "model.safetensors").stat().st_size < 0.35 * len(final)
+    points = trained.card["snapshots"]
+    assert [point["asked"] for point in points] == [1000, 3000]
+    assert points[0]["perplexity"] > points[1]["perplexity"] > trained.perplexity
+
+
+def test_every_seed_has_its_own(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+    learn("two", seeds=2, seed=3, snapshots=[1000])
+    learn("alone", seed=4, snapshots=[1000])
+    both, alone = snapshots(tmp_path / "two.snapshots"), snapshots(tmp_path / "alone.snapshots")
+    assert sorted(both) == ["seed-3-1K", "seed-4-1K"]
+    assert both["seed-4-1K"] == alone["alone-1K"] != both["seed-3-1K"]
+
+
+@pytest.mark.parametrize(("cell", "recipe"), [("lstm", "fast"), ("gru", "gulordava")])
+def test_a_crash_right_after_a_snapshot(
+    learn: Callable[..., list[Trained]], tmp_path: Path, cell: str, recipe: str
+) -> None:
+    """The checkpoint does not know of the snapshot, which is taken again; one that it knows of is not."""
+    asked: dict[str, Any] = {"snapshots": "500,2K,5K", "recipe": recipe, "given": {"cell": cell}}
+    learn("whole", **asked)
+    with pytest.raises(RuntimeError):
+        learn(watch=Killing("snapshot at 2K"), checkpoint_minutes=0.0, **asked)
+    first, second = (tmp_path / "model.snapshots" / f"model-{name}" for name in ("500", "2K"))
+    before = [path.stat().st_mtime_ns for path in (first, second)]
+    with pytest.raises(PivotalError, match="is something else"):
+        learn(**{**asked, "snapshots": "500"})
+    learn(**asked)
+    assert first.stat().st_mtime_ns == before[0] and second.stat().st_mtime_ns > before[1]
+    after = [snapshots(tmp_path / f"{name}.snapshots").values() for name in ("model", "whole")]
+    assert len(after[0]) == 3 and set(after[0]) == set(after[1])
+    final = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("model", "whole")]
+    assert final[0] == final[1]
+
+
+@pytest.mark.slow
+def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) -> None:
+    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
+    asked = [f"--{name}={value}" for name, value in SMALL.items()] + ["--snapshots=1K,8K,16K"]
+
+    def start(out: str, *more: str) -> subprocess.Popen[bytes]:
+        given = ["--corpus", str(corpus), "--out", str(tmp_path / out), *asked, *more]
+        return subprocess.Popen(
+            [sys.executable, "-m", "pivotal.lm", *given], env=threads, stderr=subprocess.DEVNULL
+        )
+
+    for name in ("1K", "8K"):
+        process = start("killed", "--checkpoint-minutes=0.0005")
+        while not (tmp_path / "killed.snapshots" / f"killed-{name}").exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "killed").exists()
+    assert [start(name).wait() for name in ("killed", "whole")] == [0, 0]
+    for folder in ("1K", "8K", "16K"):
+        a, b = (
+            load_file(tmp_path / f"{name}.snapshots" / f"{name}-{folder}" / "model.safetensors")
+            for name in ("killed", "whole")
+        )
+        assert all(torch.equal(a[name], b[name]) for name in a)
+    final = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("killed", "whole")]
+    assert final[0] == final[1]
+
+
+def test_what_is_there_already(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+    kept = tmp_path / "model.snapshots"
+    learn(snapshots="1K,2K")
+    with pytest.raises(PivotalError, match="is something else"):
+        learn(snapshots="1K", given={"rate": 0.01})
+    learn(snapshots="2K,3K", given={"rate": 0.01}, overwrite=True)
+    assert sorted(path.name for path in kept.iterdir()) == ["model-2K", "model-3K"]
+    assert {card(path)["training"]["settings"]["rate"] for path in kept.iterdir()} == {0.01}
+    (kept / "thesis.tex").write_text("years of work")
+    with pytest.raises(PivotalError, match=r"thesis\.tex is there already"):
+        learn(snapshots="1K", overwrite=True)
+    assert (kept / "model-2K").is_dir() and (kept / "thesis.tex").is_file()
+
+
+def test_a_snapshot_that_the_clock_does_not_reach_is_named(learn: Callable[..., list[Trained]]) -> None:
+    said: list[str] = []
+
+    class Told(Killing):
+        def say(self, text: str) -> None:
+            said.append(text)
+
+    given = {"epochs": 10**5, "minutes": 0.01}
+    (trained,) = learn(given=given, snapshots="100,500M", watch=Told(""))
+    assert [point["asked"] for point in trained.card["snapshots"]] == [100]
+    assert any("before the snapshots at 500M" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("10M,junk", "has 'junk'"),
+        ("10M,,20M", "has ''"),
+        ("-5", "has '-5'"),
+        ("0.0015K", r"has '0\.0015K'"),
+        ("0", "0 comes after 0"),
+        ("20M,10M", "10M comes after 20M"),
+        ([100, 100], "100 comes after 100"),
+        ("1K,1B", "a snapshot is asked for at 1,000,000,000"),
+    ],
+)
+def test_bad_numbers_leave_nothing_behind(
+    learn: Callable[..., list[Trained]], tmp_path: Path, asked: Any, message: str
+) -> None:
+    with pytest.raises(PivotalError, match=message):
+        learn(snapshots=asked)
+    assert not list(tmp_path.iterdir())
+
+
+def test_numbers_of_tokens() -> None:
+    assert snapshot_tokens("500, 10k,1.5M,1B") == (500, 10_000, 1_500_000, 10**9)
+    assert snapshot_tokens("") == snapshot_tokens([]) == ()
+    assert [short_number(n) for n in (999, 1000, 1_500_000, 10**9)] == ["999", "1K", "1500K", "1B"]
