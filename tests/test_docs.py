@@ -1,8 +1,10 @@
-"""The documentation keeps its word: its Python runs and prints what it says, its commands exist, its links lead
-somewhere, and the reference made from the code has all of the code in it."""
+"""The documentation is right: its Python runs and prints what the page says, its commands, paths and links exist, and the
+reference generated from the code is complete."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -136,6 +138,68 @@ def test_help_cannot_be_taken_for_markdown() -> None:
 def test_the_api_page_has_every_public_name() -> None:
     listed = re.findall(r"^::: pivotal\.(\w+)$", text_of(DOCS / "api.md"), re.M)
     assert sorted(listed) == sorted(set(pivotal.__all__) - {"__version__"})
+
+
+# -- the tree ---------------------------------------------------------------------------------------------------------
+
+PACKAGE = ROOT / "src" / "pivotal"
+TEXTS = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("results/parts/*.md"))]
+
+
+def rooms() -> set[str]:
+    """The folders of the package as `name/`, and its root modules as `name`."""
+    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    return folders | {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
+
+
+def test_the_room_table_and_the_tree_agree() -> None:
+    section = text_of(DOCS / "architecture.md").split("## The rooms\n")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `([\w/]+)` \|", section, re.M)
+    assert len(named) == len(set(named)) and set(named) == rooms()
+    for room, inner in re.findall(r"^\| `(\w+/)` \|(.*)", section, re.M):  # folders named within a row
+        for path in re.findall(r"`(\w+/)`", inner.split(" | ")[0]):
+            assert (PACKAGE / room / path).is_dir(), (room, path)
+
+
+def test_the_drawing_has_every_room_and_no_other() -> None:
+    drawing = (DOCS / "images" / "rooms.svg").read_text(encoding="utf-8")
+    shown = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", drawing, flags=re.S))
+    assert all(re.search(rf"(?<!\w){room}", shown) for room in rooms())
+    assert set(re.findall(r"(?<!\w)([a-z]+/)", shown)) <= rooms()
+
+
+def test_where_to_add_something_exists() -> None:
+    section = text_of(DOCS / "architecture.md").split("## Where do I add …?\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| an? [^|]+\|([^|]+)\|", section, re.M)
+    assert len(rows) == 10
+    for path in re.findall(r"`([\w/]+/[\w.]+)`", " ".join(rows)):
+        place = PACKAGE / path
+        assert place.parent.is_dir() if place.stem == "yours" else place.exists(), path
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
+def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = text_of(page)
+    folders = r"src/pivotal|pivotal|tests|scripts|benchmarks|recipes|docs"
+    for path in re.findall(rf"(?<![\w/.-])((?:{folders})/[\w/.-]*\w)", text):
+        place = ROOT / path if not path.startswith("pivotal/") else ROOT / "src" / path
+        assert place.exists() or place.stem == "yours", path
+    for name in re.findall(r"(?<![\w/.-])(pivotal(?:\.[a-z_]\w*)+)", text):
+        assert is_a_name(name) or name in ENTRY_POINTS, name
+
+
+ENTRY_POINTS = {f"pivotal.{kind}" for kind in ("models", "searches", "masks", "phenomena")}
+
+
+def is_a_name(dotted: str) -> bool:
+    """Whether it is a module, or an attribute of one."""
+    parent, _, last = dotted.rpartition(".")
+    try:
+        if importlib.util.find_spec(dotted):
+            return True
+    except ModuleNotFoundError:
+        pass
+    return bool(parent) and hasattr(importlib.import_module(parent), last)
 
 
 # -- links and the site -----------------------------------------------------------------------------------------------
