@@ -39,7 +39,7 @@ SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
 def test_python_of_a_page_prints_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks run from the first to the last. One with a title is a file, one of `text` what the last one printed."""
+    """Blocks run in order. A block with a title is a file; a `text` block is the output of the block before it."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     ran, said = 0, ""
@@ -76,7 +76,7 @@ def test_the_tutorial_shows_what_its_page_says(tutorial: tuple[list[Any], dict[s
 
 @pytest.mark.slow
 def test_the_tutorial_holds_wherever_it_is_run(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
-    """Of cells whose numbers depend on the processor: what the text around them claims."""
+    """Some numbers depend on the processor; what the text claims about them must hold on any."""
     names = tutorial[1]
     assert len(names["found"].best) <= 4 and names["scores"].flip_accuracy.value > 0.95
     assert names["trace"].flipped
@@ -129,7 +129,7 @@ def test_the_reference_has_every_search_and_its_options() -> None:
         assert all(f"`{option.name}`" in section for option in options_of(cls)), name
 
 
-def test_help_cannot_be_taken_for_markdown() -> None:
+def test_help_is_escaped_for_markdown() -> None:
     import site_pages
 
     assert site_pages._prose("`a|b` <unk> DIR/seed-* x|y [z]") == r"`a|b` &lt;unk&gt; DIR/seed-\* x\|y \[z\]"
@@ -206,14 +206,14 @@ def is_a_name(dotted: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """As plain files, which is how they are read in a repository; `make docs` checks them as a site."""
+def test_links_between_pages_exist(page: Path) -> None:
+    """Links work between the plain files, as in a repository. `make docs` checks them as a site."""
     for target in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[\w-]+)?\)", text_of(page)):
         assert (page.parent / target).exists(), target
 
 
 @pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
