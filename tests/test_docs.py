@@ -1,8 +1,10 @@
-"""The documentation keeps its word: its Python runs and prints what it says, its commands exist, its links lead
-somewhere, and the reference made from the code has all of the code in it."""
+"""The documentation is right: its Python runs and prints what the page says, its commands, paths and links exist, and the
+reference generated from the code is complete."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -37,7 +39,7 @@ SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
 def test_python_of_a_page_prints_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Blocks run from the first to the last. One with a title is a file, one of `text` what the last one printed."""
+    """Blocks run in order. A block with a title is a file; a `text` block is the output of the block before it."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
     ran, said = 0, ""
@@ -74,7 +76,7 @@ def test_the_tutorial_shows_what_its_page_says(tutorial: tuple[list[Any], dict[s
 
 @pytest.mark.slow
 def test_the_tutorial_holds_wherever_it_is_run(tutorial: tuple[list[Any], dict[str, Any]]) -> None:
-    """Of cells whose numbers depend on the processor: what the text around them claims."""
+    """Some numbers depend on the processor; what the text claims about them must hold on any."""
     names = tutorial[1]
     assert len(names["found"].best) <= 4 and names["scores"].flip_accuracy.value > 0.95
     assert names["trace"].flipped
@@ -127,7 +129,7 @@ def test_the_reference_has_every_search_and_its_options() -> None:
         assert all(f"`{option.name}`" in section for option in options_of(cls)), name
 
 
-def test_help_cannot_be_taken_for_markdown() -> None:
+def test_help_is_escaped_for_markdown() -> None:
     import site_pages
 
     assert site_pages._prose("`a|b` <unk> DIR/seed-* x|y [z]") == r"`a|b` &lt;unk&gt; DIR/seed-\* x\|y \[z\]"
@@ -138,18 +140,80 @@ def test_the_api_page_has_every_public_name() -> None:
     assert sorted(listed) == sorted(set(pivotal.__all__) - {"__version__"})
 
 
+# -- the tree ---------------------------------------------------------------------------------------------------------
+
+PACKAGE = ROOT / "src" / "pivotal"
+TEXTS = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("results/parts/*.md"))]
+
+
+def rooms() -> set[str]:
+    """The folders of the package as `name/`, and its root modules as `name`."""
+    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
+    return folders | {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
+
+
+def test_the_room_table_and_the_tree_agree() -> None:
+    section = text_of(DOCS / "architecture.md").split("## The rooms\n")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `([\w/]+)` \|", section, re.M)
+    assert len(named) == len(set(named)) and set(named) == rooms()
+    for room, inner in re.findall(r"^\| `(\w+/)` \|(.*)", section, re.M):  # folders named within a row
+        for path in re.findall(r"`(\w+/)`", inner.split(" | ")[0]):
+            assert (PACKAGE / room / path).is_dir(), (room, path)
+
+
+def test_the_drawing_has_every_room_and_no_other() -> None:
+    drawing = (DOCS / "images" / "rooms.svg").read_text(encoding="utf-8")
+    shown = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", drawing, flags=re.S))
+    assert all(re.search(rf"(?<!\w){room}", shown) for room in rooms())
+    assert set(re.findall(r"(?<!\w)([a-z]+/)", shown)) <= rooms()
+
+
+def test_where_to_add_something_exists() -> None:
+    section = text_of(DOCS / "architecture.md").split("## Where do I add …?\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| an? [^|]+\|([^|]+)\|", section, re.M)
+    assert len(rows) == 10
+    for path in re.findall(r"`([\w/]+/[\w.]+)`", " ".join(rows)):
+        place = PACKAGE / path
+        assert place.parent.is_dir() if place.stem == "yours" else place.exists(), path
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.stem)
+def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+    text = text_of(page)
+    folders = r"src/pivotal|pivotal|tests|scripts|benchmarks|recipes|docs"
+    for path in re.findall(rf"(?<![\w/.-])((?:{folders})/[\w/.-]*\w)", text):
+        place = ROOT / path if not path.startswith("pivotal/") else ROOT / "src" / path
+        assert place.exists() or place.stem == "yours", path
+    for name in re.findall(r"(?<![\w/.-])(pivotal(?:\.[a-z_]\w*)+)", text):
+        assert is_a_name(name) or name in ENTRY_POINTS, name
+
+
+ENTRY_POINTS = {f"pivotal.{kind}" for kind in ("models", "searches", "masks", "phenomena")}
+
+
+def is_a_name(dotted: str) -> bool:
+    """Whether it is a module, or an attribute of one."""
+    parent, _, last = dotted.rpartition(".")
+    try:
+        if importlib.util.find_spec(dotted):
+            return True
+    except ModuleNotFoundError:
+        pass
+    return bool(parent) and hasattr(importlib.import_module(parent), last)
+
+
 # -- links and the site -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    """As plain files, which is how they are read in a repository; `make docs` checks them as a site."""
+def test_links_between_pages_exist(page: Path) -> None:
+    """Links work between the plain files, as in a repository. `make docs` checks them as a site."""
     for target in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[\w-]+)?\)", text_of(page)):
         assert (page.parent / target).exists(), target
 
 
 @pytest.mark.slow
-def test_the_site_is_built_without_a_warning_and_asks_the_network_for_nothing(tmp_path: Path) -> None:
+def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
