@@ -98,11 +98,13 @@ class OutputOnly(RecurrentLM):
 
 
 class Moody(RecurrentLM):
-    """Remembers the last edit."""
+    """Every edit leaves its states a little larger than the last one did."""
+
+    edits = 0
 
     def states(self, prepared: Any, edit: Any = None) -> Tensor:
-        self._decoder = self._decoder + (edit is not None) * 0.1
-        return super().states(prepared, edit) + self._decoder.sum() * 1e-3
+        self.edits += edit is not None
+        return super().states(prepared, edit) + self.edits * 1e-5
 
 
 class Crossed(RecurrentLM):
@@ -115,9 +117,9 @@ class Crossed(RecurrentLM):
 @pytest.mark.parametrize(
     ("breach", "sentence"),
     [
-        (Deaf, "must not vanish|must change"),
+        (Deaf, "The gradient by the mask must not vanish"),
         (OutputOnly, "what follows the later steps"),
-        (Moody, "."),
+        (Moody, "must do the same twice"),
         (Crossed, "Runs at once must equal each alone"),
     ],
 )
