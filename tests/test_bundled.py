@@ -18,7 +18,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.testing import check_model
 from pivotal.units import Steps
 
-CARD = Path(pivotal.__file__).parent / "data" / "models" / "wiki-lstm" / "card.json"
+CARD = Path(pivotal.__file__).parent / "assets" / "models" / "wiki-lstm" / "card.json"
 PROMPT = "The doctor near the cars"
 
 
@@ -76,11 +76,12 @@ def test_an_intervention_holds_inside_its_block_and_no_longer(model: LanguageMod
     sides = {}
     for direction in intervention.directions:
         with model.intervened(intervention, direction) as edited:
-            assert edited is model
-            sides[direction] = model.next_words(PROMPT)
+            sides[direction] = edited.next_words(PROMPT)
+            assert model.next_words(PROMPT) == sides[direction]
             with model.intervened(intervention, "singular"):
                 assert model.next_words(PROMPT) == sides["singular"]
-            assert model.next_words(PROMPT) == sides[direction]
+            assert model.next_words(PROMPT) == edited.next_words(PROMPT) == sides[direction]
+        assert edited.next_words(PROMPT) == sides[direction]
     assert before != sides["singular"] != sides["plural"] != before
     assert model.next_words(PROMPT) == before
     with pytest.raises(ZeroDivisionError), model.intervened(intervention, "plural"):

@@ -39,14 +39,14 @@ class LastUnits(Selection):
     seen: ClassVar[list[Problem]] = []
     budgets: ClassVar[list[int]] = []
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.seen.append(problem)
         values = torch.zeros(runs, 2, len(problem.space))

@@ -14,6 +14,7 @@ from tests.models.tiny import random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
+from pivotal.models.intervened import IntervenedModel
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
@@ -56,9 +57,9 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
     (logits,) = lm.next_logits([[3] * (POSITIONS - 1)])
     expected = lm._model(input_ids=torch.tensor([[1, *[3] * (POSITIONS - 1)]])).logits[0, -1]
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
-    with pytest.raises(PivotalError, match=r"may have 63 tokens.* has 64\. Shorten"):
+    with pytest.raises(PivotalError, match=r"may have at most 63 tokens.* has 64\. Shorten"):
         lm.next_logits([[3], [3] * POSITIONS])
-    with pytest.raises(PivotalError, match=r"may have 63 tokens.* has 80\. Shorten"):
+    with pytest.raises(PivotalError, match=r"may have at most 63 tokens.* has 80\. Shorten"):
         lm.next_words("The doctor " * 40)
 
 
@@ -131,7 +132,7 @@ def test_what_cannot_be_asked(ask: Callable[[Any], object], said: str) -> None:
 @pytest.mark.parametrize("prompts", [[3, 4], [[0.5]], "The doctor"])
 def test_prompts_are_lists_of_ids(prompts: Any) -> None:
     with pytest.raises(PivotalError, match="lists of token ids, such as"):
-        unwrap(LanguageModel._checked)(model_of("llama"), prompts)
+        unwrap(IntervenedModel.next_logits)(IntervenedModel(model_of("llama")), prompts)
 
 
 def test_a_cue_is_a_whole_number_of_any_kind() -> None:

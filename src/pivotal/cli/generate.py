@@ -39,6 +39,8 @@ def generate(
     """Show the next words and a continuation side by side: the untouched model, and with the units set."""
     from pivotal.cli.saved import Saved
     from pivotal.errors import PivotalError
+    from pivotal.models.base import LanguageModel
+    from pivotal.models.intervened import IntervenedModel
 
     saved = Saved.read(run_folder, run)
     if not prompt.split():
@@ -52,13 +54,12 @@ def generate(
             f"{lm.name} must know every word of the prompt, but it does not ({error}). Use other words."
         ) from None
 
-    def both() -> tuple[list[tuple[str, float]], list[str]]:
+    def both(lm: LanguageModel | IntervenedModel) -> tuple[list[tuple[str, float]], list[str]]:
         texts = lm.generate(prompt, words=words, samples=samples, temperature=temperature, seed=seed)
         return lm.next_words(prompt, k=top), texts
 
-    untouched = both()
-    with lm.intervened(saved.intervention, direction, cue=cue, any_model=any_model):
-        edited = both()
+    untouched = both(lm)
+    edited = both(lm.intervened(saved.intervention, direction, cue=cue, any_model=any_model))
     if json:
         sides = {"untouched": untouched, direction: edited}
         show.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})

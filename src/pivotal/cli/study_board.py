@@ -11,10 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pivotal.cli import show
-from pivotal.cli.progress import numbers
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.watching import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
 from pivotal.searches.base import Progress
+from pivotal.searches.progress import numbers
 
 _FEWEST = 5
 """Cells that are listed even on the smallest screen."""

@@ -23,7 +23,8 @@ from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import Certificate, Effort, Judged, Neighbours, Smaller, Without
 from pivotal.records.intervention import Intervention
-from pivotal.searches.base import Clock, Progress
+from pivotal.searches.base import Clock
+from pivotal.searches.progress import Progress, reporting
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Swaps, swaps_of
 from pivotal.searches.tools.trials import grid_of, placed, screened
@@ -44,13 +45,14 @@ def certify(
     test: Problem | None = None,
     effort: Effort | None = None,
     seed: int = 0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Progress], None] | bool | None = None,
 ) -> Certificate:
     """Examine an intervention among its neighbours and smaller rivals; `terms` are the loss that it was found with."""
     intervention.check_model(train.model.name, train.model.fingerprint())
     check_question(intervention, train)
-    work = _Examination(train, terms or Terms(), test, effort or Effort(), seed, progress)
-    return work.examine(intervention)
+    with reporting(progress) as report:
+        work = _Examination(train, terms or Terms(), test, effort or Effort(), seed, report)
+        return work.examine(intervention)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -47,20 +48,27 @@ class Chunks:
         batch_nodes: int,
         divide: Callable[[PrefixTree, int], list[C]],
         run: Callable[[C, Edit | None], Float[Tensor, "nodes runs width"]],
+        lock: AbstractContextManager[object],
     ) -> None:
         self.batch_nodes = batch_nodes
         """Nodes, times runs, that are computed at once."""
-        self._divide, self._run = divide, run
+        self._divide, self._run_one, self._lock = divide, run, lock
 
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         return as_memory_allows(self, lambda: self._states(prepared, edit))
 
     def chunks(self, prepared: PreparedChunks, runs: int) -> list:
         most = max(FEWEST, self.batch_nodes // runs)
-        if prepared.most != most:
-            prepared.chunks = self._divide(prepared.tree, most)
-            prepared.most = most
-        return prepared.chunks
+        with self._lock:
+            if prepared.most != most:
+                prepared.chunks = self._divide(prepared.tree, most)
+                prepared.most = most
+            return prepared.chunks
+
+    def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
+        """One part at a time takes the lock: the backward pass runs parts again, on a thread of its own on a GPU."""
+        with self._lock:
+            return self._run_one(chunk, edit)
 
     def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)

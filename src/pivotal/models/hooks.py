@@ -1,17 +1,32 @@
-"""Edits by hooks: attached for one pass, removed whatever happens."""
+"""Edits by hooks: attached for one pass and always removed.
+
+Hooks, and forward functions that are replaced for a pass, belong to modules that all threads share. Whoever attaches
+them holds the lock of the model (`lock_of`) meanwhile, so that passes of several threads through one model take turns.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Lock, RLock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.units import Site
+
+_LOCKS: WeakKeyDictionary[nn.Module, AbstractContextManager[object]] = WeakKeyDictionary()
+_NEW_LOCK = Lock()
+
+
+def lock_of(model: nn.Module) -> AbstractContextManager[object]:
+    """The lock of a model. Two adapters of the same module have the same lock."""
+    with _NEW_LOCK:
+        return _LOCKS.setdefault(model, RLock())
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import Tap, check_causal, edited, first_of, running
+from pivotal.models.hooks import Tap, check_causal, edited, first_of, lock_of, running
 from pivotal.models.layout import Layout, parts, rows
 from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
@@ -59,18 +59,19 @@ class ModuleLM(ChunkedLM):
         weight = next(module.parameters(), None)
         self.device = torch.device("cpu") if weight is None else weight.device
         tokens = torch.arange(_STEPS, device=self.device)[None] % 2
-        logits = self._logits(tokens)
-        self._size = logits.shape[-1]
-        check_causal(self._logits, tokens, logits)
-        self._taps = _taps(module, sites, tokens)
-        self._head = _head(module, tokens, logits)
+        with lock_of(module):
+            logits = self._logits(tokens)
+            self._size = logits.shape[-1]
+            check_causal(self._logits, tokens, logits)
+            self._taps = _taps(module, sites, tokens)
+            self._head = _head(module, tokens, logits)
         if isinstance(words, Sequence):
             self._words: Words | Tokens = Words(words, self._size, priming or "", unk)
         else:
             self._words = Tokens(words, self._size, priming)
         known = "\n".join([checksum(module), *self._words.words(), repr(priming)])
         self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
-        self._chunks = Chunks(batch_nodes, self._divide, self._run)
+        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(module))
 
     @torch.no_grad()
     def _logits(self, tokens: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,19 +17,8 @@ from pivotal.errors import PivotalError
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a search stands, for a progress bar and for history.jsonl; a number per run."""
-
-    phase: str
-    update: int
-    updates: int
-    loss: list[float]
-    units: list[float]
-    accuracy: list[float]
-    extra: dict[str, list[float]] = field(default_factory=dict)
+from pivotal.searches.progress import Progress as Progress  # noqa: PLC0414 - every search imports it from here
+from pivotal.searches.progress import reporting
 
 
 @runtime_checkable
@@ -124,7 +113,10 @@ class Point:
 
 
 class Search(ABC):
-    """An algorithm: Problem -> Discovery. Subclasses are frozen dataclasses whose fields are its settings."""
+    """An algorithm that turns a Problem into a Discovery.
+
+    A subclass is a frozen dataclass whose fields are the settings, and implements `_solve`.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -142,17 +134,33 @@ class Search(ABC):
     def check(self, problem: Problem, runs: int, seed: int) -> None:  # noqa: B027 - a search may have nothing to refuse
         """PivotalError if the problem cannot be solved with these settings; asked before anything is written."""
 
-    @abstractmethod
     def solve(
         self,
         problem: Problem,
         *,
         runs: int = 1,
         seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[Progress], None] | bool | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
-        """Run r uses the seed `seed + r`; all runs go through the model together."""
+        """Search for units that decide the problem, `runs` times, each run with a seed of its own: `seed + run`.
+
+        `progress=True` shows a bar in a notebook or a terminal; a function is called with every Progress.
+        """
+        with reporting(progress) as report:
+            return self._solve(problem, runs=runs, seed=seed, progress=report, checkpoint=checkpoint)
+
+    @abstractmethod
+    def _solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
+    ) -> Discovery:
+        """What a subclass implements for `solve`. All runs go through the model together."""
 
     def frontier(
         self,

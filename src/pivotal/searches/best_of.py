@@ -20,14 +20,14 @@ class BestOf(Search):
         for search in self.searches:
             search.check(problem, runs, seed)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         return _best(
             [

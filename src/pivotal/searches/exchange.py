@@ -78,14 +78,14 @@ class Exchange(Selection):
         else:
             self._check_start(start, problem)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         state = None if checkpoint is None else checkpoint.load()

@@ -60,14 +60,14 @@ class Greedy(Selection):
             if getattr(self, name) < least:
                 raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         size = budget_of(self.max_units, len(problem.space))

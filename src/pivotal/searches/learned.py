@@ -158,14 +158,14 @@ class LearnedMask(Search):
     def terms(self) -> Terms:
         return Terms(self.objective, self.margin, self.kl_weight, self.max_kl)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         budget = budget_of(self.max_units, len(problem.space))

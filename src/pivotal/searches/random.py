@@ -41,14 +41,14 @@ class RandomUnits(Selection):
             if getattr(self, name) < 1:
                 raise PivotalError(f"{name} must be at least one, but it is {getattr(self, name)}.", name)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         mask = torch.stack([self._draw(problem, seed + run) for run in range(runs)])

@@ -110,14 +110,14 @@ class Reinforce(Selection):
                 if not holds(getattr(self, name)):
                     raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.", name)
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         learner = _Learner(self, problem, self._pool(problem), runs, seed)

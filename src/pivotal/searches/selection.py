@@ -129,14 +129,14 @@ class Ranking(Selection):
 
         return [self.rank(problem, seed + run, partial(tell, run)) for run in range(runs)]
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
         ranked = self._ranked(problem, runs, seed, progress, checkpoint)

@@ -56,14 +56,14 @@ class Deadly(Search):
     """A folder in which every death leaves a mark."""
     deaths: int = 1
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         dead = len(list(Path(self.marks).iterdir()))
         if dead < self.deaths:

@@ -33,14 +33,14 @@ class Faulty(Search):
     summary: ClassVar[str] = "fails"
     fault: str = "bug"
 
-    def solve(
+    def _solve(
         self,
         problem: Problem,
         *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-        checkpoint: Checkpoint | None = None,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
     ) -> Discovery:
         raise FAULTS[self.fault]
 

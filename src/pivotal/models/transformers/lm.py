@@ -17,6 +17,7 @@ from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.edits import Edit
+from pivotal.models.hooks import lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.transformers.anatomy import examine, probe_tokens
 from pivotal.models.transformers.head import Head
@@ -59,7 +60,7 @@ class TransformersLM(ChunkedLM):
         nothing; give "" for nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, for
         whoever knows them. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
         self.name = name
-        self._chunks = Chunks(batch_nodes, self._divide, self._run)
+        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model))
         self._model = model.eval().requires_grad_(False)
         self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
@@ -69,12 +70,13 @@ class TransformersLM(ChunkedLM):
         self._fingerprint = _fingerprint(
             fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
         )
-        anatomy = examine(model, self._vocabulary, self.device)
-        self._head = Head.of(anatomy, model.config)
-        self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
+        with lock_of(model):
+            anatomy = examine(model, self._vocabulary, self.device)
+            self._head = Head.of(anatomy, model.config)
+            self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
+            limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
         self._sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
-        limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
         self.longest = None if limit is None else limit - len(self._tokens.priming)
         if self.longest is not None and self.longest < 1:
             raise PivotalError(

