@@ -1,4 +1,4 @@
-"""What is shown while a job runs: a bar on a terminal, a line now and then elsewhere."""
+"""What is shown while a job runs: bars on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from pivotal.cli import show
+from pivotal.cli import terminal
 from pivotal.jobs.find import Watch
 from pivotal.searches.base import Progress
 
 LINE_EVERY = 5.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 _BARS = 8
-"""Bars on the screen at one time: a comparison has hundreds of phases."""
+"""The most bars on the screen at a time, because a comparison has hundreds of phases."""
 
 
 @contextmanager
 def watch(quiet: bool) -> Iterator[Watch | None]:
-    console = show.err()
+    console = terminal.err()
     if quiet:
         yield None
     elif console.is_terminal:
@@ -50,7 +50,7 @@ class _Bars:
 
     def progress(self, progress: Progress) -> None:
         if progress.phase not in self._tasks:
-            for task in self._tasks.values():  # a phase that begins ends the one before
+            for task in self._tasks.values():  # a new phase ends the one before
                 self._bars.update(task, completed=self._bars.tasks[task].total)
             for task in list(self._tasks.values())[: -_BARS + 1]:
                 self._bars.update(task, visible=False)
@@ -71,7 +71,7 @@ class _Lines:
         self._last = 0.0
 
     def say(self, text: str) -> None:
-        show.err().print(Text(text), soft_wrap=True)
+        terminal.err().print(Text(text), soft_wrap=True)
 
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()
