@@ -17,9 +17,10 @@ from pathlib import Path
 import torch
 
 from pivotal.jobs.certify import certify_run
-from pivotal.jobs.find import Question
 from pivotal.problem.objective import Terms
+from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
 from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
 from pivotal.report.certified import sentences, verdict
@@ -79,7 +80,7 @@ class Phases:
 
 def fitted(numbers: list[int], question: Question, device: str | None) -> Intervention:
     """The units with these numbers, their values fitted to all pairs."""
-    problem: Problem = question.problem(question.load_model(device), question.load_pairs())
+    problem: Problem = problem_of(question, model_of(question, device), question.load_pairs())
     mask = torch.zeros(1, len(problem.labels), len(problem.space), device=problem.model.device)
     mask[:, :, [number - 1 for number in numbers]] = 1.0
     values = Refit(_TERMS, updates=120).fit(problem, mask).values

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 
 from pivotal.jobs.compare import ComparisonPlan, compare, contenders, sizes_of
-from pivotal.jobs.find import Question
+from pivotal.questions.question import Question
 from pivotal.searches.base import Progress
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pivotal.evidence.certify import certify
     from pivotal.evidence.evaluation import Evaluation, evaluate
     from pivotal.evidence.trace import trace
+    from pivotal.jobs.find import Finding, find
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.models import LanguageModel, list_models, load_model
     from pivotal.models.module import ModuleLM
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from pivotal.problem.problem import Problem
     from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
     from pivotal.questions.phenomena import load_phenomenon
+    from pivotal.questions.question import Question
     from pivotal.records.certificate import Certificate, Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
@@ -39,6 +41,7 @@ _HOME = {
     "Discovery": "searches",
     "Effort": "records.certificate",
     "Evaluation": "evidence.evaluation",
+    "Finding": "jobs.find",
     "Intervention": "records.intervention",
     "LanguageModel": "models",
     "LearnedMask": "searches.learned",
@@ -47,6 +50,7 @@ _HOME = {
     "PairSet": "questions.pairs",
     "PivotalError": "errors",
     "Problem": "problem.problem",
+    "Question": "questions.question",
     "RecurrentLM": "models.recurrent.lm",
     "RunFolder": "jobs.run_folder",
     "Search": "searches",
@@ -57,6 +61,7 @@ _HOME = {
     "UnitSpace": "units",
     "certify": "evidence.certify",
     "evaluate": "evidence.evaluation",
+    "find": "jobs.find",
     "list_models": "models",
     "load_model": "models",
     "load_phenomenon": "questions.phenomena",
@@ -69,6 +74,7 @@ __all__ = [
     "Discovery",
     "Effort",
     "Evaluation",
+    "Finding",
     "Intervention",
     "LanguageModel",
     "LearnedMask",
@@ -77,6 +83,7 @@ __all__ = [
     "PairSet",
     "PivotalError",
     "Problem",
+    "Question",
     "RecurrentLM",
     "RunFolder",
     "Search",
@@ -88,6 +95,7 @@ __all__ = [
     "__version__",
     "certify",
     "evaluate",
+    "find",
     "list_models",
     "load_model",
     "load_phenomenon",

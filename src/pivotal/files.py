@@ -22,6 +22,12 @@ def asset(*names: str) -> Path:
     return Path(str(resources.files("pivotal"))).joinpath("assets", *names)
 
 
+def models_home() -> Path:
+    """The folder of the local models, which are known by name: `$PIVOTAL_HOME/models`, or `~/.cache/pivotal/models`."""
+    home = os.environ.get("PIVOTAL_HOME")
+    return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
+
+
 # -- writing -------------------------------------------------------------------------------------------------
 
 

@@ -88,6 +88,33 @@ def build(cls: type[T], values: Mapping[str, object]) -> T:
     return cls(**settings)
 
 
+def check_choices(settings: Any) -> None:
+    """PivotalError if a field whose type is a Literal holds something else; for settings made in Python."""
+    cls: type = type(settings)
+    for name, choices in _choices(cls).items():
+        value = getattr(settings, name)
+        if value not in choices:
+            named = [str(choice) for choice in choices if choice is not None]
+            raise PivotalError(
+                f"{name} must be {' or '.join(named)}, but it is {value!r}.{did_you_mean(str(value), named)}",
+                name,
+            )
+
+
+@functools.cache
+def _choices(cls: type) -> dict[str, tuple[object, ...]]:
+    """The allowed values of the fields whose type is a Literal, or a Literal or None."""
+    found: dict[str, tuple[object, ...]] = {}
+    for name, kind in get_type_hints(cls).items():
+        parts = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+        literals = [part for part in parts if get_origin(part) is Literal]
+        if literals and all(part in literals or part is NoneType for part in parts):
+            found[name] = tuple(c for part in literals for c in get_args(part)) + (None,) * (
+                NoneType in parts
+            )
+    return found
+
+
 def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
     """The options that a preset of the plugin stands for; none without a preset."""
     presets: Mapping[str, Mapping[str, Any]] = getattr(cls, "presets", {})

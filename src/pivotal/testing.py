@@ -21,7 +21,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.searches.base import Search, budget_of
+from pivotal.searches.base import Search, most_units
 from pivotal.searches.masks.base import MaskFamily
 from pivotal.units import Site, Steps
 
@@ -222,7 +222,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
     assert len(found.interventions) == len(found.train_score) == len(found.stages) == runs, (
         f"A search of {runs} runs must hand over {runs} interventions, scores and stages."
     )
-    most = budget_of(getattr(search, "max_units", len(problem.space)), len(problem.space))
+    most = most_units(getattr(search, "max_units", len(problem.space)), problem)
     for intervention in found.interventions:
         intervention.check_model(model.name, model.fingerprint())
         assert intervention.steps == steps, f"The interventions must have the problem's steps, {steps!r}."

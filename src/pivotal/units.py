@@ -12,6 +12,9 @@ from pivotal.errors import PivotalError, did_you_mean
 Steps = Literal["single", "every"]
 """When units are edited: at the cue only, or at every step of the prefix."""
 
+MAX_UNITS: dict[Steps, int] = {"every": 4, "single": 5}
+"""The most units that a search may use by default; the paper ends up with about these numbers (3.3 and 5)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

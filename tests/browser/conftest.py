@@ -13,11 +13,12 @@ from playwright.sync_api import Browser, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
-from pivotal.jobs.find import Question, find
+from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 from pivotal.report.comparison import write_comparison
 from pivotal.report.page import write_report
 from pivotal.report.study import StudyFolder, write_study

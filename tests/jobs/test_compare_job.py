@@ -16,10 +16,11 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
 from pivotal.files import lock
 from pivotal.jobs.compare import Comparison, ComparisonPlan, Contender, compare, contenders, sizes_of
-from pivotal.jobs.find import Interrupted, Question, find
+from pivotal.jobs.find import Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Checkpoint, Discovery, Point, Progress

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.find import Finding, Interrupted, Question, default_test, find
+from pivotal.jobs.find import Finding, Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
+from pivotal.questions.question import Question, default_test
 from pivotal.records.intervention import Intervention
 from pivotal.report.page import write_report
 from pivotal.searches.base import Progress

@@ -15,8 +15,8 @@ from xml.etree import ElementTree
 import pytest
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
-from pivotal.jobs.find import Question
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.questions.question import Question
 from pivotal.report import comparison_tables as said
 from pivotal.report.comparison import write_comparison
 from pivotal.report.comparison_figures import comparison_figures

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
-from pivotal.jobs.find import Question, find
+from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.questions.question import Question
 from pivotal.records.certificate import Certificate, Effort
 from pivotal.report.notebook import plot_run, run_html
 from pivotal.units import Site, pattern_of, select_sites

@@ -15,8 +15,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pivotal.jobs.find import Question, find
+from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.questions.question import Question
 from pivotal.report import tables
 from pivotal.report.figures import drop_one
 from pivotal.report.learning import curve_rows, learning_curves

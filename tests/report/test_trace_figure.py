@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from tests.records.test_traces import FRAME, TRACE
 
-from pivotal.cli import show
+from pivotal.cli import terminal as printing
 from pivotal.cli.heatmap import show_trace
 from pivotal.records.traces import Both, Trace
 from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
@@ -97,7 +97,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], io.String
             color_system="truecolor" if colour else None,
             highlight=False,
         )
-        monkeypatch.setattr(show, "out", lambda: console)
+        monkeypatch.setattr(printing, "out", lambda: console)
         return out
 
     return of

@@ -1,79 +1,72 @@
-"""The options that several verbs share, each with one help text: `model: asked.Model = "wiki-lstm"`.
+"""Options that several verbs share, each with one name, one help text and one panel.
 
-A verb that starts a job asks a question of a model; a verb that reads a run inherits the run's question, so that the
-model, the priming and the dtype mean something else there and have names of their own (`RunModel` …).
+A verb that starts a job takes the fields of `Question` (see `takes_question`). A verb that reads a run takes its
+question from the run; its `--model`, `--priming` and `--dtype` only override that (`RunModel` …).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 
-QUESTION, SEARCH, MACHINE, OUTPUT = (
-    "What is asked",
-    "How it is searched",
-    "Where it runs",
-    "Where it goes",
-)
-"""The panels of a help page, in the order in which they are read."""
+from pivotal.cli import complete
+from pivotal.options import Option, options_of
+from pivotal.questions import question
+from pivotal.questions.question import Question
 
-_Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+RUN, QUESTION, SEARCH, MACHINE, OUTPUT = "Run", "Question", "Search", "Machine", "Output"
+"""The panels of a help page, in this order."""
+
+Verb = TypeVar("Verb", bound=Callable[..., None])
 
 # -- the question -----------------------------------------------------------------------------------------------------
 
-Model: TypeAlias = Annotated[
-    str, typer.Argument(help="A name of `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME.")
-]
-Phenomenon: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        help="A name of `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."
-    ),
-]
-Steps: TypeAlias = Annotated[
-    Literal["every", "single"],
-    typer.Option(
-        help="Set the units at every step of the prefix, or at the cue only.", rich_help_panel=QUESTION
-    ),
-]
-Sites: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        help="Where to look: all, hidden, hidden.1, mlp.3-8, head, or several with commas.",
-        rich_help_panel=QUESTION,
-    ),
-]
-Split: TypeAlias = Annotated[
-    Literal["random", "lexical"],
-    typer.Option(
-        help="Hold out pairs at random, or whole nouns and verbs that are unseen in training.",
-        rich_help_panel=QUESTION,
-    ),
-]
-Test: TypeAlias = Annotated[
-    float | None,
-    typer.Option(
-        help="Held-out pairs: a number, or a fraction below 1. Default: as in the paper, else a fifth.",
-        rich_help_panel=QUESTION,
-    ),
-]
-Priming: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Text that the model reads before every sentence. Default: the model's own (BOS, or nothing).",
-        rich_help_panel=QUESTION,
-    ),
-]
-Seed: TypeAlias = Annotated[
-    int,
-    typer.Option(min=0, max=2**53, help="Decides the split and all that is drawn.", rich_help_panel=QUESTION),
-]
+_COMPLETED = {"model": complete.models, "phenomenon": complete.phenomena}
 
 
-def held_out(test: float | None) -> float | int | None:
-    """What `--test` means: 1000 is a number of pairs, 0.2 a fraction of them."""
-    return int(test) if test is not None and test >= 1 and test == int(test) else test
+def takes_question(verb: Verb) -> Verb:
+    """Gives a verb the fields of `Question` as arguments and options, in the place of its `**asked`."""
+    return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name != "split_seed"])
+
+
+def _asked(option: Option) -> inspect.Parameter:
+    kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
+    about: Any
+    if option.name in _COMPLETED:
+        about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
+    else:
+        panel = MACHINE if option.name == "dtype" else QUESTION
+        about = typer.Option(
+            help=option.help, rich_help_panel=panel, min=0 if option.name == "seed" else None
+        )
+    return parameter(option.name, Annotated[kind, about], option.default)
+
+
+def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def with_parameters(verb: Verb, added: Iterable[inspect.Parameter]) -> Verb:
+    """The verb with a signature in which the added parameters replace the `**` one, sorted by panel."""
+    signature = inspect.signature(verb, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
+    every.sort(key=_place)
+    verb.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+    verb.__annotations__ = {p.name: p.annotation for p in every} | {"return": None}
+    return verb
+
+
+def _place(of: inspect.Parameter) -> int:
+    """Arguments come first, then the panels in their order; a verb's own panels come before the shared ones."""
+    about = of.annotation.__metadata__[0]
+    if isinstance(about, typer.models.ArgumentInfo):
+        return -2
+    panels = (RUN, QUESTION, SEARCH, MACHINE, OUTPUT)
+    return panels.index(about.rich_help_panel) if about.rich_help_panel in panels else -1
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -81,14 +74,14 @@ def held_out(test: float | None) -> float | int | None:
 MaxKL: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        help="Keep the KL to the untouched model at most here, if the search can.",
+        help="Upper bound on the KL divergence from the untouched model, for searches that support it.",
         rich_help_panel=SEARCH,
     ),
 ]
 KLWeight: TypeAlias = Annotated[
     float | None,
     typer.Option(
-        help="Weight of the KL in the loss, as in the paper; --max-kl is the firmer way.",
+        help="Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative.",
         rich_help_panel=SEARCH,
     ),
 ]
@@ -97,21 +90,44 @@ KLWeight: TypeAlias = Annotated[
 
 Run: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        metavar="RUN", help="A run folder, or an intervention folder such as RUN/interventions/0."
-    ),
+    typer.Argument(metavar="RUN", help="A run folder, or an intervention such as RUN/interventions/0."),
 ]
 WhichRun: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, help="Which run of the folder. Default: the best on training pairs.")
+    int | None,
+    typer.Option(
+        min=0,
+        help="Which run of the folder, by number. Default: the best run on training pairs.",
+        rich_help_panel=RUN,
+    ),
 ]
 RunModel: TypeAlias = Annotated[
-    str | None, typer.Option(help="Where the model is, if not where the run found it.")
+    str | None,
+    typer.Option(
+        help="Where the model is now. Default: where the run found it.",
+        autocompletion=complete.models,
+        rich_help_panel=RUN,
+    ),
 ]
 RunPriming: TypeAlias = Annotated[
-    str | None, typer.Option(help="Text that the model reads before every sentence. Default: the run's.")
+    str | None,
+    typer.Option(
+        help="Text that the model reads before every sentence. Default: the run's.", rich_help_panel=RUN
+    ),
+]
+RunDtype: TypeAlias = Annotated[
+    question.Dtype | None,
+    typer.Option(
+        help="Number format of the model; half precision needs a GPU. Default: the run's.",
+        rich_help_panel=MACHINE,
+    ),
 ]
 AnyModel: TypeAlias = Annotated[
-    bool, typer.Option("--any-model", help="Apply it to a model other than the one that it was found in.")
+    bool,
+    typer.Option(
+        "--any-model",
+        help="Apply the intervention to a model other than the one it was found in.",
+        rich_help_panel=RUN,
+    ),
 ]
 
 # -- the machine ------------------------------------------------------------------------------------------------------
@@ -121,42 +137,36 @@ Device: TypeAlias = Annotated[
     typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=MACHINE),
 ]
 Dtype: TypeAlias = Annotated[
-    _Dtype | None,
+    question.Dtype | None,
     typer.Option(
-        help="What the model computes in; half types need a GPU. Default: the model's own.",
+        help=next(option.help for option in options_of(Question) if option.name == "dtype"),
         rich_help_panel=MACHINE,
-    ),
-]
-RunDtype: TypeAlias = Annotated[
-    _Dtype | None,
-    typer.Option(
-        help="What the model computes in; half types need a GPU. Default: the run's.", rich_help_panel=MACHINE
     ),
 ]
 BatchNodes: TypeAlias = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Bounds the memory of a transformer: prefixes, times runs, computed at once. Default: 4096.",
+        help="Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096.",
         rich_help_panel=MACHINE,
     ),
 ]
 
-# -- what comes out ---------------------------------------------------------------------------------------------------
+# -- the output -------------------------------------------------------------------------------------------------------
 
 Overwrite: TypeAlias = Annotated[
     bool, typer.Option("--overwrite", help="Replace what the folder holds.", rich_help_panel=OUTPUT)
 ]
 Json: TypeAlias = Annotated[
     bool,
-    typer.Option("--json", help="Print the result as JSON and nothing else.", rich_help_panel=OUTPUT),
+    typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT),
 ]
 Quiet: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--quiet",
         "-q",
-        help="No progress, no tables: the result in a sentence or two.",
+        help="Show no progress and no tables, only the result.",
         rich_help_panel=OUTPUT,
     ),
 ]

@@ -1,4 +1,4 @@
-"""`pivotal certify`: what can be proved about what a run found."""
+"""`pivotal certify`: examine the units that a run found."""
 
 from __future__ import annotations
 
@@ -6,67 +6,73 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, show
+from pivotal.cli import asked, terminal
+from pivotal.options import options_of
+from pivotal.records.certificate import Effort
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
 
 
+EFFORT = Effort()
+_HELP = {option.name: option.help for option in options_of(Effort)}
+
+
+def _option(name: str, **limits: Any) -> Any:
+    return typer.Option(help=_HELP[name], rich_help_panel=asked.SEARCH, **limits)
+
+
 def certify(
     run_folder: asked.Run,
     run: asked.WhichRun = None,
+    model: asked.RunModel = None,
     exact: Annotated[
         bool,
         typer.Option(
             "--exact",
-            help="Try every swap instead of the promising ones; on a GPU every pair of units as well.",
+            help="Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
+            rich_help_panel=asked.SEARCH,
         ),
     ] = False,
-    pairs: Annotated[
+    unit_pairs: Annotated[
         Literal["screened", "all", "none"] | None,
-        typer.Option(help="Sets of two units: promising ones, every one (hours on a CPU), or none."),
+        typer.Option(
+            help="Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
+            f"Default: {EFFORT.pairs}.",
+            rich_help_panel=asked.SEARCH,
+        ),
     ] = None,
-    epsilon: Annotated[
-        float, typer.Option(help="Flips that count as more, as a share of the training pairs.")
-    ] = 0.005,
-    candidates: Annotated[
-        int, typer.Option(min=0, help="Units tried in the place of each unit; 0 tries all.")
-    ] = 32,
-    sample: Annotated[
-        int, typer.Option(min=0, help="Training prefixes on which sets are tried; 0 takes all.")
-    ] = 96,
-    finalists: Annotated[
-        int, typer.Option(min=1, help="Of the sets tried, so many have their values fitted.")
-    ] = 12,
-    model: asked.RunModel = None,
+    epsilon: Annotated[float, _option("epsilon")] = EFFORT.epsilon,
+    candidates: Annotated[int, _option("candidates", min=0)] = EFFORT.candidates,
+    sample: Annotated[int, _option("sample", min=0)] = EFFORT.sample,
+    finalists: Annotated[int, _option("finalists", min=1)] = EFFORT.finalists,
     device: asked.Device = None,
     json: asked.Json = False,
     quiet: asked.Quiet = False,
 ) -> None:
-    """Certify what a run found: does every unit matter, does a swap help, would fewer units do?
+    """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
 
-    Writes certificate.json into the run's folder and puts it into its report (of a comparison's intervention: beside
-    it).
+    Writes certificate.json to the run folder and adds it to the report. For an intervention of a comparison, the file
+    is written beside the intervention.
     """
     from pivotal.cli.progress import watch
     from pivotal.cli.saved import Saved
     from pivotal.jobs.certify import certify_run, terms_of
     from pivotal.models import device_named
-    from pivotal.records.certificate import Effort
     from pivotal.report import certified
 
     saved = Saved.read(run_folder, run)
-    if pairs is None:
-        pairs = "all" if exact and device_named(device).type != "cpu" else "screened"
+    if unit_pairs is None:
+        unit_pairs = "all" if exact and device_named(device).type != "cpu" else EFFORT.pairs
     effort = Effort(
         candidates=0 if exact else candidates,
         sample=sample,
         finalists=finalists,
-        pairs=pairs,
+        pairs=unit_pairs,
         epsilon=epsilon,
     )
     label = saved.label
-    with watch(quiet or json) as looking_on:
+    with watch(quiet) as watching:
         made = certify_run(
             saved.intervention,
             saved.question(model),
@@ -75,24 +81,24 @@ def certify(
             terms=None if label is None else terms_of(saved.folder.settings, label),  # type: ignore[union-attr]
             effort=effort,
             device=device,
-            watch=looking_on,
+            watch=watching,
         )
     written = _write(saved, made)
     if json:
-        show.as_json(made)
+        terminal.as_json(made)
         return
-    show.line(certified.verdict(made), style="bold")
+    terminal.line(certified.verdict(made), style="bold")
     for text in certified.sentences(made):
-        show.line(text)
+        terminal.line(text)
     if not quiet:
-        show.table(certified.units_table(made))
+        terminal.table(certified.units_table(made))
     if written:
-        show.line(f"\nWritten to {written}")
+        terminal.line(f"\nWritten to {written}")
 
 
 def _write(saved: Saved, made: dict[str, Any]) -> str:
-    """Into the run's folder, and its report; beside the intervention where it belongs to a comparison; nowhere for one
-    without a run, whose folder may be anybody's. Says where."""
+    """Write the certificate to the run folder and its report, or beside the intervention of a comparison; an
+    intervention without a run gets no file. Returns where it was written."""
     from pathlib import Path
 
     from pivotal.jobs.run_folder import CERTIFICATE

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, terminal, typed
+from pivotal.questions.question import Question
 
 if TYPE_CHECKING:
     from pivotal.jobs.compare import Comparison
 
 
+@asked.takes_question
 def compare(
-    model: asked.Model = "wiki-lstm",
-    phenomenon: asked.Phenomenon = "number-agreement",
     searches: Annotated[
         str | None,
         typer.Option(
             metavar="A,B,…",
-            help="Names of `pivotal list searches`, each with a preset if wanted, e.g. learned,learned@paper. "
-            "Default: all of them.",
+            help="Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. "
+            "Default: all searches.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
@@ -28,18 +28,20 @@ def compare(
         str,
         typer.Option(
             metavar="SIZES",
-            help="At most so many units: 1..10, 5, or 1,3,5.",
+            help="Numbers of units to compare at: 1..10, 5, or 1,3,5.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = "1..5",
     runs: Annotated[
         int,
-        typer.Option(min=1, help="Runs of each search with seeds S, S+1, …", rich_help_panel=asked.SEARCH),
+        typer.Option(
+            min=1, help="Number of runs of each search, with seeds S, S+1, …", rich_help_panel=asked.SEARCH
+        ),
     ] = 3,
     mode: Annotated[
         Literal["converged", "equal", "both"],
         typer.Option(
-            help="Each search to its own end, all within one budget, or (for a paper; twice the time) both.",
+            help="Run each search to its own end, or all with the same budget, or both (takes twice as long).",
             rich_help_panel=asked.SEARCH,
         ),
     ] = "converged",
@@ -47,8 +49,8 @@ def compare(
         int | None,
         typer.Option(
             min=1,
-            help="Node evaluations of all runs together for each number of units, in the mode equal. "
-            "Default: what learned, or else the first search listed, takes.",
+            help="With --mode equal: node evaluations of all runs together, for each number of units. "
+            "Default: what `learned` takes or, without it, the first search.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
@@ -60,41 +62,36 @@ def compare(
             "--option",
             "-o",
             metavar="SEARCH.NAME=VALUE",
-            help="Any option of one search, e.g. learned@paper.updates=400; repeat for several.",
+            help="Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
-    steps: asked.Steps = "every",
-    sites: asked.Sites = "all",
-    split: asked.Split = "random",
-    test: asked.Test = None,
-    priming: asked.Priming = None,
-    seed: asked.Seed = 0,
     device: asked.Device = None,
-    dtype: asked.Dtype = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Its folder. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished comparison goes on.",
+            help="The folder of the comparison. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished one "
+            "is resumed.",
             rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     overwrite: asked.Overwrite = False,
     json: asked.Json = False,
     quiet: asked.Quiet = False,
+    **question: Any,
 ) -> None:
-    """Compare searches: what each finds with so many units, on held-out pairs, and what that costs.
+    """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
 
-    Every row is saved when it is there: after Ctrl-C or a kill the same command goes on. The folder gets
-    compare.json, report.html, and the table and the figure as .md, .csv, .tex, .svg and .png.
+    Every row is saved as soon as it is finished; after Ctrl-C or a kill the same command resumes the comparison. The
+    folder gets compare.json, report.html, and the table and the figure as .md, .csv, .tex, .svg and .png.
     """
     from pivotal.cli.progress import watch
     from pivotal.jobs.compare import ComparisonPlan, contenders, sizes_of
     from pivotal.jobs.compare import compare as solve
-    from pivotal.jobs.find import Question
     from pivotal.report.comparison import write_comparison
 
+    asking = Question(**question)
     common = {"max_kl": max_kl, "kl_weight": kl_weight}
     plan = ComparisonPlan(
         tuple(
@@ -109,30 +106,23 @@ def compare(
         mode=mode,
         budget=budget,
     )
-    question = Question(
-        model=model,
-        phenomenon=phenomenon,
-        steps=steps,
-        sites=sites,
-        split=split,
-        test=asked.held_out(test),
-        seed=seed,
-        priming=priming,
-        dtype=dtype,
-    )
-    with watch(quiet) as looking_on:
+    with watch(quiet) as watching:
         compared = solve(
-            question,
+            asking,
             plan,
             out=out,
             overwrite=overwrite,
             device=device,
             command=typed.command(),
-            watch=looking_on,
+            watch=watching,
         )
-    write_comparison(compared.folder)
+    if not compared.already or not compared.folder.report.is_file():
+        write_comparison(compared.folder)
+    if compared.already:
+        place = compared.folder.path
+        terminal.note(f"This comparison was already finished: {place}. Use --overwrite to run it again.")
     if json:
-        show.as_json(compared.result)
+        terminal.as_json(compared.result)
     else:
         _print(compared, quiet)
 
@@ -141,12 +131,12 @@ def _print(compared: Comparison, quiet: bool) -> None:
     from pivotal.report import comparison_tables as said
 
     result = compared.result
-    show.line(said.sentence(result), style="bold")
+    terminal.line(said.sentence(result), style="bold")
     if not quiet:
         for mode in said.modes_of(result):
             for content in said.frontier_tables(result, mode):
-                show.table(content)
+                terminal.table(content)
         if text := said.budget_sentence(result):
-            show.line(f"\n{text}")
-        show.line("")
-    show.line(f"Written to {compared.folder.path}; read {compared.folder.report}")
+            terminal.line(f"\n{text}")
+        terminal.line("")
+    terminal.line(f"Written to {compared.folder.path}; read {compared.folder.report}")

@@ -1,4 +1,4 @@
-"""`pivotal eval-lm`: how good language models are, beside the figures that were published of the paper's."""
+"""`pivotal eval-lm`: how good language models are, beside published figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, complete, terminal, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -23,34 +23,53 @@ def eval_lm(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...", help="Names of `pivotal list models`, or folders: DIR/seed-* for all seeds."
+            metavar="MODEL...",
+            help="Names from `pivotal list models`, or folders: DIR/seed-* for all seeds.",
+            autocompletion=complete.models,
+            show_default=False,
         ),
     ],
     text: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Perplexity on this text, a sentence per line; also .gz, .xz and .zst. For recurrent models.",
+            help="Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
+            "For recurrent models.",
+            rich_help_panel=asked.QUESTION,
         ),
     ] = None,
     tokens: Annotated[
-        int | None, typer.Option(min=1, help="Read no more than so many tokens of the text.")
+        int | None,
+        typer.Option(
+            min=1, help="Read at most this many tokens of the text.", rich_help_panel=asked.QUESTION
+        ),
     ] = None,
     lakretz: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Also agreement on the NA tasks of Lakretz et al. (2019)."),
+        typer.Option(
+            metavar="DIR",
+            help="Also measure agreement on the NA tasks of Lakretz et al. (2019).",
+            rich_help_panel=asked.QUESTION,
+        ),
     ] = None,
     gulordava: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also agreement on the generated.tab of Gulordava et al. (2018)."),
+        typer.Option(
+            metavar="FILE",
+            help="Also measure agreement on generated.tab of Gulordava et al. (2018).",
+            rich_help_panel=asked.QUESTION,
+        ),
     ] = None,
     device: asked.Device = None,
     dtype: asked.Dtype = None,
-    json: Annotated[
+    out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write all figures there as JSON too; - prints them instead."),
+        typer.Option(
+            metavar="FILE", help="Also write all figures to this JSON file.", rich_help_panel=asked.OUTPUT
+        ),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: asked.Json = False,
+    quiet: asked.Quiet = False,
 ) -> None:
     """Evaluate language models: perplexity on a text, and how often they prefer the verb that agrees."""
     from pivotal.cli.train_lm import watching
@@ -58,37 +77,36 @@ def eval_lm(
     from pivotal.models import load_model
 
     if tokens is not None and text is None:
-        raise PivotalError("--tokens says how much of a text is read, but there is no --text. Give one.")
-    printed = json is not None and str(json) == "-"
-    if json is not None and not json.parent.is_dir():
-        raise PivotalError(f"{json} cannot be written: there is no folder {json.parent}. Make it first.")
+        raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
+    if out is not None and not out.parent.is_dir():
+        raise PivotalError(f"{out} cannot be written: there is no folder {out.parent}. Create it first.")
     phenomena = ["number-agreement"]
     phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
     found = []
-    with watching(quiet or printed) as watch:
-        # All of them first: a name that is mistyped shows before the long work begins.
+    with watching(quiet) as watch:
+        # All models are loaded first, so that a mistyped name shows before the long work begins.
         loaded = [load_model(spec, device=device, dtype=dtype) for spec in models]
         for spec, model in zip(models, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
             found.append(dataclasses.replace(done, model=_short(spec, models)))
     figures = {"command": typed.command(), "models": [_figures(one) for one in found]}
-    if json is not None and not printed:
-        _write(json, figures)
-    if printed:
-        show.as_json(figures)
+    if out is not None:
+        _write(out, figures)
+    if json:
+        terminal.as_json(figures)
     else:
         _print(found, wanted_text=text is not None)
 
 
 def _short(spec: str, models: Sequence[str]) -> str:
-    """The last part of a path, if that tells the models apart."""
+    """The last part of a path, if it is different for all models."""
     last = [Path(one).name for one in models]
     return Path(spec).name if len(set(last)) == len(set(models)) else spec
 
 
 def _figures(one: Assessment) -> dict[str, Any]:
-    """An assessment as JSON has it, with the published figures beside."""
+    """An assessment as JSON, with the published figures added."""
     from pivotal.lm.assess import PUBLISHED
 
     figures = dataclasses.asdict(one)
@@ -119,13 +137,15 @@ def _write(path: Path, figures: dict[str, Any]) -> None:
 def _print(found: Sequence[Assessment], wanted_text: bool) -> None:
     read = [one for one in found if one.perplexity is not None]
     if read:
-        show.table(perplexity_table(read))
+        terminal.table(perplexity_table(read))
     for i in range(len(found[0].agreement)):
-        show.table(agreement_table(found, i))
+        terminal.table(agreement_table(found, i))
     others = [one.model for one in found if one.perplexity is None]
     if wanted_text and others:
         names = ", ".join(others)
-        show.line(f"A text is read by recurrent models only: there is no perplexity of {names}.", style="dim")
+        terminal.line(
+            f"Only recurrent models read a text, so there is no perplexity for {names}.", style="dim"
+        )
     sys.stdout.flush()
 
 
@@ -147,7 +167,7 @@ def perplexity_table(found: Sequence[Assessment]) -> Table:
 
 
 def agreement_table(found: Sequence[Assessment], which: int) -> Table:
-    """One phenomenon: a row per construction, a column per model, and what was published."""
+    """One phenomenon: a row per construction, a column per model, and the published figures."""
     from pivotal.lm.assess import PUBLISHED
     from pivotal.report.tables import percent, table
 
@@ -187,14 +207,14 @@ def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str
         rejected = sum(agreement.rejected.values())
         if rejected:
             some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
-            notes.append(f"{one.model} cannot be asked {some}: words it does not know.")
+            notes.append(f"{one.model} cannot be asked {some}: it does not know some words.")
         if agreement.with_unk:
             read = counted(agreement.with_unk, "pair")
-            notes.append(f"In {read} {one.model} reads some word of the prefix as <unk>.")
+            notes.append(f"In {read}, {one.model} reads a word of the prefix as <unk>.")
     if any(name.endswith(" SP") for one in found for name in one.agreement[which].shares):
-        notes.append("SP: a singular subject, and a plural noun between it and the verb.")
+        notes.append("SP: a singular subject, with a plural noun between it and the verb.")
     if published:
         notes.append(
-            "Published: the model of Gulordava et al. (2018), on all their sentences, and on 4,000 of nounpp."
+            "Published: the model of Gulordava et al. (2018) on all their sentences, and on 4,000 sentences of nounpp."
         )
     return notes

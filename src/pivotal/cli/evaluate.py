@@ -1,4 +1,4 @@
-"""`pivotal evaluate`: score what a run found, on its held-out pairs or on others."""
+"""`pivotal evaluate`: score an intervention on held-out pairs or on other pairs."""
 
 from __future__ import annotations
 
@@ -6,47 +6,51 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, show
+from pivotal.cli import asked, complete, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
-    from pivotal.jobs.find import Question
     from pivotal.questions.pairs import PairSet
+    from pivotal.questions.question import Question
 
 
 def evaluate(
     run_folder: asked.Run,
-    phenomenon: Annotated[
-        str | None,
-        typer.Option(
-            help="Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs."
-        ),
-    ] = None,
-    split: Annotated[
-        Literal["test", "train", "all"] | None,
-        typer.Option(
-            help="Which of the pairs: held out, learned on, or all. Default: test; all of another phenomenon."
-        ),
-    ] = None,
     run: asked.WhichRun = None,
     model: asked.RunModel = None,
     priming: asked.RunPriming = None,
     any_model: asked.AnyModel = False,
+    phenomenon: Annotated[
+        str | None,
+        typer.Option(
+            help="Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs.",
+            autocompletion=complete.phenomena,
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
+    part: Annotated[
+        Literal["test", "train", "all"] | None,
+        typer.Option(
+            help="Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
     device: asked.Device = None,
     dtype: asked.RunDtype = None,
     json: asked.Json = False,
 ) -> None:
-    """Score an intervention: flipped preferences by direction and construction, KL, what each unit adds."""
+    """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds."""
     from pivotal.cli.saved import Saved
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
+    from pivotal.problem.prepare import problem_of
 
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
-    pairs, which = _pairs(saved, question, phenomenon, split)
+    pairs, which = _pairs(saved, question, phenomenon, part)
     lm = saved.load_model(question, device, any_model)
-    problem = question.problem(lm, pairs)
+    problem = problem_of(question, lm, pairs)
     if problem.labels != saved.intervention.directions:
         raise PivotalError(
             f"This intervention flips to {' or '.join(saved.intervention.directions)}, but the pairs are "
@@ -62,36 +66,34 @@ def evaluate(
         "clean_accuracy": scores.clean_accuracy,
     }
     if json:
-        show.as_json(row)
+        terminal.as_json(row)
     else:
         _print(row)
 
 
-def _pairs(
-    saved: Saved, question: Question, phenomenon: str | None, split: str | None
-) -> tuple[PairSet, str]:
+def _pairs(saved: Saved, question: Question, phenomenon: str | None, part: str | None) -> tuple[PairSet, str]:
     """The pairs to score on and what to call them."""
     from dataclasses import replace
 
     if phenomenon is not None and phenomenon != question.phenomenon:
-        if split in ("test", "train"):
+        if part in ("test", "train"):
             raise PivotalError(
-                f"The run never split '{phenomenon}', so it has no {split} part. "
-                "Leave --split out: all its pairs are new."
+                f"The run never split '{phenomenon}', so it has no {part} part. "
+                "Leave --part out: all its pairs are new."
             )
         return replace(question, phenomenon=phenomenon).load_pairs(), "all"
     pairs = question.load_pairs()
     if saved.folder is None:
-        if split in ("test", "train"):
+        if part in ("test", "train"):
             raise PivotalError(
-                "An intervention by itself does not know which pairs were held out. "
-                "Give its run folder, or --split all."
+                "An intervention without its run does not know which pairs were held out. "
+                "Give its run folder, or --part all."
             )
         return pairs, "all"
-    if split == "all":  # whatever was held out, and even if the pairs have changed since
+    if part == "all":  # possible even if the pairs have changed since the run
         return pairs, "all"
-    train, test = saved.divided(question, pairs, cure="Score on all of them with --split all, or run again.")
-    return (train, "train") if split == "train" else (test, "test")
+    train, test = saved.divided(question, pairs, cure="Score on all of them with --part all, or run again.")
+    return (train, "train") if part == "train" else (test, "test")
 
 
 def _print(row: dict[str, Any]) -> None:
@@ -99,7 +101,7 @@ def _print(row: dict[str, Any]) -> None:
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
     low, high = row["interval"]
-    show.line(
+    terminal.line(
         f"{tables.counted(row['units'], 'unit')}: {tables.percent(row['flip_accuracy'])} of "
         f"{row['pairs']['asked']:,} {called}preferences of {row['phenomenon']} flipped in {row['model']} "
         f"(95% interval {tables.interval(low, high)}), "
@@ -107,7 +109,7 @@ def _print(row: dict[str, Any]) -> None:
         style="bold",
     )
     if skipped := tables.skipped_sentence(row):
-        show.line(skipped)
-    show.table(tables.shares_table(row))
+        terminal.line(skipped)
+    terminal.table(tables.shares_table(row))
     if row["drop_one"]:
-        show.table(tables.drop_one_table(row))
+        terminal.table(tables.drop_one_table(row))

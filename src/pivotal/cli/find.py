@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, complete, terminal, typed
 from pivotal.errors import PivotalError
+from pivotal.evidence import CONTROLS
+from pivotal.questions.question import Question
+from pivotal.units import MAX_UNITS, Steps
 
 if TYPE_CHECKING:
-    from pivotal.jobs.find import Finding
     from pivotal.searches.base import Search
 
 
+@asked.takes_question
 def find(
-    model: asked.Model = "wiki-lstm",
-    phenomenon: asked.Phenomenon = "number-agreement",
-    steps: asked.Steps = "every",
-    sites: asked.Sites = "all",
-    split: asked.Split = "random",
-    test: asked.Test = None,
-    priming: asked.Priming = None,
     max_units: Annotated[
         float | None,
         typer.Option(
-            help="At most so many units, or a fraction of all. Default: 4 for every, 5 for single.",
+            help="Most units, as a number or as a fraction of all units. "
+            f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
@@ -34,22 +31,33 @@ def find(
     kl_weight: asked.KLWeight = None,
     masks: Annotated[
         Literal["shared", "per-direction"] | None,
-        typer.Option(help="One mask for both directions, or one each.", rich_help_panel=asked.SEARCH),
+        typer.Option(help="One mask for both directions, or one for each.", rich_help_panel=asked.SEARCH),
     ] = None,
     updates: Annotated[
-        int | None, typer.Option(help="Steps of optimisation.", rich_help_panel=asked.SEARCH)
+        int | None, typer.Option(help="Number of optimisation steps.", rich_help_panel=asked.SEARCH)
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=1, help="Runs with seeds S, S+1, …, all at once.", rich_help_panel=asked.SEARCH)
+        int,
+        typer.Option(
+            min=1,
+            help="Number of runs, with seeds S, S+1, …, computed together.",
+            rich_help_panel=asked.SEARCH,
+        ),
     ] = 1,
-    seed: asked.Seed = 0,
     search: Annotated[
-        str, typer.Option(help="A name of `pivotal list searches`.", rich_help_panel=asked.SEARCH)
+        str,
+        typer.Option(
+            help="A name from `pivotal list searches`.",
+            autocompletion=complete.searches,
+            rich_help_panel=asked.SEARCH,
+        ),
     ] = "learned",
     preset: Annotated[
         str | None,
         typer.Option(
-            help="Start from a set of options of the search, e.g. paper.", rich_help_panel=asked.SEARCH
+            help="A named set of options of the search, e.g. paper.",
+            autocompletion=complete.presets,
+            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
     option: Annotated[
@@ -58,7 +66,7 @@ def find(
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="Any option of the search; repeat for several. `pivotal list searches` shows them.",
+            help="Any option of the search, as `pivotal list searches` shows them. May be repeated.",
             rich_help_panel=asked.SEARCH,
         ),
     ] = None,
@@ -66,35 +74,36 @@ def find(
         int,
         typer.Option(
             min=0,
-            help="Random sets of as many units, their values learned alike, to compare the best run with; 0: none.",
+            help="Random sets of the same size, with learned values, to compare the best run with. 0 skips them.",
             rich_help_panel=asked.SEARCH,
         ),
-    ] = 19,
+    ] = CONTROLS,
     device: asked.Device = None,
-    dtype: asked.Dtype = None,
     batch_nodes: asked.BatchNodes = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run goes on.",
+            help="The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
             rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     overwrite: asked.Overwrite = False,
     json: asked.Json = False,
     quiet: asked.Quiet = False,
+    **question: Any,
 ) -> None:
-    """Find the units that decide a phenomenon, score them on held-out pairs, and write a report.
+    """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
 
-    With no arguments: number agreement in the bundled LSTM. Ctrl-C saves what was reached; the same command
-    goes on.
+    Without arguments: number agreement in the bundled LSTM. Ctrl-C saves a checkpoint; the same command resumes the
+    run. If the run is finished, its result is shown again.
     """
     from pivotal.cli.progress import watch
-    from pivotal.jobs.find import Question
+    from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
 
+    asking = Question(**question)
     given = {
         "max_units": max_units,
         "max_kl": max_kl,
@@ -102,23 +111,11 @@ def find(
         "masks": masks,
         "updates": updates,
     }
-    chosen = build_search(
-        search, preset, {k: v for k, v in given.items() if v is not None}, option or [], steps
-    )
-    question = Question(
-        model=model,
-        phenomenon=phenomenon,
-        steps=steps,
-        sites=sites,
-        split=split,
-        test=asked.held_out(test),
-        seed=seed,
-        priming=priming,
-        dtype=dtype,
-    )
-    with watch(quiet) as looking_on:
+    given = {name: value for name, value in given.items() if value is not None}
+    chosen = build_search(search, preset, given, option or [], asking.steps)
+    with watch(quiet) as watching:
         found = solve(
-            question,
+            asking,
             chosen,
             runs=runs,
             controls=controls,
@@ -127,19 +124,25 @@ def find(
             device=device,
             batch_nodes=batch_nodes,
             command=typed.command(),
-            watch=looking_on,
+            watch=watching,
         )
-    write_report(found.folder)
+    folder = found.folder
+    if not found.already or not folder.report.is_file():
+        write_report(folder)
+    if found.already:
+        terminal.note(f"This run was already finished: {folder.path}. Use --overwrite to run it again.")
     if json:
-        show.as_json(found.summary)
-    else:
-        _print(found, quiet)
+        terminal.as_json(found.summary)
+        return
+    print_result(found.summary, quiet)
+    place = "The run folder is" if found.already else "Written to"
+    terminal.line(f"{place} {folder.path}; read {folder.report}")
 
 
 def build_search(
-    name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: str
+    name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: Steps
 ) -> Search:
-    """The search with its settings: a preset, over it the options, and a budget if none was named."""
+    """The search with its settings: those of the preset, overridden by the options."""
     from pivotal.searches.choosing import choose
 
     for text in options:
@@ -153,25 +156,3 @@ def build_search(
             raise PivotalError(f"'{key}' was given twice, by -o or by an option of its own. Give it once.")
         given[key] = value
     return choose(name, preset, given, steps)
-
-
-def _print(found: Finding, quiet: bool) -> None:
-    from pivotal.report import tables
-
-    summary = found.summary
-    show.line(tables.sentence(summary), style="bold")
-    if not quiet:
-        best = summary["runs"][summary["best"]]
-        show.table(tables.units_table(summary, most=12))
-        if len(summary["runs"]) > 1:
-            show.table(tables.runs_table(summary))
-        which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
-        show.table(tables.shares_table(best, f"By construction and direction{which}"))
-        show.line("")
-        show.line(tables.control_sentence(summary))
-        if text := tables.stages_sentence(summary):
-            show.line(text)
-        if text := tables.clean_sentence(summary):
-            show.line(text)
-        show.line("")
-    show.line(f"Written to {found.folder.path}; read {found.folder.report}")

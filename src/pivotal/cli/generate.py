@@ -1,4 +1,4 @@
-"""`pivotal generate`: what the model says, untouched and with the units set."""
+"""`pivotal generate`: continuations by the untouched model and with the units set."""
 
 from __future__ import annotations
 
@@ -7,41 +7,67 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import asked, show
+from pivotal.cli import asked, terminal
+from pivotal.questions.question import check_seed
+
+_TEXT = "Text"
 
 
 def generate(
     run_folder: asked.Run,
-    prompt: Annotated[str, typer.Argument(help="The text to go on from, words separated by spaces.")],
-    direction: Annotated[str, typer.Option(help="The label to flip to, e.g. plural.", show_default=False)],
-    cue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD|INDEX",
-            help="The word to edit at, for a single-step intervention: itself or its 0-based index.",
-        ),
-    ] = None,
-    words: Annotated[int, typer.Option(min=1, help="Words to generate.")] = 12,
-    samples: Annotated[int, typer.Option(min=1, help="Continuations of each kind.")] = 1,
-    temperature: Annotated[
-        float, typer.Option(min=0, help="0 takes the likeliest word at every step.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, max=2**53, help="For the draws; the same on both sides.")] = 0,
-    top: Annotated[int, typer.Option(min=1, help="How many likeliest next words to show.")] = 6,
+    prompt: Annotated[
+        str, typer.Argument(help="The text to continue, words separated by spaces.", show_default=False)
+    ],
+    *,
     run: asked.WhichRun = None,
     model: asked.RunModel = None,
     priming: asked.RunPriming = None,
     any_model: asked.AnyModel = False,
+    direction: Annotated[
+        str,
+        typer.Option(
+            help="The label to flip to, e.g. plural.", show_default=False, rich_help_panel=asked.QUESTION
+        ),
+    ],
+    cue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD|INDEX",
+            help="For a single-step intervention: the word to edit at, or its index from 0.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
+    length: Annotated[
+        int, typer.Option(min=1, help="Number of words to generate.", rich_help_panel=_TEXT)
+    ] = 12,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Number of continuations from each side.", rich_help_panel=_TEXT)
+    ] = 1,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Sampling temperature; 0 takes the likeliest word at every step.",
+            rich_help_panel=_TEXT,
+        ),
+    ] = 0.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Seed of the samples, the same for both sides.", rich_help_panel=_TEXT)
+    ] = 0,
+    top: Annotated[
+        int, typer.Option(min=1, help="Number of likeliest next words to show.", rich_help_panel=_TEXT)
+    ] = 6,
     device: asked.Device = None,
     dtype: asked.RunDtype = None,
     json: asked.Json = False,
 ) -> None:
-    """Show the next words and a continuation side by side: the untouched model, and with the units set."""
+    """Show the next words and continuations side by side: the untouched model, and with the units set."""
     from pivotal.cli.saved import Saved
     from pivotal.errors import PivotalError
     from pivotal.models.base import LanguageModel
     from pivotal.models.intervened import IntervenedModel
 
+    check_seed(seed)
     saved = Saved.read(run_folder, run)
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
@@ -55,14 +81,14 @@ def generate(
         ) from None
 
     def both(lm: LanguageModel | IntervenedModel) -> tuple[list[tuple[str, float]], list[str]]:
-        texts = lm.generate(prompt, words=words, samples=samples, temperature=temperature, seed=seed)
+        texts = lm.generate(prompt, words=length, samples=samples, temperature=temperature, seed=seed)
         return lm.next_words(prompt, k=top), texts
 
     untouched = both(lm)
     edited = both(lm.intervened(saved.intervention, direction, cue=cue, any_model=any_model))
     if json:
         sides = {"untouched": untouched, direction: edited}
-        show.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})
+        terminal.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})
     else:
         _print(prompt, direction, untouched[0], edited[0], list(zip(untouched[1], edited[1], strict=True)))
 
@@ -78,8 +104,8 @@ def _print(
 
     rows = tuple((a, f"{p:.3f}", b, f"{q:.3f}") for (a, p), (b, q) in zip(before, after, strict=True))
     columns = ("untouched", "p", f"→ {direction}", "p")
-    show.table(Table(f"Next word after “{prompt}”", columns, rows, frozenset({1, 3})))
+    terminal.table(Table(f"Next word after “{prompt}”", columns, rows, frozenset({1, 3})))
     for a, b in texts:
-        show.line("")
-        show.line(f"untouched   {a}")
-        show.line(f"{'→ ' + direction:<11} {b}", style="bold")
+        terminal.line("")
+        terminal.line(f"untouched   {a}")
+        terminal.line(f"{'→ ' + direction:<11} {b}", style="bold")

@@ -1,4 +1,4 @@
-"""A trace on a terminal: numbers in every cell, on a ground of colour where there is colour."""
+"""A trace on a terminal: a number in every cell, on a coloured background if the terminal has colours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pivotal.cli import show
+from pivotal.cli import terminal
 from pivotal.records.traces import Trace
 from pivotal.report.tables import number, percent
 from pivotal.report.trace import (
@@ -25,9 +25,9 @@ from pivotal.report.trace import (
 )
 
 _UNITS, _LAYERS = 16, 12
-"""Rows that are shown at most."""
+"""The most rows that are shown."""
 _PAPER, _UP, _DOWN = (247, 247, 247), (236, 150, 90), (90, 155, 226)
-"""The ground of zero, of positive and of negative numbers: black is readable on all of them."""
+"""The background of zero, of positive and of negative numbers; black text is readable on all of them."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class _Row:
 
 
 def show_trace(trace: Trace) -> None:
-    console = show.out()
+    console = terminal.out()
     if not console.is_terminal:
         console.width = max(console.width, 200)
-    show.line(told(trace), style="bold")
+    terminal.line(told(trace), style="bold")
     rows = [*_units(trace), *_words(trace), *_spread(trace)]
     names = steps_named(trace)
     fixed = max(len(row.side) for row in rows) + max(len(row.name) for row in rows) + 2
@@ -62,14 +62,14 @@ def show_trace(trace: Trace) -> None:
                 *(row.cells[step] for step in steps),
             )
             before = row.side
-        show.line("")
+        terminal.line("")
         console.print(columns)
-    show.line("")
-    show.line(_legend(trace), style="dim")
+    terminal.line("")
+    terminal.line(_legend(trace), style="dim")
 
 
 def _units(trace: Trace) -> Iterator[_Row]:
-    """Each unit on its own scale: units of a transformer have no common one."""
+    """Each unit on its own scale, because the units of a transformer have no common one."""
     names, shown = unit_names(trace), most_moved(trace, _UNITS)
     grids = (trace.activation.untouched, trace.activation.edited)
     for side, grid in zip(sides(trace), grids, strict=True):
@@ -98,14 +98,14 @@ def _spread(trace: Trace) -> Iterator[_Row]:
 
 
 def _cell(text: str, share: float) -> Text:
-    """`share` from -1 to 1 is how much colour it gets."""
+    """`share`, from -1 to 1, is the strength of the colour."""
     end = _UP if share >= 0 else _DOWN
     red, green, blue = (round(a + (b - a) * min(1.0, abs(share))) for a, b in zip(_PAPER, end, strict=True))
     return Text(text, style=f"black on rgb({red},{green},{blue})")
 
 
 def _fitting(widths: Sequence[int], room: int) -> Iterator[list[int]]:
-    """The steps in parts that fit side by side, one at least."""
+    """The steps in groups that fit the width, at least one step in each."""
     part: list[int] = []
     for step, width in enumerate(widths):
         if part and sum(widths[i] for i in part) + width > room:
@@ -118,8 +118,12 @@ def _fitting(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 def _legend(trace: Trace) -> str:
     marks = "[…] the cue, * units set. " if trace.cue is not None else "* units set. "
     left = len(trace.frame.units) - _UNITS
-    more = f" {left:,} units that move less are left out; -o FILE.json has all." if left > 0 else ""
+    more = (
+        f" {left:,} units that move less are left out; --out FILE.json writes all of them."
+        if left > 0
+        else ""
+    )
     return (
-        f"{marks}p: of the word, if it came next; of both: its share in what the two words get. Moved: how far a "
-        f"layer's state is from where it was, as a share of its length.{more}"
+        f"{marks}p: probability that the word comes next; of both: its share of the probability of the two words. "
+        f"Moved: distance of a layer's state from the untouched one, relative to the norm of the untouched state.{more}"
     )

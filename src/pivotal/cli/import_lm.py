@@ -1,4 +1,4 @@
-"""`pivotal import-lm`: make a model folder of a checkpoint, running nothing of it."""
+"""`pivotal import-lm`: convert a checkpoint to a model folder, without running any code in it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, terminal, typed
 
 
 def import_lm(
     checkpoint: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE.pt", help="A pickled RNNModel (PyTorch 0.2 and later), or its state_dict."
+            metavar="FILE.pt",
+            help="A pickled RNNModel (PyTorch 0.2 or later), or its state_dict.",
+            show_default=False,
         ),
     ],
     vocabulary: Annotated[
@@ -22,7 +24,7 @@ def import_lm(
         typer.Option(
             "--vocab",
             metavar="FILE",
-            help="The words, one per line, in the order of the embedding.",
+            help="The vocabulary, one word per line, in the order of the embedding.",
             show_default=False,
         ),
     ],
@@ -30,19 +32,20 @@ def import_lm(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="The model folder. Default: among the local models, by the name of the file.",
+            help="The model folder to write. Default: a local model with the name of the file.",
             show_default=False,
+            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     overwrite: asked.Overwrite = False,
     json: asked.Json = False,
 ) -> None:
-    """Import the checkpoint of a recurrent language model, such as the one of the paper.
+    """Import the checkpoint of a recurrent language model, such as the paper's.
 
-    The file is a pickle, which is a program; it is read without running any of it.
+    The file is a pickle, which can contain code; pivotal reads it without running any.
     """
+    from pivotal.files import models_home
     from pivotal.lm.importing import import_checkpoint
-    from pivotal.models.recurrent.folder import models_home
 
     if out is None:
         _check_name(checkpoint.stem)
@@ -51,23 +54,23 @@ def import_lm(
     name = folder.name if out is None else str(folder)
     if json:
         fingerprint = found.model.fingerprint()
-        show.as_json(
+        terminal.as_json(
             {"model": name, "folder": str(folder), "summary": found.summary, "fingerprint": fingerprint}
         )
     else:
-        show.line(f"{found.summary}.", style="bold")
-        show.line(f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}")
+        terminal.line(f"{found.summary}.", style="bold")
+        terminal.line(f"Written to {folder}. Try it: pivotal eval-lm {name}, pivotal find {name}")
 
 
 def _check_name(name: str) -> None:
-    """A local model must not hide behind a bundled one, nor behind a dot."""
+    """PivotalError if the name is taken by a bundled model, or hidden."""
     from pivotal.errors import PivotalError
+    from pivotal.files import models_home
     from pivotal.models import list_models
-    from pivotal.models.recurrent.folder import models_home
 
     local = (models_home() / name / "config.json").is_file()
     if name.startswith(".") or [known for known, _ in list_models()].count(name) > local:
         raise PivotalError(
-            f"A local model is known by the name of its file, but {name!r} is the name of a bundled model, or hidden. "
+            f"A local model gets the name of its file, but {name!r} is the name of a bundled model, or hidden. "
             "Rename the file, or give --out."
         )

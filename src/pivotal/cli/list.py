@@ -1,30 +1,47 @@
-"""`pivotal list`: what there is to choose from."""
+"""`pivotal list`: the names that can be given to other verbs, and the runs made so far."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, show
+from pivotal.cli import asked, terminal
+from pivotal.errors import PivotalError
+
+RUNS = "runs"
 
 
 def list_names(
     kind: Annotated[
-        Literal["models", "phenomena", "searches", "masks", "recipes"],
+        Literal["models", "phenomena", "searches", "masks", "recipes", "runs"],
         typer.Argument(help="What to list.", show_default=False),
     ],
+    folder: Annotated[
+        str | None,
+        typer.Argument(help=f"For runs: the folder that holds them. Default: {RUNS}.", show_default=False),
+    ] = None,
     json: asked.Json = False,
 ) -> None:
-    """List the models, phenomena, searches (with options and presets), masks or recipes of studies that have a name."""
-    listed = entries(kind)
+    """List models, phenomena, searches (with their options and presets), masks, recipes of studies, or runs."""
+    if folder is not None and kind != "runs":
+        raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
+    listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
     if json:
-        show.as_json({kind: listed})
-        return
-    for i, entry in enumerate(listed):
-        if entry["options"] and i:
-            show.line("")
-        _print(entry, width=max(len(e["name"]) for e in listed))
+        terminal.as_json({kind: listed})
+    elif kind == "runs":
+        _print_runs(listed, folder or RUNS)
+    elif kind == "phenomena":
+        _print_phenomena(listed)
+    else:
+        for i, entry in enumerate(listed):
+            if entry["options"] and i:
+                terminal.line("")
+            _print(entry, width=max(len(e["name"]) for e in listed))
+
+
+# -- names ----------------------------------------------------------------------------------------------------------
 
 
 def entries(kind: str) -> list[dict[str, Any]]:
@@ -37,21 +54,25 @@ def entries(kind: str) -> list[dict[str, Any]]:
         from pivotal.jobs.study.shipped import shipped
 
         return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
-    found = [_entry(name, cls) for name, cls in _registry(kind).items()]
-    if kind == "phenomena":  # their options are for Python: the command line has no way to give them
-        found = [{**entry, "options": []} for entry in found]
-    return found
+    if kind == "phenomena":
+        from pivotal.questions.phenomena import PHENOMENA
+
+        return [_phenomenon(name, cls) for name, cls in PHENOMENA.items()]
+    return [_entry(name, cls) for name, cls in _registry(kind).items()]
 
 
 def _plain_entry(name: str, summary: str) -> dict[str, Any]:
     return {"name": name, "summary": summary, "options": [], "presets": {}}
 
 
-def _registry(kind: str) -> Any:
-    if kind == "phenomena":
-        from pivotal.questions.phenomena import PHENOMENA
+def _phenomenon(name: str, cls: Any) -> dict[str, Any]:
+    """With its labels and size. Options are for Python only, and the size of a user's files is not known."""
+    title = f"{name}:PATH" if cls.takes_path else name
+    size = None if cls.takes_path else len(cls().pairs())
+    return {**_plain_entry(title, cls.summary), "labels": list(cls.labels), "pairs": size}
 
-        return PHENOMENA
+
+def _registry(kind: str) -> Any:
     if kind == "searches":
         from pivotal.searches import SEARCHES
 
@@ -72,11 +93,9 @@ def _entry(name: str, cls: type) -> dict[str, Any]:
             "help": o.help,
         }
         for o in options_of(cls)
-        if o.name != "path"
     ]
-    title = f"{name}:PATH" if getattr(cls, "takes_path", False) else name
     presets = {preset: dict(values) for preset, values in getattr(cls, "presets", {}).items()}
-    return {"name": title, "summary": getattr(cls, "summary", ""), "options": options, "presets": presets}
+    return {"name": name, "summary": getattr(cls, "summary", ""), "options": options, "presets": presets}
 
 
 def _plain(value: Any) -> Any:
@@ -86,10 +105,135 @@ def _plain(value: Any) -> Any:
 def _print(entry: dict[str, Any], width: int) -> None:
     from pivotal.report.tables import Table
 
-    show.line(f"{entry['name']:<{width}}  {entry['summary']}")
+    terminal.line(f"{entry['name']:<{width}}  {entry['summary']}")
     if entry["options"]:
-        rows = tuple((f"  {o['name']}", str(o["default"]), o["help"] or o["takes"]) for o in entry["options"])
-        show.table(Table("", ("  option", "default", ""), rows))
+        rows = tuple(
+            (f"  {o['name']}", "–" if o["default"] is None else str(o["default"]), o["help"] or o["takes"])
+            for o in entry["options"]
+        )
+        terminal.table(Table("", ("  option", "default", ""), rows))
     for preset, values in entry["presets"].items():
         settings = " ".join(f"{name}={value}" for name, value in values.items())
-        show.line(f"  --preset {preset}: {settings}")
+        terminal.line(f"  --preset {preset}: {settings}")
+
+
+def _print_phenomena(listed: list[dict[str, Any]]) -> None:
+    from pivotal.report.tables import Table
+
+    rows = tuple(
+        (
+            entry["name"],
+            " / ".join(entry["labels"]),
+            "–" if entry["pairs"] is None else f"{entry['pairs']:,}",
+            entry["summary"],
+        )
+        for entry in listed
+    )
+    terminal.table(Table("", ("phenomenon", "labels", "pairs", ""), rows, frozenset({2})))
+
+
+# -- runs -----------------------------------------------------------------------------------------------------------
+
+
+def run_entries(folder: str) -> list[dict[str, Any]]:
+    """The runs, comparisons and studies of a folder; of a study's folder, its runs."""
+    from pivotal.jobs.run_folder import RUN
+    from pivotal.jobs.study.folder import STUDY
+
+    given = Path(folder)
+    if not given.is_dir():
+        raise PivotalError(
+            f"There is no folder {folder}. `pivotal find` makes {RUNS}/; or name another folder."
+        )
+    if (given / RUN).is_file():
+        return [_run(given)]
+    pattern = f"runs/*/*/{RUN}" if (given / STUDY).is_file() else f"*/{RUN}"
+    found = [_run(path.parent) for path in given.glob(pattern)]
+    found += [_study(path.parent) for path in given.glob(f"*/{STUDY}")]
+    return sorted(found, key=lambda entry: str(entry["path"]))
+
+
+def _run(path: Path) -> dict[str, Any]:
+    from pivotal.jobs.run_folder import RunFolder
+
+    try:
+        folder = RunFolder.open(path)
+        flipped, units = _scores(folder)
+        entry = {
+            "kind": folder.kind,
+            "phenomenon": folder.settings.get("phenomenon"),
+            "model": folder.settings.get("model"),
+            "steps": folder.settings.get("steps"),
+            "finished": folder.finished,
+            "flip_accuracy": flipped,
+            "units": units,
+            "started": folder.info.get("started"),
+        }
+    except PivotalError as error:  # one damaged folder must not hide the others
+        entry = {"kind": "unreadable", "finished": False, "error": str(error)}
+    return {"path": str(path), **entry}
+
+
+def _scores(folder: Any) -> tuple[float | None, int | None]:
+    """Flip accuracy and number of units of a finished run: those of its median run."""
+    if folder.kind != "run" or not folder.finished:
+        return None, None
+    summary = folder.summary()
+    return summary["flip_accuracy"], summary["units"]
+
+
+def _study(path: Path) -> dict[str, Any]:
+    from pivotal.files import read_json
+    from pivotal.jobs.study.folder import STUDY
+    from pivotal.records.study_rows import RESULTS, read_results
+
+    info, rows = read_json(path / STUDY, missing=""), read_results(path / RESULTS).rows
+    done = sum(row.done for row in rows)
+    return {
+        "path": str(path),
+        "kind": "study",
+        "name": info.get("name"),
+        "done": done,
+        "failed": len(rows) - done,
+        "started": info.get("started"),
+    }
+
+
+def _print_runs(listed: list[dict[str, Any]], folder: str) -> None:
+    from pivotal.report.tables import Table, percent
+
+    if not listed:
+        terminal.line(f"There are no runs in {folder}.")
+        return
+    rows = tuple(
+        (
+            entry["path"],
+            entry["kind"],
+            _about(entry),
+            _state(entry),
+            percent(entry.get("flip_accuracy")),
+            "–" if entry.get("units") is None else str(entry["units"]),
+        )
+        for entry in listed
+    )
+    terminal.table(
+        Table("", ("folder", "kind", "question", "state", "flipped", "units"), rows, frozenset({4, 5}))
+    )
+    terminal.line("`pivotal show FOLDER` shows one run.", style="dim")
+
+
+def _about(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "study":
+        return str(entry["name"])
+    if "error" in entry:
+        return "–"
+    return f"{entry['phenomenon']} in {entry['model']}, {entry['steps']}"
+
+
+def _state(entry: dict[str, Any]) -> str:
+    if entry["kind"] == "study":
+        failed = f", {entry['failed']} failed" if entry["failed"] else ""
+        return f"{entry['done']} runs done{failed}"
+    if "error" in entry:
+        return str(entry["error"])
+    return "finished" if entry["finished"] else "unfinished"

@@ -1,12 +1,13 @@
-"""The `pivotal` command: gathers the verbs, and turns what goes wrong into a sentence and an exit code."""
+"""The `pivotal` command: its verbs, and how errors become a sentence and an exit code."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Annotated, Any
 
-# Before torch is loaded: threads that spin for long while they wait take the cores from whatever else runs, and then
-# from each other; on a busy 2-core machine that made a search several times slower. Some microseconds are enough.
+# Before torch is loaded: waiting threads that spin for long take the cores from other processes and from each other.
+# On a busy 2-core machine that made a search several times slower. Spinning for some microseconds is enough.
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import typer
@@ -18,12 +19,14 @@ from pivotal.cli import (
     eval_lm,
     evaluate,
     find,
+    former,
     generate,
     import_lm,
     list,
     report,
     show,
     study,
+    terminal,
     trace,
     train_lm,
     typed,
@@ -37,6 +40,9 @@ class Verbs(TyperGroup):
     """Errors are caught here, below typer's own handling, so that every caller sees the same exit codes."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
+        args, hints = former.updated(args)
+        for hint in hints:
+            terminal.note(hint)
         typed.remember(args)
         return super().parse_args(ctx, args)
 
@@ -44,18 +50,20 @@ class Verbs(TyperGroup):
         try:
             return super().invoke(ctx)
         except PivotalError as error:
-            show.error(str(error))
+            terminal.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except RuntimeError as error:
-            if type(error).__name__ != "OutOfMemoryError":  # torch's: not imported for its name alone
+            if (
+                type(error).__name__ != "OutOfMemoryError"
+            ):  # torch's; torch is not imported for its name alone
                 raise
-            show.error(
-                f"The device ran out of memory ({str(error).partition('.')[0]}). Compute fewer nodes at once with "
-                "--batch-nodes, or ask for fewer runs, --dtype bfloat16 or another device."
+            terminal.error(
+                f"The device ran out of memory ({str(error).partition('.')[0]}). Lower --batch-nodes or --runs, or use "
+                "--dtype bfloat16 or another device."
             )
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
-            show.error(str(stop) or "Stopped; nothing was written.")
+            terminal.error(str(stop) or "Stopped. Nothing was written.")
             raise typer.Exit(STOPPED) from None
 
 
@@ -63,24 +71,33 @@ app = typer.Typer(
     name="pivotal",
     cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Find the few units of a language model that decide a phenomenon, prove it, and hand them over.",
-    epilog="Begin with `pivotal find`: the bundled model, number agreement, a report at the end.",
+    help="Find the few units of a language model that decide a phenomenon, test them, and use them.",
+    epilog="Start with `pivotal find`: it searches the bundled model for the units of number agreement.",
 )
-app.command("find")(find.find)
-app.command("evaluate")(evaluate.evaluate)
-app.command("certify")(certify.certify)
-app.command("generate")(generate.generate)
-app.command("trace")(trace.trace)
-app.command("compare")(compare.compare)
-app.command("study")(study.study)
-app.command("report")(report.report)
-app.command("list")(list.list_names)
-app.command("train-lm")(train_lm.train_lm)
-app.command("import-lm")(import_lm.import_lm)
-app.command("eval-lm")(eval_lm.eval_lm)
+
+_PANELS: dict[str, dict[str, Callable[..., None]]] = {
+    "Find and examine units": {
+        "find": find.find,
+        "show": show.show,
+        "evaluate": evaluate.evaluate,
+        "certify": certify.certify,
+        "generate": generate.generate,
+        "trace": trace.trace,
+        "report": report.report,
+        "list": list.list_names,
+    },
+    "Compare": {"compare": compare.compare, "study": study.study},
+    "Language models": {
+        "train-lm": train_lm.train_lm,
+        "import-lm": import_lm.import_lm,
+        "eval-lm": eval_lm.eval_lm,
+    },
+}
+for _panel, _verbs in _PANELS.items():
+    for _name, _verb in _verbs.items():
+        app.command(_name, rich_help_panel=_panel)(_verb)
 
 
 def _version(asked: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Progress of a job on the command line: bars in a terminal, a line every few seconds elsewhere."""
+"""What is shown while a job runs: bars on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rich.text import Text
 
-from pivotal.cli import show
+from pivotal.cli import terminal
 from pivotal.jobs.find import Watch
 from pivotal.searches.progress import Progress, numbers, terminal_bars
 
@@ -18,7 +18,7 @@ LINE_EVERY = 5.0
 
 @contextmanager
 def watch(quiet: bool) -> Iterator[Watch | None]:
-    console = show.err()
+    console = terminal.err()
     if quiet:
         yield None
     elif console.is_terminal:
@@ -34,7 +34,7 @@ class _Lines:
         self._last = 0.0
 
     def say(self, text: str) -> None:
-        show.err().print(Text(text), soft_wrap=True)
+        terminal.err().print(Text(text), soft_wrap=True)
 
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""What RUN may be on the command line: a run folder, or one intervention, in a run or by itself."""
+"""What RUN can be on the command line: a run folder, or one intervention, inside a run or on its own."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import Intervention
 
 if TYPE_CHECKING:
-    from pivotal.jobs.find import Question
     from pivotal.models import LanguageModel
     from pivotal.questions.pairs import PairSet
 
 
 @dataclass(frozen=True)
 class Saved:
-    """An intervention, with the run that it comes from where there is one."""
+    """An intervention, and the run that it comes from, if there is one."""
 
     intervention: Intervention
     folder: RunFolder | None
     path: str
     run: int | None
-    """Its number in the run or, in a comparison, among the runs of its search."""
+    """Its number in the run; in a comparison, its number among the runs of its search."""
 
     @property
     def label(self) -> str | None:
@@ -41,7 +41,7 @@ class Saved:
             folder = RunFolder.open(given)
             if folder.kind == "comparison":
                 raise PivotalError(
-                    f"{path} is a comparison, with many interventions. Name one of them, such as "
+                    f"{path} is a comparison and holds many interventions. Name one of them, such as "
                     f"{given / INTERVENTIONS / 'learned-3' / '0'}; its report.html lists them."
                 )
             if run is None:
@@ -49,7 +49,9 @@ class Saved:
             return Saved(folder.intervention(run), folder, path, run)
         if (given / "card.json").is_file():
             if run is not None:
-                raise PivotalError(f"{path} is one intervention already; --run chooses one of a run folder.")
+                raise PivotalError(
+                    f"{path} is a single intervention, but --run is for a run folder. Leave --run out."
+                )
             of, name = _folder_of(given.resolve()), given.resolve().name
             return Saved(Intervention.load(given), of, path, int(name) if of and name.isdigit() else None)
         if not given.exists():
@@ -60,13 +62,11 @@ class Saved:
         )
 
     def question(
-        self, model: str | None = None, priming: str | None = None, dtype: str | None = None
+        self, model: str | None = None, priming: str | None = None, dtype: Dtype | None = None
     ) -> Question:
-        """What the run asked, of another model, with another priming or in another dtype if given; without its run,
-        all that the card can tell."""
+        """The question of the run, with another model, priming or dtype if given. Without a run, the question is made
+        from the card of the intervention."""
         from dataclasses import replace
-
-        from pivotal.jobs.find import Question
 
         i = self.intervention
         if self.folder is not None:
@@ -81,27 +81,29 @@ class Saved:
         )
 
     def divided(self, question: Question, pairs: PairSet, cure: str) -> tuple[PairSet, PairSet]:
-        """The run's training and held-out pairs."""
+        """The training pairs and the held-out pairs of the run."""
         if self.folder is None:
             raise PivotalError(
-                f"{self.path} is an intervention by itself, which does not know what was held out. {cure}"
+                f"{self.path} is an intervention without its run, so it is not known which pairs were held out. {cure}"
             )
         there = self.folder.settings.get("data_fingerprint")
         if pairs.fingerprint() != there:
             raise PivotalError(
                 f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
-                f"{pairs.fingerprint()} now), so nobody can say which were held out. {cure}"
+                f"{pairs.fingerprint()} now), so it is not known which pairs were held out. {cure}"
             )
         return question.divide(pairs)
 
     def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:
-        model = question.load_model(device)
+        from pivotal.problem.prepare import model_of
+
+        model = model_of(question, device)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
         return model
 
 
 def _folder_of(intervention: Path) -> RunFolder | None:
-    """The run that an intervention lies in, as RUN/interventions/0, or the comparison, a folder deeper."""
+    """The run that an intervention belongs to (RUN/interventions/0), or the comparison (one folder deeper)."""
     for inside in list(intervention.parents)[:2]:
         if inside.name == INTERVENTIONS and (inside.parent / RUN).is_file():
             return RunFolder.open(inside.parent)

@@ -1,53 +1,105 @@
-"""How the command line prints: results to stdout, everything else to stderr."""
+"""`pivotal show`: one run in the terminal."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
+import typer
 
-from pivotal.files import plain
-from pivotal.report.tables import Table
+from pivotal.cli import asked, terminal
+from pivotal.errors import PivotalError
 
+if TYPE_CHECKING:
+    from pivotal.jobs.run_folder import RunFolder
 
-def out() -> Console:
-    return Console(highlight=False)
-
-
-def err() -> Console:
-    return Console(stderr=True, highlight=False)
-
-
-def error(message: str) -> None:
-    # Not wrapped: a terminal wraps by itself, and a log or a test gets the sentence on one line.
-    err().print(Text(message, style="red"), soft_wrap=True)
-
-
-def line(text: str, style: str = "") -> None:
-    out().print(Text(text, style=style), soft_wrap=True)
+FILES = {
+    "report.html": "the report",
+    "summary.json": "all scores and values",
+    "interventions": "the units and values of every run, ready to be applied",
+    "traces.json": "held-out sentences, step by step",
+    "certificate.json": "the certificate",
+    "history.jsonl": "the course of the search",
+    "checkpoint.pt": "where the search will be resumed",
+    "run.json": "question, search, versions and seeds",
+}
 
 
-def as_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n")
+def show(
+    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    json: asked.Json = False,
+) -> None:
+    """Show one run: its question, the units of the best run with their values, the scores and the files."""
+    from pivotal.jobs.run_folder import RunFolder
+    from pivotal.report import tables
+
+    folder = RunFolder.open(run_folder)
+    if folder.kind != "run":
+        raise PivotalError(
+            f"`pivotal show` shows one run, but {folder.path} holds a comparison. Use `pivotal report {folder.path}`."
+        )
+    summary = folder.summary() if folder.finished else None
+    if json:
+        terminal.as_json(
+            {
+                "path": str(folder.path),
+                "finished": folder.finished,
+                "settings": folder.settings,
+                "command": folder.info.get("command", ""),
+                "summary": summary,
+                "files": files_of(folder.path),
+            }
+        )
+        return
+    print_question(folder)
+    if summary is None:
+        command = folder.info.get("command") or "repeat its command"
+        terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
+    else:
+        terminal.line("")
+        print_result(summary)
+        if len(summary["runs"]) == 1:
+            terminal.table(tables.runs_table(summary))
+    terminal.table(tables.Table("Files", ("file", ""), tuple(files_of(folder.path).items())))
 
 
-def table(content: Table) -> None:
-    console = out()
-    # Where nobody is looking at a screen, a pager cuts a wide table better than we would.
-    if not console.is_terminal:
-        console.width = max(console.width, 200)
-    columns = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for i, name in enumerate(content.columns):
-        columns.add_column(Text(name), justify="right" if i in content.numeric else "left")
-    for row in content.rows:
-        columns.add_row(*(Text(cell) for cell in row))
-    # Title and note are lines of their own: rich would squeeze them into the width of the table.
-    line(f"\n{content.title}" if content.title else "", style="bold")
-    console.print(columns)
-    if content.note:
-        line(content.note, style="dim")
+def files_of(path: Path) -> dict[str, str]:
+    """The files of a run folder, and what each holds."""
+    return {name: what for name, what in FILES.items() if (path / name).exists()}
+
+
+def print_question(folder: RunFolder) -> None:
+    """The settings of the run, in three lines."""
+    s = folder.settings
+    search = dict(s.get("search", {}))
+    name = search.pop("name", "?")
+    steps = "at every step" if s.get("steps") == "every" else "at the cue"
+    held_out = "the default number of" if s.get("test") is None else s["test"]
+    terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
+    terminal.line(
+        f"Sites {s.get('sites')}; {held_out} held-out pairs, {s.get('split')} split; "
+        f"{s.get('runs')} run{'' if s.get('runs') == 1 else 's'} from seed {s.get('seed')}"
+    )
+    terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
+
+
+def print_result(summary: Mapping[str, Any], quiet: bool = False) -> None:
+    """The result of a finished run: a sentence, then tables unless `quiet`."""
+    from pivotal.report import tables
+
+    terminal.line(tables.sentence(summary), style="bold")
+    if quiet:
+        return
+    best = summary["runs"][summary["best"]]
+    terminal.table(tables.units_table(summary, most=12))
+    if len(summary["runs"]) > 1:
+        terminal.table(tables.runs_table(summary))
+    which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
+    terminal.table(tables.shares_table(best, f"By construction and direction{which}"))
+    terminal.line("")
+    terminal.line(tables.control_sentence(summary))
+    for text in (tables.stages_sentence(summary), tables.clean_sentence(summary)):
+        if text:
+            terminal.line(text)
+    terminal.line("")

@@ -1,32 +1,38 @@
-"""`pivotal study`: many runs, one file of rows."""
+"""`pivotal study`: many runs, collected in one file of results."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, complete, terminal, typed
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.jobs.study.job import Executor, StudyPlan
+    from pivotal.jobs.study.job import Executor, Studied, StudyPlan
     from pivotal.jobs.study.recipe import Resources
 
 FAILED = 1
-"""The exit code where some runs have failed: the rest is there, the same command tries them again."""
+"""The exit code if some runs failed. The other results are saved, and the same command tries the failed runs again."""
 
 
 def study(
     recipe: Annotated[
-        str, typer.Argument(metavar="RECIPE", help="A YAML file, or the name of one that comes with pivotal.")
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A YAML file, or a name from `pivotal list recipes`.",
+            autocompletion=complete.recipes,
+            show_default=False,
+        ),
     ],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="CELLS",
-            help="Cells whose name has this in it, or fits it with * and ?.",
+            help="Run only cells whose name contains this text or matches it (* and ? are wildcards).",
             rich_help_panel=asked.QUESTION,
         ),
     ] = None,
@@ -35,7 +41,7 @@ def study(
         typer.Option(
             min=1,
             metavar="N",
-            help="Runs of each cell. Default: the recipe's.",
+            help="Number of runs of each cell. Default: the recipe's.",
             rich_help_panel=asked.QUESTION,
         ),
     ] = None,
@@ -44,35 +50,33 @@ def study(
         bool,
         typer.Option(
             "--ray",
-            help="Run on Ray, on this machine: several batches at a time.",
+            help="Run on Ray on this machine, several batches at a time.",
             rich_help_panel=asked.MACHINE,
         ),
     ] = False,
     ray_address: Annotated[
         str | None,
         typer.Option(
-            metavar="A", help="Run on the Ray cluster at this address.", rich_help_panel=asked.MACHINE
+            metavar="ADDRESS", help="Run on the Ray cluster at this address.", rich_help_panel=asked.MACHINE
         ),
     ] = None,
     cpus: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="CPU cores for a batch. Default: the recipe's, else all, or 1 on Ray.",
+            help="CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.",
             rich_help_panel=asked.MACHINE,
         ),
     ] = None,
     gpus: Annotated[
         float | None,
-        typer.Option(
-            min=0, help="GPUs, or a share of one, for a batch on Ray.", rich_help_panel=asked.MACHINE
-        ),
+        typer.Option(min=0, help="GPUs per batch on Ray; may be a fraction.", rich_help_panel=asked.MACHINE),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
             metavar="DIR",
-            help="Its folder. Default: runs/study-NAME. An unfinished study goes on; one with more seeds too.",
+            help="The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
             rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
@@ -80,16 +84,17 @@ def study(
         bool,
         typer.Option(
             "--dry-run",
-            help="Say what would run and how long it may take; run nothing.",
+            help="Show what would run and how long it may take, and run nothing.",
             rich_help_panel=asked.OUTPUT,
         ),
     ] = False,
+    json: asked.Json = False,
     quiet: asked.Quiet = False,
 ) -> None:
-    """Run all cells of a recipe (models, phenomena, settings) with all seeds, into one file of rows.
+    """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
-    Whatever has finished is not run again: after Ctrl-C, a kill, or with more seeds, the same command goes on. A
-    run that fails is recorded with its error and tried again by the next call.
+    Finished runs are not repeated: after Ctrl-C, after a kill, or with more seeds, the same command continues. A run
+    that fails is recorded with its error, and the next call tries it again.
     """
     from pivotal.cli.study_board import watch
     from pivotal.jobs.study.job import dry_run as plan_of
@@ -99,8 +104,8 @@ def study(
 
     if gpus is not None and not ray and ray_address is None:
         raise PivotalError(
-            f"--gpus says what a batch asks Ray for, but it is {gpus:g} and the study is not to run on Ray. Add --ray "
-            "or --ray-address; or leave it out and choose a GPU with --device, such as cuda or cuda:1."
+            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray or "
+            "--ray-address, or leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
         )
     chosen = read_recipe(recipe)
     asks = chosen.resources
@@ -108,9 +113,15 @@ def study(
     chosen = replace(chosen, resources=asks)
     executor = _executor(asks, ray, ray_address)
     if dry_run:
-        _print(plan_of(chosen, out=out, only=only, runs=seeds, device=device, executor=executor))
+        plan = plan_of(chosen, out=out, only=only, runs=seeds, device=device, executor=executor)
+        if plan.note:
+            terminal.error(plan.note)
+        if json:
+            terminal.as_json(_planned(plan))
+        else:
+            _print(plan)
         return
-    with watch(quiet) as looking_on:
+    with watch(quiet) as watching:
         studied = solve(
             chosen,
             out=out,
@@ -119,9 +130,12 @@ def study(
             device=device,
             executor=executor,
             command=typed.command(),
-            watch=looking_on,
+            watch=watching,
         )
-    show.line(ending(studied))
+    if json:
+        terminal.as_json(_studied(studied))
+    else:
+        terminal.line(ending(studied))
     if studied.failed:
         raise typer.Exit(FAILED)
 
@@ -134,14 +148,39 @@ def _executor(resources: Resources, ray: bool, address: str | None) -> Executor 
     return OnRay(resources, address)
 
 
+def _planned(plan: StudyPlan) -> dict[str, Any]:
+    cells = [
+        {
+            "cell": s.cell.name,
+            "key": s.cell.key,
+            "runs": s.wanted,
+            "done": s.done,
+            "seeds_left": [seed for b in plan.batches if b.cell.key == s.cell.key for seed in b.seeds],
+        }
+        for s in plan.standings()
+    ]
+    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.estimate.seconds}
+
+
+def _studied(studied: Studied) -> dict[str, Any]:
+    from json import loads
+
+    from pivotal.records.study_rows import RESULTS
+
+    return {
+        "folder": str(studied.folder),
+        "results": str(studied.folder / RESULTS),
+        "failed": [{"cell": row.name, "seed": row.seed, "error": row.error} for row in studied.failed],
+        "rows": [loads(row.to_json()) for row in studied.rows],
+    }
+
+
 def _print(plan: StudyPlan) -> None:
     from pivotal.jobs.study.telling import seeds_left, total
     from pivotal.report.tables import table
 
-    if plan.note:
-        show.error(plan.note)
     rows = [
         (s.cell.name, f"{s.done} of {s.wanted}", seeds_left(plan, s.cell) or "none") for s in plan.standings()
     ]
-    show.table(table("", ("cell", "done", "seeds to run"), rows))
-    show.line(f"\n{total(plan)}")
+    terminal.table(table("", ("cell", "done", "seeds to run"), rows))
+    terminal.line(f"\n{total(plan)}")

@@ -1,4 +1,4 @@
-"""What is shown while a study runs: a table that is kept up to date on a terminal, lines elsewhere."""
+"""What is shown while a study runs: a live table on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pivotal.cli import show
+from pivotal.cli import terminal
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.watching import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
 from pivotal.searches.base import Progress
 from pivotal.searches.progress import numbers
 
 _FEWEST = 5
-"""Cells that are listed even on the smallest screen."""
+"""The fewest cells that are listed, however small the screen is."""
 
 
 @contextmanager
 def watch(quiet: bool) -> Iterator[StudyWatch]:
-    console = show.err()
+    console = terminal.err()
     if quiet:
         yield UnwatchedStudy()
     elif console.is_terminal:
@@ -34,7 +34,7 @@ def watch(quiet: bool) -> Iterator[StudyWatch]:
 
 
 class Board:
-    """Every cell with its runs; where they are too many for the screen, those that are not done first."""
+    """Every cell with its runs. If there are too many for the screen, unfinished cells come first."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pivotal.cli import asked, show
+from pivotal.cli import asked, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
-    from pivotal.jobs.find import Question
     from pivotal.models import LanguageModel
     from pivotal.questions.pairs import MinimalPair
+    from pivotal.questions.question import Question
     from pivotal.records.traces import Trace, Traces
 
 
@@ -22,51 +22,59 @@ def trace(
     sentence: Annotated[
         str | None,
         typer.Argument(
-            help="A sentence up to the word asked about, that word included, e.g. “The doctor near the cars admires”.",
+            help="A sentence that ends with the word asked about, e.g. “The doctor near the cars admires”.",
             show_default=False,
-        ),
-    ] = None,
-    pair: Annotated[
-        int | None, typer.Option(min=0, help="A held-out pair of the run instead: its number, from 0.")
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(help="The label to flip to. Default: that of the word which the model does not prefer."),
-    ] = None,
-    words: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD,WORD",
-            help="The two words asked about, in the order of the labels. Default: the last word of the sentence, "
-            "and the one that the phenomenon pairs it with.",
-        ),
-    ] = None,
-    cue: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WORD|INDEX",
-            help="The cue: itself or its 0-based index. Default: the word that the phenomenon has as a cue.",
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).",
-            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     run: asked.WhichRun = None,
     model: asked.RunModel = None,
     priming: asked.RunPriming = None,
     any_model: asked.AnyModel = False,
+    pair: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Trace a held-out pair of the run instead, by its number from 0.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
+    direction: Annotated[
+        str | None,
+        typer.Option(
+            help="The label to flip to, e.g. plural. Default: that of the word that the model does not prefer.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
+    words: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD,WORD",
+            help="The two words asked about, in the order of the labels. Default: the last word of the sentence and "
+            "the word that the phenomenon pairs it with.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
+    cue: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WORD|INDEX",
+            help="The cue, or its index from 0. Default: the word that is a cue in the phenomenon.",
+            rich_help_panel=asked.QUESTION,
+        ),
+    ] = None,
     device: asked.Device = None,
     dtype: asked.RunDtype = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).",
+            rich_help_panel=asked.OUTPUT,
+        ),
+    ] = None,
     json: asked.Json = False,
 ) -> None:
-    """Follow one sentence through the model: the units without and with the intervention, the two words, KL."""
+    """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
     from pivotal.cli.heatmap import show_trace
     from pivotal.cli.saved import Saved
     from pivotal.report.trace_files import check_path, write_trace
@@ -74,16 +82,15 @@ def trace(
     saved = Saved.read(run_folder, run)
     if (sentence is None) == (pair is None):
         raise PivotalError(
-            "Name what to trace: a sentence, such as “The doctor near the cars admires”, or a held-out pair with "
-            "--pair 0; one of the two."
+            "Give either a sentence, such as “The doctor near the cars admires”, or a held-out pair, such as --pair 0."
         )
     if pair is not None and (words is not None or cue is not None):
-        raise PivotalError("A held-out pair has its words and its cue: leave --words and --cue out.")
-    if to is not None:
-        saved.intervention.direction(to)
+        raise PivotalError("A held-out pair already has words and a cue. Leave --words and --cue out.")
+    if direction is not None:
+        saved.intervention.direction(direction)
     path = None if out is None else check_path(out)
     question = saved.question(model, priming, dtype)
-    as_found = not any_model and all(other is None for other in (to, model, priming, dtype))
+    as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))
     found = _stored(saved, pair) if as_found and pair is not None else None
     if found is None:
         lm = _load(saved, question, device, any_model, pair)
@@ -92,15 +99,15 @@ def trace(
             if sentence is not None
             else (_held_out(saved, question, lm, pair or 0), True)
         )
-        found = _traced(lm, saved, asking, to, any_model, pair, has_cue)
+        found = _traced(lm, saved, asking, direction, any_model, pair, has_cue)
     if path is not None:
         write_trace(found, path)
     if json:
-        show.as_json(found.as_dict())
+        terminal.as_json(found.as_dict())
         return
     show_trace(found)
     if path is not None:
-        show.line(f"Written to {path}")
+        terminal.line(f"Written to {path}")
 
 
 def _stored(saved: Saved, pair: int) -> Trace | None:
@@ -109,7 +116,7 @@ def _stored(saved: Saved, pair: int) -> Trace | None:
 
 
 def _kept(saved: Saved) -> Traces | None:
-    """The traces of the run folder, if they are of this run."""
+    """The traces stored in the run folder, if they are of this run."""
     kept = saved.folder.traces() if saved.folder is not None and saved.folder.kind == "run" else None
     return kept if kept is not None and kept.run == saved.run else None
 
@@ -124,7 +131,7 @@ def _load(
         if pair is None or kept is None or not kept.traces:
             raise
         stored = ", ".join(str(trace.pair) for trace in kept.traces[:12])
-        raise PivotalError(f"{error} Without the model there are the pairs {stored} … to trace.") from None
+        raise PivotalError(f"{error} Without the model you can trace the stored pairs {stored} …") from None
 
 
 def _typed(
@@ -145,12 +152,14 @@ def _typed(
 
 
 def _held_out(saved: Saved, question: Question, lm: LanguageModel, pair: int) -> MinimalPair:
-    """The number counts the held-out pairs that the model can be asked, as traces.json does."""
+    """Pairs are numbered as in traces.json: held-out pairs that the model cannot be asked do not count."""
+    from pivotal.problem.prepare import problem_of
+
     cure = "Trace a sentence of your own instead."
     _, test = saved.divided(question, question.load_pairs(), cure)
-    pairs = question.problem(lm, test).pairs
+    pairs = problem_of(question, lm, test).pairs
     if pair >= len(pairs):
-        raise PivotalError(f"The run has the held-out pairs 0 to {len(pairs) - 1}; there is no pair {pair}.")
+        raise PivotalError(f"The run has held-out pairs 0 to {len(pairs) - 1}, but not pair {pair}.")
     return pairs[pair]
 
 
@@ -158,7 +167,7 @@ def _traced(
     lm: LanguageModel,
     saved: Saved,
     asking: MinimalPair,
-    to: str | None,
+    direction: str | None,
     any_model: bool,
     pair: int | None,
     has_cue: bool,
@@ -168,7 +177,7 @@ def _traced(
     from pivotal.evidence.trace import trace as follow
 
     try:
-        found = follow(lm, saved.intervention, asking, direction=to, any_model=any_model)
+        found = follow(lm, saved.intervention, asking, direction=direction, any_model=any_model)
     except PivotalError as error:
         raise PivotalError(f"“{asking.prefix}” cannot be traced: {error}") from None
     return replace(found, pair=pair, cue=found.cue if has_cue else None)

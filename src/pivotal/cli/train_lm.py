@@ -1,9 +1,9 @@
-"""`pivotal train-lm`: train a recurrent language model on text. Its options are the fields of `lm.recipes.Settings`."""
+"""`pivotal train-lm`: train a recurrent language model. Its options are the fields of `lm.recipes.Settings`."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,26 +13,28 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from pivotal.cli import asked, show, typed
+from pivotal.cli import asked, terminal, typed
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.watching import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
 from pivotal.options import Option, options_of
+from pivotal.questions.question import check_seed
 
 if TYPE_CHECKING:
     from pivotal.lm.training import Trained
 
-_TEXT, _NETWORK = "The text", "Network and training"
+_TEXT, _NETWORK = "Text", "Network and training"
 
 
 def train_lm(
     more: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="More of the corpus.", show_default=False)
+        list[Path] | None,
+        typer.Argument(metavar="FILE", help="More files of the corpus.", show_default=False),
     ] = None,
     corpus: Annotated[
         list[Path] | None,
         typer.Option(
             metavar="FILE...",
-            help="Text, a sentence per line, words separated by spaces; also .gz, .xz and .zst.",
+            help="Training text, one sentence per line, words separated by spaces; may be .gz, .xz or .zst.",
             rich_help_panel=_TEXT,
         ),
     ] = None,
@@ -40,7 +42,7 @@ def train_lm(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Validation text. Default: some sentences are held out.",
+            help="Validation text. Default: some sentences of the corpus are held out.",
             rich_help_panel=_TEXT,
         ),
     ] = None,
@@ -48,34 +50,36 @@ def train_lm(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The words to know, one per line, <unk> and <eos> among them. Default: the most frequent.",
+            help="The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words.",
             rich_help_panel=_TEXT,
         ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="The model folder to be written.", rich_help_panel=asked.OUTPUT),
+        typer.Option(
+            metavar="DIR", help="The model folder to write. Required.", rich_help_panel=asked.OUTPUT
+        ),
     ] = None,
     recipe: Annotated[
         str,
         typer.Option(
-            help=f"Where the settings below start from: {' or '.join(RECIPES)}.", rich_help_panel=_NETWORK
+            help=f"The defaults of the settings below: {' or '.join(RECIPES)}.", rich_help_panel=_NETWORK
         ),
     ] = "fast",
     seed: Annotated[
-        int, typer.Option(min=0, max=2**53, help="Decides all that is drawn.", rich_help_panel=asked.OUTPUT)
+        int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_NETWORK)
     ] = 0,
     seeds: Annotated[
         int,
         typer.Option(
             min=1,
-            help="Train so many models at once, into DIR/seed-0, DIR/seed-1 …",
-            rich_help_panel=asked.OUTPUT,
+            help="Number of models to train together, into DIR/seed-0, DIR/seed-1 …",
+            rich_help_panel=_NETWORK,
         ),
     ] = 1,
     device: asked.Device = None,
     checkpoint_minutes: Annotated[
-        float, typer.Option(min=0.0, help="Time between two checkpoints.", rich_help_panel=asked.OUTPUT)
+        float, typer.Option(min=0.0, help="Minutes between two checkpoints.", rich_help_panel=asked.OUTPUT)
     ] = 5.0,
     snapshots: Annotated[
         str, typer.Option(metavar="TOKENS,...", help=SNAPSHOTS_HELP, rich_help_panel=asked.OUTPUT)
@@ -84,27 +88,26 @@ def train_lm(
         bool,
         typer.Option(
             "--overwrite",
-            help="Replace what DIR holds, models or a training with other settings.",
+            help="Replace the models in DIR, or an unfinished training with other settings.",
             rich_help_panel=asked.OUTPUT,
         ),
     ] = False,
     json: asked.Json = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress.", rich_help_panel=asked.OUTPUT)
-    ] = False,
+    quiet: asked.Quiet = False,
     **given: Any,
 ) -> None:
-    """Train a recurrent language model on text, a sentence per line, for all the other verbs to use.
+    """Train a recurrent language model on text, one sentence per line. All other verbs can use it.
 
-    The same command goes on with a training that was stopped, and ends in the same weights.
+    The same command resumes a training that was stopped, and gives the same weights.
     """
     from pivotal.errors import PivotalError
     from pivotal.lm.training import train
 
     if out is None:
-        raise PivotalError("Training needs a folder to write the model to. Name one with --out.")
+        raise PivotalError("Training needs a folder to write the model to. Give one with --out.")
     settings = settings_of(recipe, {name: value for name, value in given.items() if value is not None})
-    with watching(quiet or json) as watch:
+    check_seed(seed)
+    with watching(quiet) as watch:
         trained = train(
             [*(corpus or []), *(more or [])],
             out,
@@ -122,16 +125,16 @@ def train_lm(
             watch=watch,
         )
     if json:
-        show.as_json({"models": [{"path": str(model.path), **model.card} for model in trained]})
+        terminal.as_json({"models": [{"path": str(model.path), **model.card} for model in trained]})
     else:
         _print(trained)
 
 
 def _print(trained: list[Trained]) -> None:
     for model in trained:
-        show.line(f"{model.path}: validation perplexity {model.perplexity:.2f}", style="bold")
+        terminal.line(f"{model.path}: validation perplexity {model.perplexity:.2f}", style="bold")
     card = trained[0].card
-    show.line(
+    terminal.line(
         f"{card['tokens']['read']:,} tokens read in {duration(card['seconds'])}, "
         f"{card['tokens_per_second']:,} per second. Use it: pivotal find {trained[0].path}"
     )
@@ -141,21 +144,16 @@ def _print(trained: list[Trained]) -> None:
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """None stands for what the recipe says."""
+    """None is the default of the recipe."""
     name = "/".join(FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",)))
     about = typer.Option(
         name, help=f"{option.help} {_defaults(option)}", rich_help_panel=_NETWORK, show_default=False
     )
-    return inspect.Parameter(
-        option.name,
-        inspect.Parameter.KEYWORD_ONLY,
-        default=None,
-        annotation=Annotated[option.type | None, about],
-    )
+    return asked.parameter(option.name, Annotated[option.type | None, about], None)
 
 
 def _defaults(option: Option) -> str:
-    """What each recipe says, or once what all say."""
+    """The default of each recipe, or the one that they share."""
     told = {}
     for name, recipe in RECIPES.items():
         value = recipe.get(option.name, option.default)
@@ -167,17 +165,7 @@ def _defaults(option: Option) -> str:
     return "Default: " + ", ".join(f"{value} ({name})" for name, value in told.items()) + "."
 
 
-def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Typer reads the signature: the `**given` in it is replaced by the settings."""
-    signature = inspect.signature(command, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    parameters = own + [_parameter(option) for option in options_of(Settings)]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
-    return command
-
-
-train_lm = _with_settings(train_lm)
+train_lm = asked.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
 
 
 # -- progress -------------------------------------------------------------------------------------------------------
@@ -185,7 +173,7 @@ train_lm = _with_settings(train_lm)
 
 @contextmanager
 def watching(quiet: bool) -> Iterator[TrainingWatch]:
-    console = show.err()
+    console = terminal.err()
     if quiet:
         yield Silent()
     elif console.is_terminal:
@@ -210,7 +198,7 @@ class _TrainingBars:
 
     def progress(self, progress: TrainingProgress) -> None:
         if progress.phase not in self._tasks:
-            for task in self._tasks.values():  # a phase that begins ends the one before
+            for task in self._tasks.values():  # a new phase ends the one before
                 self._bars.update(task, total=1, completed=1)
             self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=None, numbers="")
         left = "" if progress.seconds_left is None else f"  {duration(progress.seconds_left)} left"

@@ -1,4 +1,4 @@
-"""The command line as it was typed, for run.json: with it a run can be had again."""
+"""The command line as it was typed; run.json keeps it, so that a run can be repeated."""
 
 from __future__ import annotations
 

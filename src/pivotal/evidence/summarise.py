@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, Share, evaluate
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem, Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
-
-CONTROLS = 19
-"""Random sets that the best run is compared with, if nothing else is asked for: the least for which p can be 0.05."""
 
 
 def summarise(

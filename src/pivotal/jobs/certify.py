@@ -7,10 +7,12 @@ from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
-from pivotal.jobs.find import Question, Watch
+from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.options import build
 from pivotal.problem.objective import Terms
+from pivotal.problem.prepare import model_of, problem_of
+from pivotal.questions.question import Question
 from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
@@ -42,7 +44,7 @@ def certify_run(
 
     With a run, its training pairs decide and its held-out pairs report; without one, all pairs decide.
     """
-    model, pairs = question.load_model(device), question.load_pairs()
+    model, pairs = model_of(question, device), question.load_pairs()
     test = None
     if folder is not None:
         if pairs.fingerprint() != folder.settings.get("data_fingerprint"):
@@ -51,8 +53,8 @@ def certify_run(
                 "since. Run the search again."
             )
         pairs, held_out = question.divide(pairs)
-        test = question.problem(model, held_out)
-    train = question.problem(model, pairs)
+        test = problem_of(question, model, held_out)
+    train = problem_of(question, model, pairs)
     progress = watch.progress if watch is not None else None
     made = certify(
         intervention,

@@ -1,41 +1,47 @@
-"""The main job from end to end: load, split, search, evaluate on held-out pairs, keep it in the run folder."""
+"""The main job from end to end: load, split, search, evaluate on held-out pairs, write the run folder."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.summarise import CONTROLS, summarise
+from pivotal.evidence import CONTROLS
+from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
+from pivotal.files import differences, plain
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_folder import (
     CHECKPOINT,
     INTERVENTIONS,
+    RUN,
     SUMMARY,
     TRACES,
     History,
+    Kind,
     RunFolder,
     default_path,
 )
-from pivotal.models import LanguageModel, load_model
+from pivotal.models import LanguageModel
+from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
-
-_TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
-"""Held-out pairs as in the paper; of other phenomena a fifth."""
+from pivotal.searches.choosing import settled
+from pivotal.searches.learned import LearnedMask
 
 
 @runtime_checkable
 class Watch(Protocol):
-    """Whoever looks on while a job runs."""
+    """Receives messages and progress while a job runs."""
 
     def say(self, text: str) -> None: ...
 
@@ -43,67 +49,22 @@ class Watch(Protocol):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a sentence on what was saved."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """Which pairs are asked of which model, and how; a run folder keeps it, so that it can be asked again."""
-
-    model: str = "wiki-lstm"
-    phenomenon: str = "number-agreement"
-    steps: str = "every"
-    sites: str = "all"
-    split: str = "random"
-    test: int | float | None = None
-    """Held-out pairs, as a number or a fraction; None leaves it to `default_test`."""
-    seed: int = 0
-    priming: str | None = None
-    dtype: str | None = None
-    """What the model computes in; None is the model's own."""
-    split_seed: int | None = None
-    """Decides the split alone, so that runs with other seeds are asked the same pairs; None leaves it to `seed`."""
-
-    @staticmethod
-    def of(settings: Mapping[str, Any]) -> Question:
-        """The question of a run, from its settings."""
-        names = {field.name for field in dataclasses.fields(Question)}
-        return Question(**{name: value for name, value in settings.items() if name in names})
-
-    def load_model(self, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
-        return load_model(
-            self.model, device=device, dtype=self.dtype, priming=self.priming, batch_nodes=batch_nodes
-        )
-
-    def load_pairs(self) -> PairSet:
-        return load_phenomenon(self.phenomenon)
-
-    def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
-        """(train, test)."""
-        test = default_test(self.phenomenon, len(pairs)) if self.test is None else self.test
-        seed = self.seed if self.split_seed is None else self.split_seed
-        return pairs.split(test=test, seed=seed, by=self.split)
-
-    def problem(self, model: LanguageModel, pairs: PairSet) -> Problem:
-        return Problem(model, pairs, sites=self.sites, steps=self.steps)  # type: ignore[arg-type]
+    """Ctrl-C, with a sentence that says what was saved."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A finished job."""
+    """A finished run."""
 
     folder: RunFolder
     summary: dict[str, Any]
-
-
-def default_test(phenomenon: str, pairs: int) -> int:
-    most = max(1, pairs // 5)
-    return min(_TEST.get(phenomenon.partition(":")[0], most), most)
+    already: bool = False
+    """Whether it was finished before, so that nothing was run."""
 
 
 def find(
-    question: Question,
-    search: Search,
+    question: Question | None = None,
+    search: Search | None = None,
     *,
     runs: int = 1,
     controls: int = CONTROLS,
@@ -115,30 +76,35 @@ def find(
     command: str = "",
     watch: Watch | None = None,
 ) -> Finding:
-    """Solve the question with a search, `runs` times at once, and keep all about it in the run folder.
+    """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
-    The best run is compared with so many `controls`, random sets whose values are learned alike; 0 leaves that out.
-    `model` is the question's, for whoever has loaded it already.
+    By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
+    random sets of units, whose values are learned in the same way; 0 skips that. `model` is the question's model, if
+    it is already loaded. A run that was stopped is resumed, and a finished one is read from its folder, unless
+    `overwrite` is set.
     """
-    watch = watch or Nobody()
+    question, watch = question or Question(), watch or Nobody()
+    search = settled(search or LearnedMask(), question.steps)
     if controls < 0:
-        raise PivotalError(f"There are 0 controls or more, but controls is {controls}.", "controls")
+        raise PivotalError(f"The number of controls is 0 or more, but controls is {controls}.", "controls")
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
-    model = model or question.load_model(device, batch_nodes)
+    model = model or model_of(question, device, batch_nodes)
     pairs = question.load_pairs()
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
-    train, test = question.problem(model, train_pairs), question.problem(model, test_pairs)
+    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
     # Before anything is written: with --overwrite a bad request must not cost the run that is there.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
-    say_left_out(watch, train, test, train_pairs.dropped)
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
+    if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
+        return Finding(done, done.summary(), already=True)
+    say_left_out(watch, train, test, train_pairs.dropped)
     info = {
         "command": command,
         "model": model.describe(),
@@ -156,7 +122,7 @@ def find(
         watch.say(f"Going on with the run in {folder.path}, {checkpoint.seconds:.0f} s into it.")
     try:
         found = _search(search, train, runs, question.seed, history, checkpoint, watch)
-        # The controls will work on the training pairs too; what the search spent is what it spent up to here.
+        # The controls use the training pairs too; the cost of the search is what was spent up to here.
         work = Work(train.work.forward, train.work.backward)
         searching, searched = checkpoint.seconds, time.monotonic()
         summary, scores = summarise(
@@ -178,11 +144,20 @@ def find(
         raise Interrupted(_farewell(folder)) from None
     except PivotalError:
         if history.rows == 0 and not checkpoint.resumed:
-            folder.discard()  # a request that could not even begin should not block the corrected one
+            folder.discard()  # a request that could not begin should not block the corrected one
         raise
     finally:
         history.close()
     return Finding(folder, summary)
+
+
+def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
+    """The folder at `path`, if it holds exactly this run (or comparison) and it is finished."""
+    if not (Path(path) / RUN).is_file():
+        return None
+    found = RunFolder.open(path)
+    same = found.kind == kind and not differences(found.settings, json.loads(json.dumps(plain(settings))))
+    return found if same and found.finished else None
 
 
 def _settings(
@@ -264,7 +239,7 @@ def _farewell(folder: RunFolder) -> str:
 
 
 class Nobody:
-    """A watch that does not look."""
+    """A watch that ignores everything."""
 
     def say(self, text: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""How a language model is trained: the settings, and the two sets of them that have names."""
+"""How a language model is trained: the settings, and two named sets of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pivotal.options import build
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides the result, but for the text and the seed. The defaults are the recipe `fast`."""
+    """Everything that decides the result, except the text and the seed. The defaults are the recipe `fast`."""
 
     cell: Literal["lstm", "gru"] = "lstm"
     """Kind of recurrent cell."""
@@ -23,37 +23,37 @@ class Settings:
     embedding: int = 650
     """Width of the word embedding."""
     tied: bool = False
-    """One matrix for embedding and output; needs as many units as the embedding is wide."""
+    """Share one matrix between embedding and output; needs an embedding as wide as a layer."""
     vocabulary_size: int = 50_000
-    """So many of the most frequent words are kept, <unk> and <eos> among them."""
+    """Number of words in the vocabulary, the most frequent ones, including <unk> and <eos>."""
     epochs: int = 12
     """Passes over the text."""
     minutes: float | None = None
-    """Stop after so many minutes of training; the cosine schedule then ends at that time."""
+    """Stop after this many minutes of training; the cosine schedule then ends at that time."""
     batch: int = 512
-    """Streams of text that are read side by side."""
+    """Number of streams of text that are read in parallel."""
     bptt: int = 35
-    """Words between two updates: gradients reach back so far."""
+    """Words between two updates; gradients are truncated at this length."""
     optimizer: Literal["adamw", "sgd"] = "adamw"
     """AdamW, or plain gradient descent."""
     rate: float = 3e-3
-    """Learning rate, at its highest."""
+    """Peak learning rate."""
     schedule: Literal["cosine", "plateau"] = "cosine"
     """Cosine down to zero, or divide by 4 whenever an epoch does not improve the validation perplexity."""
     warmup: int = 800
-    """Updates in which the learning rate rises to its height; at most a tenth of the training."""
+    """Updates over which the learning rate rises to its peak; at most a tenth of the training."""
     weight_decay: float = 0.01
     """Weight decay of AdamW."""
     clip: float = 0.5
-    """Longest gradient; a longer one is shortened to this."""
+    """Gradients are clipped to this norm."""
     dropout: float = 0.15
-    """Share of inputs, of states between layers and of outputs that is dropped."""
+    """Dropout of inputs, of states between layers, and of outputs."""
     shuffle: bool = True
-    """A new order of the sentences in every epoch; without it the text is read as it stands."""
+    """Shuffle the sentences in every epoch, or read the text in its own order."""
     valid_share: float = 0.02
-    """Share of the sentences held out for validation where no validation text is given."""
+    """Share of the sentences held out for validation if there is no validation text."""
     precision: Literal["auto", "fp32", "fp16", "bf16"] = "auto"
-    """Of the products; auto is fp16 on CUDA, fp32 elsewhere. Weights and their updates are always in fp32."""
+    """Precision of matrix products; auto is fp16 on CUDA and fp32 elsewhere. Weights and updates are in fp32."""
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "embedding", "epochs", "batch", "bptt"):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import get_args
 
 import torch
 
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import Encoding, LanguageModel, ModelSource
+from pivotal.questions.question import Dtype
 from pivotal.registry import Registry
 
 SOURCES: Registry[ModelSource] = Registry("models", __name__, ModelSource)  # type: ignore[type-abstract]
 
-DTYPES = ("float32", "float64", "bfloat16", "float16")
-"""What a model may compute in. Half types are for GPUs."""
+DTYPES = get_args(Dtype)
+"""The number formats that a model may compute in. Half precision is for GPUs."""
 
 __all__ = [
     "DTYPES",

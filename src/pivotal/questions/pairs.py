@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import overload
+from typing import get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
-from pivotal.questions.splits import Lexemes, lexical, stratified
+from pivotal.questions.splits import Lexemes, Split, lexical, stratified
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class PairSet:
         elif by == "lexical":
             train_part, test_part = lexical(self._lexemes(), self._strata(), count, rng)
         else:
-            raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, ('random', 'lexical'))}")
+            raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, get_args(Split))}")
         dropped = len(self) - len(train_part) - len(test_part)
         return replace(self._take(train_part), dropped=dropped), self._take(test_part)
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from typing import Literal
 
 from pivotal.errors import PivotalError
+
+Split = Literal["random", "lexical"]
+"""Hold out random pairs, or whole lemmas."""
 
 Lexemes = Sequence[tuple[str, str]]
 

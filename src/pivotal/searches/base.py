@@ -19,6 +19,7 @@ from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.searches.progress import Progress as Progress  # noqa: PLC0414 - every search imports it from here
 from pivotal.searches.progress import reporting
+from pivotal.units import MAX_UNITS
 
 
 @runtime_checkable
@@ -271,8 +272,10 @@ def check_runs(runs: int, seed: int) -> None:
         raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
 
 
-def check_budget(max_units: int | float, name: str = "max_units") -> None:
-    """What can be said of a number of units before it is known how many there are."""
+def check_budget(max_units: int | float | None, name: str = "max_units") -> None:
+    """PivotalError if no model could have this many units; None is the default."""
+    if max_units is None:
+        return
     if not max_units > 0:
         raise PivotalError(
             f"A mask needs at least one unit, but {name} is {max_units:g}. Ask for 1 or more.", name
@@ -291,6 +294,11 @@ def budget_of(max_units: int | float, units: int, name: str = "max_units") -> in
             f"There are {units} units in the sites searched, but {name} is {max_units:g}. Ask for fewer."
         )
     return int(max_units) if max_units >= 1 else max(1, int(max_units * units))
+
+
+def most_units(max_units: int | float | None, problem: Problem) -> int:
+    """The most units that a search may use in this problem."""
+    return budget_of(MAX_UNITS[problem.steps] if max_units is None else max_units, len(problem.space))
 
 
 def interventions_of(

@@ -1,22 +1,25 @@
-"""From the name of a search and what is set of it to the search itself, for whoever takes settings from a user."""
+"""Make a search from its name and its settings, as a user gives them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from pivotal.options import build, options_of, preset_of
+from pivotal.options import build, preset_of
 from pivotal.searches.base import Search
-
-MAX_UNITS = {"every": 4, "single": 5}
-"""Where nothing is said: about the numbers that the paper ends up with (3.3 and 5)."""
+from pivotal.units import MAX_UNITS, Steps
 
 
-def choose(name: str, preset: str | None, given: Mapping[str, object], steps: str) -> Search:
-    """The search with its settings: a preset, over it what is given, and a budget if none was named."""
+def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
+    """The search with the settings of a preset, overridden by those given."""
     from pivotal.searches import SEARCHES
 
     cls = SEARCHES.get(name)
-    values: dict[str, object] = {**preset_of(cls, preset), **given}
-    if "max_units" not in values and "max_units" in {option.name for option in options_of(cls)}:
-        values["max_units"] = MAX_UNITS[steps]
-    return build(cls, values)
+    return settled(build(cls, {**preset_of(cls, preset), **given}), steps)
+
+
+def settled(search: Search, steps: Steps) -> Search:
+    """The same search with `max_units` as a number: run folders and studies store it, whatever the default is."""
+    if getattr(search, "max_units", 0) is not None:
+        return search
+    return replace(search, max_units=MAX_UNITS[steps])  # type: ignore[type-var]

@@ -21,8 +21,8 @@ from pivotal.searches.base import (
     Point,
     Progress,
     Search,
-    budget_of,
     interventions_of,
+    most_units,
 )
 from pivotal.searches.best_of import BestOf
 from pivotal.searches.selection import Selection
@@ -170,7 +170,7 @@ class Exchange(Selection):
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Exchange:
         """Half for the start, and as many rounds as the rest allows."""
-        size = budget_of(self.max_units, len(problem.space))
+        size = most_units(self.max_units, problem)
         beginning, round_ = self._exchanger.nodes(problem, runs, size)
         left = nodes / 2 - beginning - self.concluding(problem, runs)
         return replace(self, rounds=max(1, min(self.rounds, int(left / round_))), start_nodes=nodes // 2)
@@ -213,10 +213,10 @@ class Exchange(Selection):
                 f"An exchange starts from an intervention for the same question, but that in {self.start} is for "
                 f"{start.steps} step and {' / '.join(start.directions)}. Choose the same steps and labels."
             )
-        if len(start) > budget_of(self.max_units, len(problem.space)):
+        if len(start) > (most := most_units(self.max_units, problem)):
             raise PivotalError(
                 f"An exchange keeps the number of units: that in {self.start} has {len(start)}, but max_units is "
-                f"{self.max_units:g}. Allow as many."
+                f"{most}. Allow as many."
             )
 
 

@@ -19,8 +19,8 @@ from pivotal.searches.base import (
     Discovery,
     Point,
     Progress,
-    budget_of,
     interventions_of,
+    most_units,
 )
 from pivotal.searches.selection import Selection
 from pivotal.searches.tools.refit import Fitted, Refit
@@ -70,7 +70,7 @@ class Greedy(Selection):
         checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
-        size = budget_of(self.max_units, len(problem.space))
+        size = most_units(self.max_units, problem)
         beams, grown = self._begin(problem, runs, seed), 0
         if checkpoint is not None and (state := checkpoint.load()) is not None:
             grown = state["grown"]
@@ -121,7 +121,7 @@ class Greedy(Selection):
 
     def nodes(self, problem: Problem, runs: int) -> int:
         """Node evaluations that it takes, about."""
-        size = budget_of(self.max_units, len(problem.space))
+        size = most_units(self.max_units, problem)
         sample = problem.sample(self.sample).tree.n_live
         tried = (self.candidates or len(problem.space)) * self.points
         total = self.concluding(problem, runs)

@@ -27,6 +27,7 @@ from pivotal.searches.base import (
     check_budget,
     check_runs,
     interventions_of,
+    most_units,
     uniform,
 )
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER, HardConcrete
@@ -73,8 +74,9 @@ class LearnedMask(Search):
         "exchange": {"exchange": 6},
     }
 
-    max_units: int | float = 5
-    """The number of units allowed (1 or more), or the fraction of all units (below 1)."""
+    max_units: int | float | None = None
+    """Most units: a number (1 or more), or a fraction of all units (below 1). Default: 4 at every step, 5 at a single
+    step."""
     objective: Objective = "soft-margin"
     """`ratio` is the paper's p(d)/p(t); `soft-margin` grows linearly with the log ratio and is steadier."""
     margin: float = 1.0
@@ -146,7 +148,7 @@ class LearnedMask(Search):
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         check_runs(runs, seed)
-        budget_of(self.max_units, len(problem.space))
+        most_units(self.max_units, problem)
         if self.max_fractional is not None:
             budget_of(self.max_fractional, len(problem.space), "max_fractional")
 
@@ -168,7 +170,7 @@ class LearnedMask(Search):
         checkpoint: Checkpoint | None,
     ) -> Discovery:
         self.check(problem, runs, seed)
-        budget = budget_of(self.max_units, len(problem.space))
+        budget = most_units(self.max_units, problem)
         relaxation = _Relaxation(self, problem, self._pool(problem), runs, seed)
         carry_through(relaxation, progress, checkpoint)
         logits, values = relaxation.logits.detach(), relaxation.values.detach()
@@ -184,14 +186,14 @@ class LearnedMask(Search):
 
     def within(self, problem: Problem, runs: int, nodes: int) -> LearnedMask:
         """The number of updates is what gives: whatever hardening takes is taken off first."""
-        budget = budget_of(self.max_units, len(problem.space))
+        budget = most_units(self.max_units, problem)
         left = nodes - self._hardening.nodes(problem, runs, self._pool(problem), budget)
         return replace(self, updates=max(FEWEST, int(left / runs / update_nodes(problem, self.batch))))
 
     def _pool(self, problem: Problem) -> int:
         """The number of units that the relaxed mask may have."""
         units = len(problem.space)
-        return min(units, round(self.spare * budget_of(self.max_units, units)))
+        return min(units, round(self.spare * most_units(self.max_units, problem)))
 
     @property
     def _hardening(self) -> Hardening:
@@ -373,7 +375,7 @@ class _Relaxation:
             )
 
     def reached(self) -> tuple[Intervention, ...]:
-        allowed = budget_of(self.search.max_units, len(self.problem.space))
+        allowed = most_units(self.search.max_units, self.problem)
         mask = hard_mask(self.search.family, self.logits.detach(), allowed)
         return interventions_of(self.problem, mask.expand(-1, len(self.problem.labels), -1), self.values)
 

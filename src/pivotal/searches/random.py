@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Discovery, Progress, budget_of
+from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units
 from pivotal.searches.selection import Selection
 from pivotal.searches.tools.refit import Refit
 
@@ -83,7 +83,7 @@ class RandomUnits(Selection):
     def _draw(self, problem: Problem, seed: int) -> Bool[Tensor, "draws directions units"]:
         rng = np.random.default_rng(seed)
         units = len(problem.space)
-        size = budget_of(self.max_units, units)
+        size = most_units(self.max_units, problem)
         mask = torch.zeros(self.draws, len(problem.labels), units, dtype=torch.bool)
         for row in mask:
             row[:, rng.choice(units, size, replace=False)] = True

@@ -20,9 +20,9 @@ from pivotal.searches.base import (
     Checkpoint,
     Discovery,
     Progress,
-    budget_of,
     carry_through,
     interventions_of,
+    most_units,
     uniform,
 )
 from pivotal.searches.relaxed.hardening import FEWEST, Hardening
@@ -128,21 +128,21 @@ class Reinforce(Selection):
             logits.sigmoid()[:, None].expand(-1, len(problem.labels), -1),
             likeliest(logits, learner.budget)[:, None].expand(-1, len(problem.labels), -1),
             values,
-            budget_of(self.max_units, len(problem.space)),
+            most_units(self.max_units, problem),
             seed=seed,
             progress=progress,
         )
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Reinforce:
         """The number of updates is what gives: whatever hardening takes is taken off first."""
-        budget = budget_of(self.max_units, len(problem.space))
+        budget = most_units(self.max_units, problem)
         left = nodes - self._hardening.nodes(problem, runs, self._pool(problem), budget)
         each = runs * self.samples * update_nodes(problem, self.batch)
         return replace(self, updates=max(FEWEST, int(left / each)))
 
     def _pool(self, problem: Problem) -> int:
         units = len(problem.space)
-        return min(units, round(self.spare * budget_of(self.max_units, units)))
+        return min(units, round(self.spare * most_units(self.max_units, problem)))
 
     @property
     def _hardening(self) -> Hardening:
@@ -292,7 +292,7 @@ class _Learner:
             )
 
     def reached(self) -> tuple[Intervention, ...]:
-        allowed = budget_of(self.search.max_units, len(self.problem.space))
+        allowed = most_units(self.search.max_units, self.problem)
         mask = likeliest(self.logits.detach(), allowed)
         both = mask[:, None].expand(-1, len(self.problem.labels), -1)
         return interventions_of(self.problem, both, self.values)

@@ -28,6 +28,7 @@ from pivotal.searches.base import (
     check_budget,
     check_runs,
     interventions_of,
+    most_units,
 )
 from pivotal.searches.tools.refit import Refit
 
@@ -41,8 +42,9 @@ Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions coo
 class Selection(Search):
     """The settings that such searches have in common."""
 
-    max_units: int | float = 5
-    """The number of units allowed (1 or more), or the fraction of all units (below 1)."""
+    max_units: int | float | None = None
+    """Most units: a number (1 or more), or a fraction of all units (below 1). Default: 4 at every step, 5 at a single
+    step."""
     objective: Objective = "soft-margin"
     """`ratio` is the paper's p(d)/p(t); `soft-margin` grows linearly with the log ratio and is steadier."""
     margin: float = 1.0
@@ -80,7 +82,7 @@ class Selection(Search):
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         check_runs(runs, seed)
-        budget_of(self.max_units, len(problem.space))
+        most_units(self.max_units, problem)
 
     def conclude(
         self,
@@ -140,7 +142,7 @@ class Ranking(Selection):
     ) -> Discovery:
         self.check(problem, runs, seed)
         ranked = self._ranked(problem, runs, seed, progress, checkpoint)
-        return self._top(problem, ranked, budget_of(self.max_units, len(problem.space)), seed, progress)
+        return self._top(problem, ranked, most_units(self.max_units, problem), seed, progress)
 
     def frontier(
         self,

@@ -13,7 +13,6 @@ from small_study import Said, lasting, tiny
 
 from pivotal.errors import PivotalError
 from pivotal.files import lock
-from pivotal.jobs.find import Question
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.job import dry_run, study
@@ -23,6 +22,7 @@ from pivotal.jobs.study.telling import ending
 from pivotal.jobs.study.watching import StudyWatch
 from pivotal.jobs.study.work import SHELF, StudyPlace
 from pivotal.models.planted import plant
+from pivotal.questions.question import Question
 from pivotal.records.study_rows import Results, StudyRow, read_results
 
 

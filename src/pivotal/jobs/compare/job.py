@@ -12,11 +12,13 @@ from pivotal.evidence.summarise import rejected_row
 from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import CONVERGED, EQUAL, Key, Mode, key_of, nodes_of, row_of
-from pivotal.jobs.find import Interrupted, Nobody, Question, Watch, say_left_out
+from pivotal.jobs.find import Interrupted, Nobody, Watch, finished_folder, say_left_out
 from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
 from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
 
 Modes = Literal["converged", "equal", "both"]
@@ -31,6 +33,8 @@ class Comparison:
 
     folder: RunFolder
     result: dict[str, Any]
+    already: bool = False
+    """Whether it was finished before, so that nothing was run."""
 
 
 @dataclass(frozen=True)
@@ -100,15 +104,17 @@ def compare(
 ) -> Comparison:
     """Let every search of the plan answer the question on training pairs; score what it found on held-out ones."""
     watch = watch or Nobody()
-    model, pairs = question.load_model(device), question.load_pairs()
+    model, pairs = model_of(question, device), question.load_pairs()
     train_pairs, test_pairs = question.divide(pairs)
-    train, test = question.problem(model, train_pairs), question.problem(model, test_pairs)
+    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
     # Before anything is written: with --overwrite a bad request must not cost the comparison that is there.
     _check(plan, train, question.seed)
-    say_left_out(watch, train, test, train_pairs.dropped)
 
     settings = _settings(question, plan, model, pairs)
     path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
+    if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
+        return Comparison(done, done.summary(), already=True)
+    say_left_out(watch, train, test, train_pairs.dropped)
     info = {
         "command": command,
         "device": str(model.device),

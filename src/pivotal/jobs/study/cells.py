@@ -1,4 +1,4 @@
-"""The cells of a study: a question and a search with all of its settings, to be run with so many seeds."""
+"""The cells of a study: each is a question and a search with its settings, run with several seeds."""
 
 from __future__ import annotations
 
@@ -9,51 +9,55 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import plain
-from pivotal.jobs.find import Question
 from pivotal.jobs.study.recipe import Draft, Recipe
-from pivotal.models import DTYPES
 from pivotal.options import build, options_of
+from pivotal.questions.question import Question
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.choosing import choose
 from pivotal.units import Steps
 
-_ALLOWED = {"steps": get_args(Steps), "split": ("random", "lexical"), "dtype": (*DTYPES, None)}
+QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))
+"""The settings of a cell that are its question; the seeds are those of the study."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The settings of a cell that are not those of its search."""
+class CellSettings:
+    """The settings of a cell that belong neither to its question nor to its search."""
 
-    model: str = "wiki-lstm"
-    phenomenon: str = "number-agreement"
-    steps: str = "every"
-    sites: str = "all"
-    split: str = "random"
-    test: int | float | None = None
-    priming: str | None = None
-    dtype: str | None = None
     search: str = "learned"
+    """A name from `pivotal list searches`."""
     preset: str | None = None
+    """A preset of the search."""
     runs: int | None = None
+    """Number of runs. Default: the recipe's."""
     at_once: int | None = None
+    """Runs that share one batch. Default: the recipe's."""
     batch_nodes: int | None = None
+    """Prefixes, times runs, that a transformer computes at once: bounds its memory."""
     ablation: bool = False
+    """Whether to say of each unit if single-unit ablation would have found it."""
+
+    def __post_init__(self) -> None:
+        for name in ("runs", "at_once", "batch_nodes"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise PivotalError(f"'{name}' is 1 or more, but it is {number}.", name)
 
 
-_NOT_ASKED = ("search", "preset", "runs", "at_once", "batch_nodes", "ablation")
+SETTINGS = (*QUESTION, *(option.name for option in options_of(CellSettings)))
+"""All that a cell may set beside the options of its search."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What is run for one entry of the table."""
+    """One entry of the table: what is run for it."""
 
     label: Mapping[str, str]
     question: Question
-    """Its seed is the first of the study; a batch has its own."""
+    """Its seed is the first one of the study; every batch sets its own."""
     search: Search
     preset: str | None
     seeds: range
@@ -72,7 +76,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names what decides the results, the seed aside: not the labels, the preset or how the runs are batched."""
+        """A hash of everything that decides the results except the seed. Labels, preset and batching are not in it."""
         decides = {**dataclasses.asdict(self.question), "search": self.search.name, "options": self.options}
         del decides["seed"]
         text = json.dumps(plain(decides), sort_keys=True)
@@ -80,26 +84,26 @@ class Cell:
 
     @property
     def slug(self) -> str:
-        """A name for a folder: readable, and of this cell alone."""
+        """A readable, unique folder name."""
         words = re.sub(r"[^\w.]+", "-", self.name, flags=re.ASCII).strip("-.").lower()[:60].rstrip("-.")
         return f"{words or 'cell'}-{self.key}"
 
     def matches(self, pattern: str) -> bool:
-        """Whether `pattern` is part of the name, or fits it where it has a * or a ?; capitals do not count."""
+        """Whether the name contains `pattern` or, if it has wildcards (* ?), matches it; case is ignored."""
         name, wanted = self.name.lower(), pattern.lower()
         return fnmatch.fnmatchcase(name, wanted if set("*?[") & set(wanted) else f"*{wanted}*")
 
 
 def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
-    """The cells of a recipe, every setting checked; `runs` stands for the number of runs that it says."""
+    """The cells of a recipe, with every setting checked. `runs` replaces the recipe's number of runs."""
     cells = [_cell(draft, recipe, runs) for draft in recipe.drafts]
     _check_defaults(recipe, cells)
     keys: dict[str, Cell] = {}
     for cell in cells:
         if (twin := keys.setdefault(cell.key, cell)) is not cell:
             raise PivotalError(
-                f"{recipe.source}: every cell must ask something else, but '{twin.name}' and '{cell.name}' have the "
-                "same settings. Take one away."
+                f"{recipe.source}: no two cells may be the same, but '{twin.name}' and '{cell.name}' have the "
+                "same settings. Remove one."
             )
     names = [cell.name for cell in cells]
     if twice := sorted({name for name in names if names.count(name) > 1}):
@@ -115,72 +119,63 @@ def chosen(cells: Sequence[Cell], pattern: str | None) -> tuple[Cell, ...]:
     found = tuple(cell for cell in cells if cell.matches(pattern))
     if not found:
         raise PivotalError(
-            f"--only names cells by a part of their name, but none fits '{pattern}'."
+            f"--only selects cells by a part of their name, but no name matches '{pattern}'."
             + did_you_mean(pattern, [cell.name for cell in cells])
         )
     return found
 
 
 def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
-    known = {option.name for option in options_of(Asked)}
     settings, defaults = _named(draft.settings), _named(draft.defaults)
-    mine = {key: value for key, value in {**defaults, **settings}.items() if key in known}
+    given = {**defaults, **settings}
     where = _Where(recipe, draft)
     try:
-        asked = build(Asked, mine)
+        own = build(CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION})
+        question = build(Question, {k: v for k, v in given.items() if k in QUESTION})
     except PivotalError as error:
-        raise where.error(error.field, f"{error}".replace("of 'Asked'", "of a cell")) from None
-    for name, allowed in _ALLOWED.items():
-        value = getattr(asked, name)
-        if value not in allowed:
-            raise where.error(
-                name, f"there are no {name} '{value}'.{did_you_mean(value, filter(None, allowed))}"
-            )
-    for name in ("runs", "at_once", "batch_nodes"):
-        if (number := getattr(asked, name)) is not None and number < 1:
-            raise where.error(name, f"'{name}' is 1 or more, but it is {number}.")
-    number = runs or asked.runs or recipe.top.runs
+        said = f"{error}".replace("of 'CellSettings'", "of a cell").replace("of 'Question'", "of a cell")
+        raise where.error(error.field, said) from None
+    number = runs or own.runs or recipe.top.runs
     seed = recipe.top.seed
-    fields = {k: v for k, v in dataclasses.asdict(asked).items() if k not in _NOT_ASKED}
     return Cell(
         label=draft.label,
-        question=Question(**fields, seed=seed, split_seed=seed),
-        search=_search(asked, settings, defaults, where),
-        preset=asked.preset,
+        question=dataclasses.replace(question, seed=seed, split_seed=seed),
+        search=_search(own, question.steps, settings, defaults, where),
+        preset=own.preset,
         seeds=range(seed, seed + number),
-        at_once=asked.at_once or recipe.top.at_once or number,
-        batch_nodes=asked.batch_nodes,
-        ablation=asked.ablation,
+        at_once=own.at_once or recipe.top.at_once or number,
+        batch_nodes=own.batch_nodes,
+        ablation=own.ablation,
     )
 
 
-def _search(asked: Asked, settings: Mapping[str, Any], defaults: Mapping[str, Any], where: _Where) -> Search:
+def _search(
+    own: CellSettings, steps: Steps, settings: Mapping[str, Any], defaults: Mapping[str, Any], where: _Where
+) -> Search:
     try:
-        cls = SEARCHES.get(asked.search)
+        cls = SEARCHES.get(own.search)
     except PivotalError as error:
         raise where.error("search", str(error)) from None
-    known = {option.name for option in options_of(Asked)}
     its = {option.name for option in options_of(cls)}
-    options = {key: value for key, value in defaults.items() if key in its - known}
-    options |= {key: value for key, value in settings.items() if key not in known}
+    options = {key: value for key, value in defaults.items() if key in its.difference(SETTINGS)}
+    options |= {key: value for key, value in settings.items() if key not in SETTINGS}
     for key in options:
         if key not in its:
             raise where.error(
                 key,
-                f"'{key}' is neither a setting of a cell nor an option of the search '{asked.search}'."
-                + did_you_mean(key, {*known, *its, "label"}),
+                f"'{key}' is neither a setting of a cell nor an option of the search '{own.search}'."
+                + did_you_mean(key, {*SETTINGS, *its, "label"}),
             )
     try:
-        return choose(asked.search, asked.preset, options, asked.steps)
+        return choose(own.search, own.preset, options, steps)
     except PivotalError as error:
         raise where.error(error.field or "preset", str(error)) from None
 
 
 def _check_defaults(recipe: Recipe, cells: Sequence[Cell]) -> None:
-    """A default that no cell takes is a slip."""
+    """PivotalError if no cell takes one of the defaults."""
     draft = recipe.drafts[0]
-    classes: list[type] = [Asked, *(type(cell.search) for cell in cells)]
-    known = {option.name for cls in classes for option in options_of(cls)}
+    known = {*SETTINGS, *(option.name for cell in cells for option in options_of(type(cell.search)))}
     for key in _named(draft.defaults):
         if key not in known:
             searches = ", ".join(sorted({cell.search.name for cell in cells}))
@@ -196,7 +191,7 @@ def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Where:
-    """Says in which line of the recipe a setting stands, and of which cell."""
+    """Names the cell and the line of the recipe where a setting is written."""
 
     recipe: Recipe
     draft: Draft

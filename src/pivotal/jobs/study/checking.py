@@ -14,11 +14,11 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.find import Question
 from pivotal.jobs.study.cells import Cell
 from pivotal.models import SOURCES, list_models, load_model
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 from pivotal.searches.base import budget_of
 from pivotal.units import Site, UnitSpace, select_sites
 

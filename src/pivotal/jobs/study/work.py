@@ -11,11 +11,13 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.find import Nobody, Question, Watch, find
+from pivotal.jobs.find import Nobody, Watch, find
 from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
+from pivotal.problem.prepare import model_of, problem_of
+from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.ablation import found_by_ablation
@@ -69,7 +71,7 @@ class Shelf:
         key = (question.model, question.dtype, question.priming, device, batch_nodes)
         if self._model is None or key != self._key:
             self.clear()  # before the next is loaded: two large models may be one too many
-            self._model, self._key = question.load_model(device, batch_nodes), key
+            self._model, self._key = model_of(question, device, batch_nodes), key
             self.loads += 1
         return self._model
 
@@ -115,7 +117,7 @@ def _of_other_things(begun: RunFolder, question: Question, model: LanguageModel)
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
     """Which of the units that any run found single-unit ablation would have found, on training pairs."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
-    train = question.problem(model, question.divide(question.load_pairs())[0])
+    train = problem_of(question, model, question.divide(question.load_pairs())[0])
     rows = found_by_ablation(_together(found), train)
     folder.write_json(
         ABLATION, {"units": {str(row.unit): {**asdict(row), "unit": str(row.unit)} for row in rows}}

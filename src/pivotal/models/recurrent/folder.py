@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset
+from pivotal.files import asset, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -58,12 +58,6 @@ class FolderSource(ModelSource):
         if folder is None or is_of_transformers(folder):
             return None
         return load_folder(folder, device=device, dtype=dtype, priming=priming, name=name)
-
-
-def models_home() -> Path:
-    """Where models lie that are known by name: `$PIVOTAL_HOME/models`, or `~/.cache/pivotal/models`."""
-    home = os.environ.get("PIVOTAL_HOME")
-    return (Path(home) if home else Path.home() / ".cache" / "pivotal") / "models"
 
 
 def local_folder(spec: str) -> tuple[Path | None, str]:

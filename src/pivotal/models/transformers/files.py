@@ -12,8 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import write_atomically
-from pivotal.models.recurrent.folder import models_home
+from pivotal.files import models_home, write_atomically
 
 PACKAGED = {
     "smollm2-135m": (

@@ -1,0 +1,63 @@
+"""Shell completion of names. A shell asks for them at every press of the Tab key, so nothing here imports torch."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+import typer
+
+
+def models(incomplete: str) -> list[str]:
+    """Bundled and local models. For anything else the shell completes paths."""
+    from pivotal.files import asset, models_home
+
+    folders = [path.parent for path in asset("models").glob("*/config.json")]
+    home = models_home()
+    local = [path.parent for depth in ("*", "*/*") for path in home.glob(f"{depth}/config.json")]
+    names = [folder.name for folder in folders] + [path.relative_to(home).as_posix() for path in local]
+    return _starting(incomplete, [*names, "planted"])
+
+
+def phenomena(incomplete: str) -> list[str]:
+    from pivotal.questions.phenomena import PHENOMENA
+
+    return _starting(incomplete, [f"{name}:" if cls.takes_path else name for name, cls in PHENOMENA.items()])
+
+
+def recipes(incomplete: str) -> list[str]:
+    from pivotal.jobs.study.shipped import shipped
+
+    return _starting(incomplete, shipped())
+
+
+def searches(incomplete: str) -> list[str]:
+    return _starting(incomplete, _declared())
+
+
+def presets(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _starting(incomplete, _declared().get(ctx.params.get("search") or "learned", ()))
+
+
+def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
+
+
+def _declared() -> dict[str, list[str]]:
+    """The built-in searches and their presets, read from the source: importing a search imports torch."""
+    found: dict[str, list[str]] = {}
+    for path in (Path(__file__).parents[1] / "searches").glob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not isinstance(node, ast.ClassDef):
+                continue
+            values = {
+                field.target.id: field.value
+                for field in node.body
+                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+            }
+            name, given = values.get("name"), values.get("presets")
+            if isinstance(name, ast.Constant):
+                keys = given.keys if isinstance(given, ast.Dict) else []
+                found[str(name.value)] = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
+    return found

@@ -1,0 +1,24 @@
+"""From a question to its model and its problem."""
+
+from __future__ import annotations
+
+from pivotal.models import LanguageModel, load_model
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
+
+
+def model_of(question: Question, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
+    """The model of a question, loaded with the question's priming and number format."""
+    return load_model(
+        question.model,
+        device=device,
+        dtype=question.dtype,
+        priming=question.priming,
+        batch_nodes=batch_nodes,
+    )
+
+
+def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
+    """The problem of asking `model` these pairs, at the question's sites and steps."""
+    return Problem(model, pairs, sites=question.sites, steps=question.steps)

@@ -1,0 +1,100 @@
+"""The question that a run answers: which pairs are put to which model, and how.
+
+It is declared here once. The command line takes its options from the fields, a study the settings of its cells, and a
+run folder keeps the question, so that it can be asked again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from pivotal.errors import PivotalError
+from pivotal.options import check_choices
+from pivotal.questions.splits import Split
+from pivotal.units import Steps
+
+if TYPE_CHECKING:
+    from pivotal.questions.pairs import PairSet
+
+Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+
+MOST_SEED = 2**53
+"""Larger numbers are not exact in JSON."""
+
+_TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
+"""Held-out pairs, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A model, a phenomenon, and how the model is asked."""
+
+    model: str = "wiki-lstm"
+    """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
+    phenomenon: str = "number-agreement"
+    """The pairs: a name from `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."""
+    steps: Steps = "every"
+    """Set the units at every step of the prefix, or only at the cue."""
+    sites: str = "all"
+    """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
+    split: Split = "random"
+    """Hold out random pairs, or hold out words: no held-out noun or verb occurs in training."""
+    test: int | float | None = None
+    """Held-out pairs: a number, or a fraction below 1. Default: as in the paper, otherwise a fifth."""
+    seed: int = 0
+    """Seed of the split and of everything random."""
+    priming: str | None = None
+    """Text that the model reads before every sentence. Default: the model's own (BOS, or nothing)."""
+    dtype: Dtype | None = None
+    """Number format of the model; half precision needs a GPU. Default: the model's own."""
+    split_seed: int | None = None
+    """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
+
+    def __post_init__(self) -> None:
+        check_choices(self)
+        for name in ("seed", "split_seed"):
+            if (seed := getattr(self, name)) is not None:
+                check_seed(seed, name)
+        if self.test is not None:
+            whole = math.isfinite(self.test) and self.test == int(self.test)
+            if not 0 < self.test < 1 and not (whole and self.test >= 1):
+                raise PivotalError(
+                    f"The held-out pairs are a number of pairs or a fraction below 1, but test is {self.test:g}.",
+                    "test",
+                )
+            # 1000.0 and 1000 are the same question.
+            object.__setattr__(self, "test", int(self.test) if whole else self.test)
+
+    @staticmethod
+    def of(settings: Mapping[str, Any]) -> Question:
+        """The question of a run, from the settings in its run.json."""
+        names = {field.name for field in dataclasses.fields(Question)}
+        return Question(**{name: value for name, value in settings.items() if name in names})
+
+    def load_pairs(self) -> PairSet:
+        """All pairs of the phenomenon."""
+        from pivotal.questions.phenomena import load_phenomenon
+
+        return load_phenomenon(self.phenomenon)
+
+    def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
+        """The training pairs and the held-out pairs."""
+        test = default_test(self.phenomenon, len(pairs)) if self.test is None else self.test
+        seed = self.seed if self.split_seed is None else self.split_seed
+        return pairs.split(test=test, seed=seed, by=self.split)
+
+
+def default_test(phenomenon: str, pairs: int) -> int:
+    """How many pairs are held out if `test` is not given."""
+    fifth = max(1, pairs // 5)
+    return min(_TEST.get(phenomenon.partition(":")[0], fifth), fifth)
+
+
+def check_seed(seed: int, name: str = "seed") -> None:
+    """PivotalError if it is not a seed."""
+    if not 0 <= seed <= MOST_SEED:
+        raise PivotalError(f"A seed is a whole number from 0 to 2^53, but {name} is {seed}.", name)
