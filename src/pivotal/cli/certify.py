@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -10,6 +10,7 @@ from pivotal.cli import asked, show
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
+    from pivotal.records.certificate import Certificate
 
 
 def certify(
@@ -90,7 +91,7 @@ def certify(
         show.line(f"\nWritten to {written}")
 
 
-def _write(saved: Saved, made: dict[str, Any]) -> str:
+def _write(saved: Saved, made: Certificate) -> str:
     """Into the run's folder, and its report; beside the intervention where it belongs to a comparison; nowhere for one
     without a run, whose folder may be anybody's. Says where."""
     from pathlib import Path

@@ -11,6 +11,7 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
+    from pivotal.evidence.evaluation import Evaluation
     from pivotal.jobs.find import Question
     from pivotal.questions.pairs import PairSet
 
@@ -41,6 +42,7 @@ def evaluate(
     from pivotal.cli.saved import Saved
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
+    from pivotal.records.summary import Rejections
 
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
@@ -57,14 +59,14 @@ def evaluate(
         "model": lm.name,
         "phenomenon": pairs.name,
         "pairs": {"which": which, "asked": len(problem)},
-        "rejected": {"total": problem.rejected.total, "reasons": dict(problem.rejected.reasons)},
+        "rejected": Rejections(total=problem.rejected.total, reasons=dict(problem.rejected.reasons)),
         **scores_row(scores),
         "clean_accuracy": scores.clean_accuracy,
     }
     if json:
         show.as_json(row)
     else:
-        _print(row)
+        _print(row, scores)
 
 
 def _pairs(
@@ -94,7 +96,7 @@ def _pairs(
     return (train, "train") if split == "train" else (test, "test")
 
 
-def _print(row: dict[str, Any]) -> None:
+def _print(row: dict[str, Any], scores: Evaluation) -> None:
     from pivotal.report import tables
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
@@ -106,8 +108,8 @@ def _print(row: dict[str, Any]) -> None:
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
         style="bold",
     )
-    if skipped := tables.skipped_sentence(row):
+    if skipped := tables.skipped_sentence(row["rejected"]):
         show.line(skipped)
-    show.table(tables.shares_table(row))
-    if row["drop_one"]:
-        show.table(tables.drop_one_table(row))
+    show.table(tables.shares_table(scores))
+    if scores.drop_one:
+        show.table(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

@@ -161,12 +161,11 @@ def _print(found: Finding, quiet: bool) -> None:
     summary = found.summary
     show.line(tables.sentence(summary), style="bold")
     if not quiet:
-        best = summary["runs"][summary["best"]]
         show.table(tables.units_table(summary, most=12))
-        if len(summary["runs"]) > 1:
+        if len(summary.runs) > 1:
             show.table(tables.runs_table(summary))
-        which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
-        show.table(tables.shares_table(best, f"By construction and direction{which}"))
+        which = f", run {summary.best}" if len(summary.runs) > 1 else ""
+        show.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
         show.line("")
         show.line(tables.control_sentence(summary))
         if text := tables.stages_sentence(summary):

@@ -21,7 +21,15 @@ from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.edits import dense
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
-from pivotal.records.certificate import Certificate, Effort, Judged, Neighbours, Smaller, Without
+from pivotal.records.certificate import (
+    Certificate,
+    Effort,
+    ExaminedPrefixes,
+    Judged,
+    Neighbours,
+    Smaller,
+    Without,
+)
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Clock, Progress
 from pivotal.searches.tools.refit import Refit
@@ -103,11 +111,11 @@ class _Examination:
             neighbours=neighbours,
             smaller=tuple(smaller),
             effort=self.effort,
-            prefixes={
-                "tried": _prefixes(self.sample),
-                "judged": _prefixes(self.judges),
-                "kl": _prefixes(self.onlookers),
-            },
+            prefixes=ExaminedPrefixes(
+                tried=_prefixes(self.sample),
+                judged=_prefixes(self.judges),
+                kl=_prefixes(self.onlookers),
+            ),
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
             max_kl=self.terms.max_kl,

@@ -26,6 +26,8 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records import serial
+from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
 
@@ -67,8 +69,7 @@ class Question:
     @staticmethod
     def of(settings: Mapping[str, Any]) -> Question:
         """The question of a run, from its settings."""
-        names = {field.name for field in dataclasses.fields(Question)}
-        return Question(**{name: value for name, value in settings.items() if name in names})
+        return serial.convert(settings, Question, "The settings of the run")
 
     def load_model(self, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
         return load_model(
@@ -93,7 +94,7 @@ class Finding:
     """A finished job."""
 
     folder: RunFolder
-    summary: dict[str, Any]
+    summary: Summary
 
 
 def default_test(phenomenon: str, pairs: int) -> int:
@@ -171,7 +172,7 @@ def find(
             progress=watch.progress,
         )
         traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
-        summary["seconds"] = _seconds(loaded, searching, time.monotonic() - searched)
+        summary = serial.replace(summary, seconds=_seconds(loaded, searching, time.monotonic() - searched))
         _write(folder, found, summary, traces)
         checkpoint.remove()
     except KeyboardInterrupt:
@@ -208,7 +209,7 @@ def _search(
     watch: Watch,
 ) -> Discovery:
     def progress(step: Progress) -> None:
-        history.append(dataclasses.asdict(step))
+        history.append(step)
         watch.progress(step)
 
     found = checkpoint.discovery()
@@ -219,12 +220,11 @@ def _search(
     return found
 
 
-def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any], traces: Traces) -> None:
+def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces) -> None:
+    scores = ("flip_accuracy", "interval", "kl", "kl_after_edit")
     scored = [
-        dataclasses.replace(
-            i, scores={k: run[k] for k in ("flip_accuracy", "interval", "kl", "kl_after_edit")}
-        )
-        for i, run in zip(found.interventions, summary["runs"], strict=True)
+        dataclasses.replace(i, scores=serial.plain({name: getattr(run, name) for name in scores}))
+        for i, run in zip(found.interventions, summary.runs, strict=True)
     ]
     folder.save_interventions(scored)
     folder.write_text(TRACES, traces.dumps())
@@ -247,13 +247,17 @@ def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> N
         )
 
 
-def _seconds(load: float, search: float, evaluation: float) -> dict[str, float]:
-    parts = {"load": load, "search": search, "evaluate": evaluation, "total": load + search + evaluation}
-    return {name: round(value, 2) for name, value in parts.items()}
+def _seconds(load: float, search: float, evaluation: float) -> Seconds:
+    return Seconds(
+        load=round(load, 2),
+        search=round(search, 2),
+        evaluate=round(evaluation, 2),
+        total=round(load + search + evaluation, 2),
+    )
 
 
 def _farewell(folder: RunFolder) -> str:
-    command = folder.info.get("command", "").replace(" --overwrite", "")
+    command = (folder.info.command or "").replace(" --overwrite", "")
     if not (folder.path / CHECKPOINT).is_file():
         again = f"Begin again with: {command}" if command else "The same job begins again."
         return f"Stopped before there was a checkpoint in {folder.path}. {again}"

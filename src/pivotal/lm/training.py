@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import differences, disk, plain, read_json
+from pivotal.files import differences, disk
 from pivotal.lm.corpus import identity
 from pivotal.lm.course import TrainingCourse
 from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
@@ -30,6 +30,7 @@ from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, is_empty, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS, UNK
+from pivotal.records import serial
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ def _may_be_written(path: Path, plan: dict[str, Any]) -> bool:
         return True
     if not (path / "card.json").is_file():
         return False
-    return not differences(read_json(path / "card.json", missing="").get("training", {}), plain(plan))
+    card = serial.read(path / "card.json", dict[str, Any])
+    return not differences(card.get("training", {}), serial.plain(plan))
 
 
 def _encoded(
@@ -263,7 +265,7 @@ def _write(
             cell=settings.cell,
             words=words.words,
             weights=weights,
-            card=plain(card),
+            card=serial.plain(card),
             replace=overwrite or _may_be_written(path, card["training"]),
         )
     return Trained(path, learner.seed, perplexity, card)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -16,20 +16,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
+from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.records.intervention import Intervention
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a search stands, for a progress bar and for history.jsonl; a number per run."""
-
-    phase: str
-    update: int
-    updates: int
-    loss: list[float]
-    units: list[float]
-    accuracy: list[float]
-    extra: dict[str, list[float]] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import plain
 from pivotal.jobs.find import Question
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.models import DTYPES
 from pivotal.options import build, options_of
+from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.choosing import choose
 from pivotal.units import Steps
