@@ -1,4 +1,4 @@
-"""The documentation is right: its Python runs and prints what the page says, its commands, paths and links exist, and the
+"""The documentation is right: its Python runs and prints what the page says; commands, paths and links exist; the
 reference generated from the code is complete."""
 
 from __future__ import annotations

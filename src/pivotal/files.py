@@ -1,9 +1,7 @@
-"""Files: text, JSON, atomic writes, locks, and what to say when a disk refuses."""
+"""Files: text, atomic writes, locks, and the message when the disk refuses."""
 
 from __future__ import annotations
 
-import json
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -108,31 +106,6 @@ def read_text(path: Path) -> str:
 def _place(data: bytes, offset: int) -> tuple[int, int]:
     """Line and column, from 1, of a byte."""
     return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
-
-
-def read_json(path: Path, *, missing: str) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise PivotalError(missing) from None
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
-    if not isinstance(content, dict):
-        raise PivotalError(f"{path} must hold a JSON object, but it holds a {type(content).__name__}.")
-    return content
-
-
-def plain(value: Any) -> Any:
-    """`value` as strict JSON has it: lists for tuples, null for the numbers that JSON does not know."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from pivotal.errors import PivotalError, did_you_mean
 
 Steps = Literal["single", "every"]
@@ -41,8 +43,7 @@ class Site:
         return self.name.rpartition(".")[0] or self.name
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
     """One coordinate of a site (0-based), or several that go together, with its number in the paper's 1-based
     counting."""
 

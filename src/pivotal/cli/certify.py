@@ -12,6 +12,7 @@ from pivotal.records.certificate import Effort
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
+    from pivotal.records.certificate import Certificate
 
 
 EFFORT = Effort()
@@ -96,7 +97,7 @@ def certify(
         terminal.line(f"\nWritten to {written}")
 
 
-def _write(saved: Saved, made: dict[str, Any]) -> str:
+def _write(saved: Saved, made: Certificate) -> str:
     """Write the certificate to the run folder and its report, or beside the intervention of a comparison; an
     intervention without a run gets no file. Returns where it was written."""
     from pathlib import Path

@@ -11,6 +11,7 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved
+    from pivotal.evidence.evaluation import Evaluation
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
 
@@ -45,6 +46,7 @@ def evaluate(
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
+    from pivotal.records.summary import Rejections
 
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
@@ -61,14 +63,14 @@ def evaluate(
         "model": lm.name,
         "phenomenon": pairs.name,
         "pairs": {"which": which, "asked": len(problem)},
-        "rejected": {"total": problem.rejected.total, "reasons": dict(problem.rejected.reasons)},
+        "rejected": Rejections(total=problem.rejected.total, reasons=dict(problem.rejected.reasons)),
         **scores_row(scores),
         "clean_accuracy": scores.clean_accuracy,
     }
     if json:
         terminal.as_json(row)
     else:
-        _print(row)
+        _print(row, scores)
 
 
 def _pairs(saved: Saved, question: Question, phenomenon: str | None, part: str | None) -> tuple[PairSet, str]:
@@ -96,7 +98,7 @@ def _pairs(saved: Saved, question: Question, phenomenon: str | None, part: str |
     return (train, "train") if part == "train" else (test, "test")
 
 
-def _print(row: dict[str, Any]) -> None:
+def _print(row: dict[str, Any], scores: Evaluation) -> None:
     from pivotal.report import tables
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
@@ -108,8 +110,8 @@ def _print(row: dict[str, Any]) -> None:
         f"KL {tables.number(row['kl'])}, after the edit {tables.number(row['kl_after_edit'])}.",
         style="bold",
     )
-    if skipped := tables.skipped_sentence(row):
+    if skipped := tables.skipped_sentence(row["rejected"]):
         terminal.line(skipped)
-    terminal.table(tables.shares_table(row))
-    if row["drop_one"]:
-        terminal.table(tables.drop_one_table(row))
+    terminal.table(tables.shares_table(scores))
+    if scores.drop_one:
+        terminal.table(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

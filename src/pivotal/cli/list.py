@@ -167,7 +167,7 @@ def _run(path: Path) -> dict[str, Any]:
             "finished": folder.finished,
             "flip_accuracy": flipped,
             "units": units,
-            "started": folder.info.get("started"),
+            "started": folder.info.started,
         }
     except PivotalError as error:  # one damaged folder must not hide the others
         entry = {"kind": "unreadable", "finished": False, "error": str(error)}
@@ -179,23 +179,24 @@ def _scores(folder: Any) -> tuple[float | None, int | None]:
     if folder.kind != "run" or not folder.finished:
         return None, None
     summary = folder.summary()
-    return summary["flip_accuracy"], summary["units"]
+    return summary.flip_accuracy, summary.units
 
 
 def _study(path: Path) -> dict[str, Any]:
-    from pivotal.files import read_json
     from pivotal.jobs.study.folder import STUDY
+    from pivotal.records import serial
+    from pivotal.records.study import StudyRecord
     from pivotal.records.study_rows import RESULTS, read_results
 
-    info, rows = read_json(path / STUDY, missing=""), read_results(path / RESULTS).rows
+    info, rows = serial.read(path / STUDY, StudyRecord), read_results(path / RESULTS).rows
     done = sum(row.done for row in rows)
     return {
         "path": str(path),
         "kind": "study",
-        "name": info.get("name"),
+        "name": info.name,
         "done": done,
         "failed": len(rows) - done,
-        "started": info.get("started"),
+        "started": info.started,
     }
 
 

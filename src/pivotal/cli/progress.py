@@ -10,7 +10,8 @@ from rich.text import Text
 
 from pivotal.cli import terminal
 from pivotal.jobs.find import Watch
-from pivotal.searches.progress import Progress, numbers, terminal_bars
+from pivotal.records.history import Progress
+from pivotal.searches.progress import numbers, terminal_bars
 
 LINE_EVERY = 5.0
 """Seconds between two lines where there is no terminal."""

@@ -45,7 +45,7 @@ class Saved:
                     f"{given / INTERVENTIONS / 'learned-3' / '0'}; its report.html lists them."
                 )
             if run is None:
-                run = int(folder.summary()["best"]) if folder.finished else 0
+                run = folder.summary().best if folder.finished else 0
             return Saved(folder.intervention(run), folder, path, run)
         if (given / "card.json").is_file():
             if run is not None:

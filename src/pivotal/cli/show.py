@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +12,7 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
+    from pivotal.records.summary import Summary
 
 FILES = {
     "report.html": "the report",
@@ -46,7 +46,7 @@ def show(
                 "path": str(folder.path),
                 "finished": folder.finished,
                 "settings": folder.settings,
-                "command": folder.info.get("command", ""),
+                "command": folder.info.command or "",
                 "summary": summary,
                 "files": files_of(folder.path),
             }
@@ -54,12 +54,12 @@ def show(
         return
     print_question(folder)
     if summary is None:
-        command = folder.info.get("command") or "repeat its command"
+        command = folder.info.command or "repeat its command"
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
     else:
         terminal.line("")
         print_result(summary)
-        if len(summary["runs"]) == 1:
+        if len(summary.runs) == 1:
             terminal.table(tables.runs_table(summary))
     terminal.table(tables.Table("Files", ("file", ""), tuple(files_of(folder.path).items())))
 
@@ -84,19 +84,18 @@ def print_question(folder: RunFolder) -> None:
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
 
 
-def print_result(summary: Mapping[str, Any], quiet: bool = False) -> None:
+def print_result(summary: Summary, quiet: bool = False) -> None:
     """The result of a finished run: a sentence, then tables unless `quiet`."""
     from pivotal.report import tables
 
     terminal.line(tables.sentence(summary), style="bold")
     if quiet:
         return
-    best = summary["runs"][summary["best"]]
     terminal.table(tables.units_table(summary, most=12))
-    if len(summary["runs"]) > 1:
+    if len(summary.runs) > 1:
         terminal.table(tables.runs_table(summary))
-    which = f", run {summary['best']}" if len(summary["runs"]) > 1 else ""
-    terminal.table(tables.shares_table(best, f"By construction and direction{which}"))
+    which = f", run {summary.best}" if len(summary.runs) > 1 else ""
+    terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
     terminal.line("")
     terminal.line(tables.control_sentence(summary))
     for text in (tables.stages_sentence(summary), tables.clean_sentence(summary)):

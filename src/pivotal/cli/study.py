@@ -163,15 +163,13 @@ def _planned(plan: StudyPlan) -> dict[str, Any]:
 
 
 def _studied(studied: Studied) -> dict[str, Any]:
-    from json import loads
-
     from pivotal.records.study_rows import RESULTS
 
     return {
         "folder": str(studied.folder),
         "results": str(studied.folder / RESULTS),
         "failed": [{"cell": row.name, "seed": row.seed, "error": row.error} for row in studied.failed],
-        "rows": [loads(row.to_json()) for row in studied.rows],
+        "rows": list(studied.rows),
     }
 
 

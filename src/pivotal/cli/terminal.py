@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pivotal.files import plain
+from pivotal.records.serial import encode
 from pivotal.report.tables import Table
 
 
@@ -37,8 +35,9 @@ def line(text: str, style: str = "") -> None:
     out().print(Text(text, style=style), soft_wrap=True)
 
 
-def as_json(content: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(plain(content), indent=1, ensure_ascii=False) + "\n")
+def as_json(content: Any) -> None:
+    """Print a record, or dictionaries and lists of records."""
+    sys.stdout.write(encode(content) + "\n")
 
 
 def table(content: Table) -> None:

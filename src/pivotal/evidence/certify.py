@@ -21,10 +21,19 @@ from pivotal.evidence.scan import Scan, Tried
 from pivotal.models.edits import dense
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
-from pivotal.records.certificate import Certificate, Effort, Judged, Neighbours, Smaller, Without
+from pivotal.records.certificate import (
+    Certificate,
+    Effort,
+    ExaminedPrefixes,
+    Judged,
+    Neighbours,
+    Smaller,
+    Without,
+)
+from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Clock
-from pivotal.searches.progress import Progress, reporting
+from pivotal.searches.progress import reporting
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Swaps, swaps_of
 from pivotal.searches.tools.trials import grid_of, placed, screened
@@ -105,11 +114,11 @@ class _Examination:
             neighbours=neighbours,
             smaller=tuple(smaller),
             effort=self.effort,
-            prefixes={
-                "tried": _prefixes(self.sample),
-                "judged": _prefixes(self.judges),
-                "kl": _prefixes(self.onlookers),
-            },
+            prefixes=ExaminedPrefixes(
+                tried=_prefixes(self.sample),
+                judged=_prefixes(self.judges),
+                kl=_prefixes(self.onlookers),
+            ),
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
             max_kl=self.terms.max_kl,

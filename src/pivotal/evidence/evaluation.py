@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import by_first_site, dense
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
+from pivotal.records import serial
 from pivotal.records.intervention import Intervention
+from pivotal.records.summary import Control, DropOne, Share
 from pivotal.records.traces import PairOutcome
 from pivotal.searches.tools.refit import Refit
 
@@ -25,42 +27,6 @@ _DRAWN = 50_000_000
 _TOGETHER = 4
 """Random sets whose values are learned together on a CPU: enough to keep it busy, and few enough that those which begin
 late in a deep model need not wait for those which begin early."""
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A share of flipped preferences with its 95% bootstrap interval."""
-
-    value: float
-    low: float
-    high: float
-    n: int
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
-
-
-@dataclass(frozen=True, slots=True)
-class DropOne:
-    """What is left when a unit is let go and the others keep their values."""
-
-    unit: str
-    number: int
-    flip_accuracy: float
-    kl: float
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """As many random units, their values learned on the same pairs: how well would chance have done?"""
-
-    sets: int
-    flip_accuracy: list[float]
-    mean: float
-    best: float
-    p_value: float
-    broken: int = 0
-    """How many of the sets break the bound on KL that ours keeps, and do not count as doing as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +48,7 @@ class Evaluation:
     """What became of each pair, in the order of the problem's."""
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return serial.plain(self)
 
     def __repr__(self) -> str:
         units = "1 unit" if self.units == 1 else f"{self.units:,} units"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from pivotal.problem.problem import Problem, divergence
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.splits import stratified
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
 from pivotal.records.traces import Both, Frame, Grid, PairOutcome, Trace, Traces
 from pivotal.units import Unit
 
@@ -224,10 +224,7 @@ def _predictions(
 
 
 def _frame(model: LanguageModel, intervention: Intervention) -> Frame:
-    first, second = (
-        tuple(float(v) if on else None for v, on in zip(values, active, strict=True))
-        for values, active in zip(intervention.shown, intervention.active, strict=True)
-    )
+    first, second = (intervention.shown_values[label] for label in intervention.directions)
     return Frame(
         model=model.name,
         phenomenon=intervention.phenomenon,

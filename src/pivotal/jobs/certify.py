@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from pivotal.errors import PivotalError
@@ -13,8 +12,9 @@ from pivotal.options import build
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.questions.question import Question
-from pivotal.records.certificate import Effort
+from pivotal.records.certificate import Certificate, Effort
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
 from pivotal.searches import SEARCHES
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress
@@ -39,8 +39,8 @@ def certify_run(
     effort: Effort | None = None,
     device: str | None = None,
     watch: Watch | None = None,
-) -> dict[str, Any]:
-    """The certificate of an intervention as JSON has it.
+) -> Certificate:
+    """The certificate of an intervention.
 
     With a run, its training pairs decide and its held-out pairs report; without one, all pairs decide.
     """
@@ -67,15 +67,13 @@ def certify_run(
     )
     if progress is not None:
         progress(Progress("ablating single units", 4, 5, [], [], []))
-    return {
-        "model": model.name,
-        "phenomenon": train.pairs.name,
-        "steps": train.steps,
-        "all_units": len(train.space),
-        "run": run,
-        "pairs": "train" if folder is not None else "all",
-        **made.as_dict(),
-        "ablation": [
-            {**asdict(row), "unit": str(row.unit)} for row in found_by_ablation(intervention, train)
-        ],
-    }
+    return replace(
+        made,
+        model=model.name,
+        phenomenon=train.pairs.name,
+        steps=train.steps,
+        all_units=len(train.space),
+        run=run,
+        pairs="train" if folder is not None else "all",
+        ablation=found_by_ablation(intervention.units, train),
+    )

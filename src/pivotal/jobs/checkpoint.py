@@ -1,4 +1,4 @@
-"""checkpoint.pt of a run folder: from here a killed run goes on and ends in the same result."""
+"""checkpoint.pt of a run folder: a run that was killed resumes from it and ends in the same result."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,20 +15,23 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import disk, plain, write_atomically
+from pivotal.files import disk, write_atomically
 from pivotal.jobs.run_folder import CHECKPOINT, History, RunFolder
 from pivotal.problem.problem import Work
+from pivotal.records import serial
+from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery
-from pivotal.units import Unit
 
 EVERY_SECONDS = 15.0
+
+_CURE = "Remove it or use --overwrite: the run then starts from its beginning."
 
 
 class RunCheckpoint:
     """What a search keeps (its `Checkpoint`), with the work, the time and the history rows that belong to it.
 
-    The file holds tensors, numbers and texts only, so that it can be read without running anybody's code.
+    The file holds a `CheckpointRecord` as JSON text, tensors and numbers only, so that reading it runs no code.
     """
 
     def __init__(self, folder: RunFolder, history: History, work: Work) -> None:
@@ -42,9 +45,10 @@ class RunCheckpoint:
         if self._content is None:
             history.keep(0)
         else:
-            history.keep(self._content["rows"])
-            work.forward, work.backward = self._content["work"]
-            self._started -= self._content["seconds"]
+            record = self._content[0]
+            history.keep(record.rows)
+            work.forward, work.backward = record.forward, record.backward
+            self._started -= record.seconds
 
     @property
     def resumed(self) -> bool:
@@ -52,27 +56,25 @@ class RunCheckpoint:
 
     @property
     def seconds(self) -> float:
-        """Spent on the search, in the processes before this one too."""
+        """Time spent on the search, in earlier processes too."""
         return time.monotonic() - self._started
 
     def load(self) -> dict[str, Any] | None:
-        if self._content is None or "state" not in self._content:
+        if self._content is None or "state" not in self._content[1]:
             return None
-        state: dict[str, Any] = dict(self._content["state"])
-        if "interventions" in state:
-            state["interventions"] = tuple(_unpack(packed) for packed in state["interventions"])
+        state: dict[str, Any] = dict(self._content[1]["state"])
+        if interventions := self._interventions():
+            state["interventions"] = interventions
         return state
 
     def save(self, state: dict[str, Any]) -> None:
-        """The interventions are also written as folders of their own, for whoever stops here for good."""
+        """The interventions are also saved as folders of their own, in case the run is never resumed."""
         reached = tuple(state.get("interventions", ()))
         self._folder.save_interventions(reached)
         if self._torn:
-            return  # stopped within a step: the last whole state is the one to go on from
-        packed = dict(state)
-        if "interventions" in state:
-            packed["interventions"] = [_pack(intervention) for intervention in reached]
-        self._write({"state": packed})
+            return  # stopped within a step: the run resumes from the last complete state
+        rest = {key: value for key, value in state.items() if key != "interventions"}
+        self._write(reached, {"state": rest})
 
     def due(self) -> bool:
         """Asked between two steps, so that this is the place to stop where nothing is half done."""
@@ -81,26 +83,28 @@ class RunCheckpoint:
         return time.monotonic() - self._saved >= EVERY_SECONDS
 
     def discovery(self) -> Discovery | None:
-        """The end of the search, if it had come when the run was killed."""
-        if self._content is None or "found" not in self._content:
+        """The result of the search, if it had finished when the run was killed."""
+        if self._content is None or self._content[0].stages is None:
             return None
-        found = self._content["found"]
+        record, tensors = self._content
         return Discovery(
-            tuple(_unpack(packed) for packed in found["interventions"]),
-            tuple(found["train_score"]),
-            tuple(found["stages"]),
+            self._interventions(), tuple(tensors["train_score"].tolist()), tuple(record.stages or ())
         )
 
     def finish(self, found: Discovery) -> None:
         self._folder.save_interventions(found.interventions)
-        self._write(
-            {
-                "found": {
-                    "interventions": [_pack(intervention) for intervention in found.interventions],
-                    "train_score": [float(loss) for loss in found.train_score],
-                    "stages": plain(list(found.stages)),
-                }
-            }
+        # A tensor, since a score may be infinite, which JSON cannot say and the choice of the best run depends on.
+        scores = torch.tensor(found.train_score, dtype=torch.float64)
+        self._write(found.interventions, {"train_score": scores}, found.stages)
+
+    def _interventions(self) -> tuple[Intervention, ...]:
+        assert self._content is not None
+        record, tensors = self._content
+        return tuple(
+            Intervention.of(card, values.numpy(), active.numpy())
+            for card, values, active in zip(
+                record.interventions, tensors["values"], tensors["active"], strict=True
+            )
         )
 
     @contextmanager
@@ -131,12 +135,21 @@ class RunCheckpoint:
         with disk(self._path):
             self._path.unlink(missing_ok=True)
 
-    def _write(self, content: dict[str, Any]) -> None:
-        content |= {
-            "rows": self._history.rows,
-            "work": [self._work.forward, self._work.backward],
-            "seconds": self.seconds,
-        }
+    def _write(
+        self,
+        interventions: Sequence[Intervention],
+        tensors: dict[str, Any],
+        stages: tuple[dict[str, dict[str, float]], ...] | None = None,
+    ) -> None:
+        record = CheckpointRecord(
+            rows=self._history.rows,
+            forward=self._work.forward,
+            backward=self._work.backward,
+            seconds=self.seconds,
+            interventions=tuple(intervention.card() for intervention in interventions),
+            stages=stages,
+        )
+        content = {"record": serial.encode(record), **_arrays(interventions), **tensors}
         with disk(self._path):
             try:
                 write_atomically(self._path, lambda partial: torch.save(content, partial))
@@ -144,40 +157,24 @@ class RunCheckpoint:
                 raise OSError(f"torch could not write it ({in_short(error)})") from None
         self._saved = time.monotonic()
 
-    def _read(self) -> dict[str, Any] | None:
+    def _read(self) -> tuple[CheckpointRecord, dict[str, Any]] | None:
+        """The record, and the tensors beside it."""
         if not self._path.is_file():
             return None
         try:
             content = torch.load(self._path, map_location="cpu", weights_only=True)
-            if not {"rows", "work", "seconds"} <= set(content):
+            if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
                 raise ValueError("parts of it are missing")
-            return dict(content)
         except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
             raise PivotalError(
-                f"{self._path} must be a whole checkpoint of this run, but it cannot be read ({in_short(error)}). "
-                "Remove it or use --overwrite: the run then starts from its beginning."
+                f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
+                f"({in_short(error)}). {_CURE}"
             ) from None
+        return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
 
 
-def _pack(intervention: Intervention) -> dict[str, Any]:
+def _arrays(interventions: Sequence[Intervention]) -> dict[str, list[torch.Tensor]]:
     return {
-        "card": intervention.card(),
-        "values": torch.as_tensor(np.array(intervention.values)),
-        "active": torch.as_tensor(np.array(intervention.active)),
+        "values": [torch.as_tensor(np.array(i.values)) for i in interventions],
+        "active": [torch.as_tensor(np.array(i.active)) for i in interventions],
     }
-
-
-def _unpack(packed: dict[str, Any]) -> Intervention:
-    card = packed["card"]
-    return Intervention(
-        units=tuple(Unit(u["site"], u["index"], u["number"]) for u in card["units"]),
-        directions=(card["directions"][0], card["directions"][1]),
-        values=packed["values"].numpy(),
-        active=packed["active"].numpy(),
-        steps=card["steps"],
-        model=card["model"],
-        model_fingerprint=card["model_fingerprint"],
-        phenomenon=card["phenomenon"],
-        data_fingerprint=card["data_fingerprint"],
-        scores=card["scores"],
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
-from pivotal.files import differences, plain
+from pivotal.files import differences
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_folder import (
@@ -24,7 +23,6 @@ from pivotal.jobs.run_folder import (
     SUMMARY,
     TRACES,
     History,
-    Kind,
     RunFolder,
     default_path,
 )
@@ -33,6 +31,9 @@ from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
+from pivotal.records import serial
+from pivotal.records.run import Kind
+from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
 from pivotal.searches.choosing import settled
@@ -57,7 +58,7 @@ class Finding:
     """A finished run."""
 
     folder: RunFolder
-    summary: dict[str, Any]
+    summary: Summary
     already: bool = False
     """Whether it was finished before, so that nothing was run."""
 
@@ -137,7 +138,7 @@ def find(
             progress=watch.progress,
         )
         traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
-        summary["seconds"] = _seconds(loaded, searching, time.monotonic() - searched)
+        summary = serial.replace(summary, seconds=_seconds(loaded, searching, time.monotonic() - searched))
         _write(folder, found, summary, traces)
         checkpoint.remove()
     except KeyboardInterrupt:
@@ -156,7 +157,7 @@ def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -
     if not (Path(path) / RUN).is_file():
         return None
     found = RunFolder.open(path)
-    same = found.kind == kind and not differences(found.settings, json.loads(json.dumps(plain(settings))))
+    same = found.kind == kind and not differences(found.settings, serial.plain(settings))
     return found if same and found.finished else None
 
 
@@ -183,7 +184,7 @@ def _search(
     watch: Watch,
 ) -> Discovery:
     def progress(step: Progress) -> None:
-        history.append(dataclasses.asdict(step))
+        history.append(step)
         watch.progress(step)
 
     found = checkpoint.discovery()
@@ -194,12 +195,11 @@ def _search(
     return found
 
 
-def _write(folder: RunFolder, found: Discovery, summary: dict[str, Any], traces: Traces) -> None:
+def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces) -> None:
+    scores = ("flip_accuracy", "interval", "kl", "kl_after_edit")
     scored = [
-        dataclasses.replace(
-            i, scores={k: run[k] for k in ("flip_accuracy", "interval", "kl", "kl_after_edit")}
-        )
-        for i, run in zip(found.interventions, summary["runs"], strict=True)
+        dataclasses.replace(i, scores=serial.plain({name: getattr(run, name) for name in scores}))
+        for i, run in zip(found.interventions, summary.runs, strict=True)
     ]
     folder.save_interventions(scored)
     folder.write_text(TRACES, traces.dumps())
@@ -222,13 +222,17 @@ def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> N
         )
 
 
-def _seconds(load: float, search: float, evaluation: float) -> dict[str, float]:
-    parts = {"load": load, "search": search, "evaluate": evaluation, "total": load + search + evaluation}
-    return {name: round(value, 2) for name, value in parts.items()}
+def _seconds(load: float, search: float, evaluation: float) -> Seconds:
+    return Seconds(
+        load=round(load, 2),
+        search=round(search, 2),
+        evaluate=round(evaluation, 2),
+        total=round(load + search + evaluation, 2),
+    )
 
 
 def _farewell(folder: RunFolder) -> str:
-    command = folder.info.get("command", "").replace(" --overwrite", "")
+    command = (folder.info.command or "").replace(" --overwrite", "")
     if not (folder.path / CHECKPOINT).is_file():
         again = f"Begin again with: {command}" if command else "The same job begins again."
         return f"Stopped before there was a checkpoint in {folder.path}. {again}"

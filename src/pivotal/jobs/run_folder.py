@@ -1,8 +1,7 @@
-"""The run folder: what was asked, how it went, what was found. Written atomically; a killed run goes on."""
+"""The run folder: what was asked, how the search went, what was found. A run that was killed can be resumed."""
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import shutil
@@ -11,18 +10,21 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, TextIO, TypeVar
 
 from safetensors import SafetensorError
 
 from pivotal.errors import PivotalError
-from pivotal.files import PARTIAL, differences, disk, lock, plain, read_json, write_atomically
+from pivotal.files import PARTIAL, differences, disk, lock, write_text
+from pivotal.records import serial
+from pivotal.records.ablation import Ablations
+from pivotal.records.certificate import Certificate
+from pivotal.records.comparison import ComparisonRecord
+from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import FORMAT, Kind, RunRecord
+from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
-
-Kind = Literal["run", "comparison"]
-
-FORMAT: dict[Kind, str] = {"run": "pivotal-run-1", "comparison": "pivotal-comparison-1"}
 
 RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "run.json",
@@ -34,22 +36,30 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "report.html",
 )
 ABLATION = "ablation.json"
-"""Beside the summary, if it was asked: which units replacing each unit alone would have found."""
+"""Beside the summary, if a study asked for it: which units single-unit ablation would have found."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
 COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
+T = TypeVar("T")
+
 RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds one run, or one comparison of many. `settings` decide the result: equal settings make it
-    the same run."""
+    """A folder that holds one run, or one comparison of several searches."""
 
     path: Path
-    settings: dict[str, Any]
-    info: dict[str, Any]
-    """What else run.json says: command, versions, when it started. Does not bear on the result."""
-    kind: Kind = "run"
+    info: RunRecord
+    """What run.json says."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.info.kind
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """They decide the result: equal settings make it the same run."""
+        return self.info.settings
 
     @staticmethod
     def create(
@@ -60,9 +70,9 @@ class RunFolder:
         info: Mapping[str, Any] | None = None,
         kind: Kind = "run",
     ) -> RunFolder:
-        """A new run's folder, or the one of an unfinished run with the same settings, to go on with."""
+        """The folder of a new run, or of an unfinished run with the same settings, which is resumed."""
         path = Path(path)
-        wanted = json.loads(json.dumps(plain(settings)))
+        wanted = serial.plain(settings)
         with disk(path):
             path.mkdir(parents=True, exist_ok=True)
             if (path / RUN).is_file():
@@ -70,7 +80,7 @@ class RunFolder:
                 if not overwrite:
                     found._check_resumable(wanted, kind)
                     return found
-                for name in (RUN, HISTORY):  # whoever works on it holds the lock of one of them
+                for name in (RUN, HISTORY):  # a process that works on it holds the lock of one of them
                     if (path / name).is_file():
                         with (path / name).open(encoding="utf-8") as file:
                             lock(file, path)
@@ -80,24 +90,16 @@ class RunFolder:
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
                     "Nothing was touched; name another folder with --out."
                 )
-        folder = RunFolder(path, wanted, {**_about_this_run(), **(info or {})}, kind)
-        folder.write_json(RUN, {"format": FORMAT[kind], "settings": wanted, **folder.info})
+        about = {**_about_this_run(), **(info or {})}
+        folder = RunFolder(path, RunRecord(format=FORMAT[kind], settings=wanted, **about))
+        folder.write_json(RUN, folder.info)
         return folder
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
         path = Path(path)
-        content = read_json(
-            path / RUN, missing=f"{path} is no run folder: it has no {RUN}. Give the --out folder of a run."
-        )
-        kinds = {form: kind for kind, form in FORMAT.items()}
-        if content.get("format") not in kinds or not isinstance(content.get("settings"), dict):
-            raise PivotalError(
-                f"{path / RUN} must be of the format '{FORMAT['run']}', but it is {content.get('format')!r}. "
-                "It was made by something else, or by another version of pivotal."
-            )
-        info = {key: value for key, value in content.items() if key not in ("format", "settings")}
-        return RunFolder(path, content["settings"], info, kinds[content["format"]])
+        missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
+        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
 
     def __repr__(self) -> str:
         asked = f"{self.settings.get('phenomenon')} in {self.settings.get('model')}"
@@ -122,8 +124,8 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """A comparison writes its result row by row, and says there whether it is whole."""
-        return self.result.is_file() and bool(read_json(self.result, missing="").get("finished", True))
+        """A comparison writes its result row by row, and states there whether all rows are there."""
+        return self.result.is_file() and (self.kind == "run" or self.comparison().finished)
 
     @property
     def report(self) -> Path:
@@ -141,16 +143,16 @@ class RunFolder:
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
-        # A comparison repeats nothing that is there, so that it can be gone on with for its report alone.
+        # A comparison repeats no row that is there, so that it can be resumed just to write its report.
         if self.finished and (self.kind == "run" or self.report.is_file()):
             raise PivotalError(
-                f"This very {self.kind} is finished: see {self.result} and {self.report.name} beside it. "
+                f"This {self.kind} is finished: see {self.result} and {self.report.name} beside it. "
                 "To run it again use --overwrite, or another folder with --out."
             )
 
     @staticmethod
     def _clear(path: Path) -> None:
-        """Removes what a run makes, nothing else; run.json last: until then the folder is known as ours."""
+        """Remove the files that a run makes and no others; run.json last, since it marks the folder as ours."""
         for folder in (path / INTERVENTIONS, path / FIGURES):
             if folder.is_dir() and not folder.is_symlink():
                 for entry in folder.iterdir():
@@ -182,43 +184,62 @@ class RunFolder:
 
     # -- what is found -------------------------------------------------------------------------------------
 
-    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        text = json.dumps(plain(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        self.write_text(name, text)
+    def write_json(self, name: str, record: Any) -> None:
+        serial.write(self.path / name, record)
 
     def write_text(self, name: str, text: str) -> None:
-        target = self.path / name
-        with disk(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(target, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+        write_text(self.path / name, text)
 
-    def summary(self) -> dict[str, Any]:
-        return read_json(
-            self.result,
-            missing=f"The {self.kind} in {self.path} is not finished: it has no {self.result.name}. "
-            f"Go on with it: {self.info.get('command', 'repeat its command')}",
+    def summary(self) -> Summary:
+        """Of a finished run."""
+        if self.kind != "run":
+            raise PivotalError(
+                f"A summary belongs to one run, but {self.path} holds a {self.kind}: see its report.html."
+            )
+        return serial.read(self.result, Summary, missing=self._unfinished())
+
+    def comparison(self) -> ComparisonRecord:
+        """The rows of a comparison, which may be unfinished."""
+        return serial.read(self.result, ComparisonRecord, missing=self._unfinished())
+
+    def _unfinished(self) -> str:
+        resume = (
+            f"Resume it with: {self.info.command}"
+            if self.info.command
+            else "Repeat its command to resume it."
         )
+        return f"The {self.kind} in {self.path} is not finished: it has no {self.result.name}. {resume}"
 
-    def certificate(self) -> dict[str, Any] | None:
-        """What `pivotal certify` wrote, if it was asked."""
-        path = self.path / CERTIFICATE
-        return read_json(path, missing="") if path.is_file() else None
+    def certificate(self) -> Certificate | None:
+        """What `pivotal certify` wrote; None if it was not run."""
+        return self._optional(CERTIFICATE, Certificate)
+
+    def ablation(self) -> Ablations | None:
+        """Single-unit ablation of the units; None if no study asked for it."""
+        return self._optional(ABLATION, Ablations)
 
     def traces(self) -> Traces | None:
-        """What became of the held-out pairs; runs of earlier versions do not have it."""
-        path = self.path / TRACES
-        return Traces.of(read_json(path, missing=""), str(path)) if path.is_file() else None
+        """The outcomes of the held-out pairs; None for runs of early versions."""
+        return self._optional(TRACES, Traces)
 
-    def history(self) -> list[dict[str, Any]]:
+    def _optional(self, name: str, kind: type[T]) -> T | None:
+        path = self.path / name
+        return serial.read(path, kind) if path.is_file() else None
+
+    def history(self) -> list[Progress]:
         """The rows written so far; a row cut off by a kill is left out."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        lines = path.read_bytes().splitlines(keepends=True)
+        return [
+            serial.decode(line, Progress, f"{path}, line {number}")
+            for number, line in enumerate(lines, 1)
+            if line.endswith(b"\n")
+        ]
 
     def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
-        """Those of the runs; a comparison has them `under` a folder for each search and number of units."""
+        """Save those of the runs; a comparison has a folder (`under`) for each search and number of units."""
         with disk(self.path / INTERVENTIONS):
             for r, intervention in enumerate(interventions):
                 try:
@@ -227,12 +248,12 @@ class RunFolder:
                     raise OSError(str(error)) from None
 
     def intervention(self, run: int | None = None) -> Intervention:
-        """That of one run; by default of the best run, or of run 0 while there is no summary."""
+        """The intervention of one run: by default of the best run, or of run 0 while there is no summary."""
         count = self.runs_saved()
         if not count:
-            raise PivotalError(f"The run in {self.path} has saved no intervention yet. Go on with it first.")
+            raise PivotalError(f"The run in {self.path} has saved no intervention yet. Resume it first.")
         if run is None:
-            run = int(self.summary()["best"]) if self.finished else 0
+            run = self.summary().best if self.finished else 0
         if not 0 <= run < count:
             raise PivotalError(
                 f"The run in {self.path} has the runs 0 to {count - 1}; there is no run {run}."
@@ -255,16 +276,16 @@ class History:
         self.rows = 0
 
     def keep(self, rows: int) -> None:
-        """Cuts off what was written after the checkpoint that has `rows` rows."""
+        """Cut off the rows that were written after the checkpoint, which has `rows` rows."""
         with disk(self._path):
             self._file.seek(0)
             kept = [len(line.encode()) for _, line in zip(range(rows), self._file, strict=False)]
             self._file.truncate(sum(kept))
         self.rows = len(kept)
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, row: Progress) -> None:
         with disk(self._path):
-            self._file.write(json.dumps(plain(row), allow_nan=False) + "\n")
+            self._file.write(serial.encode(row, indent=0) + "\n")
             self._file.flush()
         self.rows += 1
 
@@ -273,9 +294,9 @@ class History:
 
 
 def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str, Any]) -> Path:
-    """`runs/<phenomenon>-<steps>-<model>`, numbered if another run or another's files have that name."""
+    """`runs/<phenomenon>-<steps>-<model>`, numbered if that folder holds another run or other files."""
     name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
-    wanted = json.loads(json.dumps(plain(settings)))
+    wanted = serial.plain(settings)
     number = 1
     while True:
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
@@ -300,7 +321,7 @@ def _about_this_run() -> dict[str, Any]:
 
 
 def _holds_interventions(entry: Path) -> bool:
-    """An intervention of ours, or a folder of them and of nothing else."""
+    """Whether it is an intervention, or a folder that holds only interventions."""
     if entry.is_symlink() or not entry.is_dir():
         return False
     return entry.name.isdigit() or all(child.name.isdigit() and child.is_dir() for child in entry.iterdir())

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.files import differences, plain, read_json
+from pivotal.files import differences
 from pivotal.models.recurrent.folder import WRITTEN, holds_a_model, is_empty, is_only_a_model
+from pivotal.records import serial
 
 
 def check_replaceable(out: Path) -> None:
@@ -38,7 +39,9 @@ def may_be_written(path: Path, plan: dict[str, Any]) -> bool:
         return True
     if not (path / "card.json").is_file():
         return False
-    return not differences(read_json(path / "card.json", missing="").get("training", {}), plain(plan))
+    return not differences(
+        serial.read(path / "card.json", dict[str, Any]).get("training", {}), serial.plain(plan)
+    )
 
 
 def make_room(out: Path, targets: Collection[Path]) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, plain
+from pivotal.files import disk
 from pivotal.lm.card import model_card
 from pivotal.lm.replacing import may_be_written
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.models.recurrent.folder import is_only_a_model, save_folder
+from pivotal.records import serial
 
 if TYPE_CHECKING:
     from pivotal.lm.course import TrainingCourse
@@ -129,7 +130,7 @@ class Snapshots:
                     cell=course.settings.cell,
                     words=self.words.words,
                     weights=learner.weights(),
-                    card=plain(card),
+                    card=serial.plain(card),
                     replace=self.overwrite or may_be_written(folder, card["training"]),
                     int8=True,
                 )

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, plain
+from pivotal.files import disk
 from pivotal.lm.card import model_card
 from pivotal.lm.corpus import identity
 from pivotal.lm.course import TrainingCourse
@@ -37,6 +37,7 @@ from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS, UNK
+from pivotal.records import serial
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,7 @@ def _write(
             cell=settings.cell,
             words=words.words,
             weights=weights,
-            card=plain(card),
+            card=serial.plain(card),
             replace=overwrite or may_be_written(path, card["training"]),
         )
     return Trained(path, learner.seed, perplexity, card)

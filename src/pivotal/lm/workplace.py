@@ -5,7 +5,6 @@ The model folder itself appears when it is whole. A killed training goes on from
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 from collections.abc import Mapping
@@ -17,8 +16,9 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import differences, disk, lock, plain, read_json, write_atomically
+from pivotal.files import differences, disk, lock, write_atomically
 from pivotal.lm.vocabulary import Vocabulary
+from pivotal.records import serial
 
 PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
 
@@ -38,7 +38,7 @@ class TrainingFolder:
         `overwrite` may clear it of another training; one with the same plan goes on, or the command that replaces a
         model could never be stopped and gone on with.
         """
-        wanted = json.loads(json.dumps(plain(plan)))
+        wanted = serial.plain(plan)
         self._check_ours()
         with disk(self.path):
             self._parents = [parent for parent in self.path.parents if not parent.exists()]
@@ -47,7 +47,7 @@ class TrainingFolder:
         lock(file, self._out)
         self._lock = file
         if (self.path / PLAN).is_file():
-            differing = differences(read_json(self.path / PLAN, missing=""), wanted)
+            differing = differences(serial.read(self.path / PLAN, dict[str, Any]), wanted)
             if not differing and ((self.path / CHECKPOINT).is_file() or not overwrite):
                 return
             if not overwrite:
@@ -57,11 +57,7 @@ class TrainingFolder:
                 )
             self._clear()
         self._made = True
-        text = json.dumps(wanted, indent=1, ensure_ascii=False) + "\n"
-        with disk(self.path / PLAN):
-            write_atomically(
-                self.path / PLAN, lambda partial: Path(partial).write_text(text, encoding="utf-8")
-            )
+        serial.write(self.path / PLAN, wanted)
 
     def _check_ours(self) -> None:
         """Before so much as a lock is put there."""

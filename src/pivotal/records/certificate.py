@@ -1,11 +1,15 @@
-"""What can be said about a found set once it has been examined, and how much examining it takes."""
+"""certificate.json: what an examination of a found set showed, and how thorough it was."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec.structs import force_setattr
 
 from pivotal.errors import PivotalError
+from pivotal.records.ablation import Ablated
+from pivotal.records.serial import Number, Record
 
 
 @dataclass(frozen=True)
@@ -42,47 +46,47 @@ class Effort:
             raise PivotalError(f"epsilon is a share of the flips, 0 or more, but it is {self.epsilon:g}.")
 
 
-@dataclass(frozen=True)
-class Judged:
-    """A set with fitted values, on training pairs (and held-out ones where there are some)."""
+class Judged(Record, frozen=True, kw_only=True):
+    """A set with fitted values, scored on training pairs."""
 
     units: tuple[str, ...]
-    flipped: float
-    kl: float
+    flipped: Number
+    """Share of training preferences flipped."""
+    kl: Number
     bound_kept: bool
     """Whether KL is within its bound, if there is one."""
-    flipped_test: float | None = None
+    flipped_test: Number | None = None
+    """The same on held-out pairs, if there are any."""
 
 
-@dataclass(frozen=True)
-class Without:
-    """What is left without one of the units, the others refitted."""
+class Without(Record, frozen=True):
+    """The set without one of its units, the others refitted."""
 
     unit: str
     left: Judged
     matters: bool
+    """Whether the others flip less."""
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Record, frozen=True):
     """The sets that differ in one unit."""
 
     there_are: int
     tried: int
     audited: int
-    """Of those that the screening left out, so many were drawn at random and tried."""
+    """Sets drawn at random from those that the screening left out."""
     audit_hits: int
-    """Of these, those that scored well enough to be a finalist."""
+    """The audited sets that scored well enough to be a finalist."""
     refitted: int
     best: Judged | None
-    """The one that flips most, of those that keep the KL bound; None where the set has all units that there are."""
+    """The set that flips most, of those that keep the KL bound; null if there are no other units."""
     swap: tuple[str, str] | None
-    """The unit that the best lets go, and the one in its place."""
+    """The unit that the best set lacks, and the one in its place."""
     optimal: bool
+    """Whether no set that was tried is better."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Record, frozen=True):
     """A round in which sets are run but not fitted."""
 
     sets: int
@@ -91,43 +95,65 @@ class Look:
     """Values of each unit, in each direction."""
 
 
-@dataclass(frozen=True)
-class Smaller:
-    """Sets of no more than so many units."""
+class Smaller(Record, frozen=True, kw_only=True):
+    """Sets of at most `size` units."""
 
     size: int
     there_are: int
     looks: tuple[Look, ...]
-    """Each at the best of the one before."""
+    """The rounds of screening; each takes the best of the one before."""
     refitted: int
     best: Judged
-    """The one that flips most, of all that were judged, those met elsewhere in the examination included."""
+    """The set that flips most, of all that were judged in the examination."""
     enough: bool
-    """Whether it flips no less than the set found, up to epsilon, though it has fewer units."""
+    """Whether it flips as much as the found set, up to epsilon, with fewer units."""
 
 
-@dataclass(frozen=True)
-class Certificate:
+class ExaminedPrefixes(Record, frozen=True, kw_only=True):
+    """The numbers of training prefixes on which sets were compared."""
+
+    tried: int
+    """On which swaps were tried."""
+    judged: int
+    """On which refitted sets were judged."""
+    kl: int
+    """On which their KL was measured."""
+
+
+class Certificate(Record, frozen=True, kw_only=True):
+    """certificate.json: which statements about a found set hold, and what they rest on."""
+
     found: Judged
     without: tuple[Without, ...]
+    """The set without each of its units; empty for a single unit."""
     neighbours: Neighbours
     smaller: tuple[Smaller, ...]
     effort: Effort
-    prefixes: dict[str, int]
-    """On how many training prefixes swaps were tried, and refitted sets were judged; and on how many their KL."""
+    prefixes: ExaminedPrefixes
     nodes: int
-    seconds: float
-
+    """Node evaluations."""
+    seconds: Number
     max_kl: float | None = None
+    """The bound on KL, if there is one."""
+    holds: bool = False
+    """Whether every unit matters, no swap that was tried is better, and no smaller set that was tried is as good."""
+    model: str = ""
+    phenomenon: str = ""
+    steps: str = ""
+    all_units: int = 0
+    """The number of units searched."""
+    run: int | None = None
+    """The run of the folder that was examined."""
+    pairs: Literal["train", "all"] = "train"
+    """Which pairs decide: the training pairs of the run, or all pairs if the intervention has no run."""
+    ablation: tuple[Ablated, ...] = ()
+    """Single-unit ablation of each unit of the set."""
 
-    @property
-    def holds(self) -> bool:
-        """Every unit matters, no swap that was tried is better, and no smaller set that was tried is as good."""
+    def __post_init__(self) -> None:
+        # Follows from the parts, whatever a file says.
         needed = all(w.matters for w in self.without)
-        return self.neighbours.optimal and needed and not any(part.enough for part in self.smaller)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"holds": self.holds, **asdict(self)}
+        holds = self.neighbours.optimal and needed and not any(part.enough for part in self.smaller)
+        force_setattr(self, "holds", holds)
 
     def __repr__(self) -> str:
         holds = "holds" if self.holds else "does not hold"

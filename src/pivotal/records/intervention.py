@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from safetensors import SafetensorError
@@ -13,12 +12,36 @@ from safetensors.numpy import load_file, save_file
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import write_atomically
+from pivotal.records import serial
 from pivotal.units import Steps, Unit
 
-FORMAT = "pivotal-intervention-1"
+CARD, VALUES = "card.json", "values.safetensors"
 
 _LISTED = 8
 """Units that its line of text names."""
+
+
+class Card(serial.Record, frozen=True, kw_only=True):
+    """card.json: all of an intervention but its arrays, which are in values.safetensors beside it."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-intervention-1",)
+
+    format: Literal["pivotal-intervention-1"] = "pivotal-intervention-1"
+    model: str
+    """The name of the model in which the units were found."""
+    model_fingerprint: str
+    """Identifies the weights of the model and the text that it read first."""
+    phenomenon: str
+    data_fingerprint: str
+    """Identifies the pairs."""
+    steps: Steps
+    """Whether the units are set at every step of the prefix or at the cue only."""
+    directions: tuple[str, str]
+    """The two labels; the rows of the arrays are in this order."""
+    units: tuple[Unit, ...]
+    """The units, in the order of the arrays' columns."""
+    scores: dict[str, Any] = {}
+    """Scores on held-out pairs, for the reader."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +63,7 @@ class Intervention:
     data_fingerprint: str
     active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     scores: dict[str, Any] = field(default_factory=dict)
-    """Whatever was measured of it; carried along for the reader, never used."""
+    """Scores on held-out pairs, for the reader; nothing here uses them."""
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float32)
@@ -115,8 +138,16 @@ class Intervention:
             [p[:, 0] if p.shape[1] == 1 else np.sqrt(np.square(p).mean(1)) for p in parts], axis=1
         )
 
+    @property
+    def shown_values(self) -> dict[str, tuple[float | None, ...]]:
+        """`shown` by direction, with None for a unit that is left alone."""
+        return {
+            label: tuple(float(v) if on else None for v, on in zip(values, active, strict=True))
+            for label, values, active in zip(self.directions, self.shown, self.active, strict=True)
+        }
+
     def without(self, unit: int) -> Intervention:
-        """The intervention less its i-th unit."""
+        """The intervention without its i-th unit."""
         keep = [i for i in range(len(self.units)) if i != unit]
         owner = np.repeat(np.arange(len(self.units)), [u.size for u in self.units])
         return Intervention(
@@ -150,88 +181,68 @@ class Intervention:
 
     # -- on disk ------------------------------------------------------------------------------------------------
 
-    def card(self) -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "model": self.model,
-            "model_fingerprint": self.model_fingerprint,
-            "phenomenon": self.phenomenon,
-            "data_fingerprint": self.data_fingerprint,
-            "steps": self.steps,
-            "directions": list(self.directions),
-            "units": [_unit_row(unit) for unit in self.units],
-            "scores": self.scores,
-        }
+    def card(self) -> Card:
+        return Card(
+            model=self.model,
+            model_fingerprint=self.model_fingerprint,
+            phenomenon=self.phenomenon,
+            data_fingerprint=self.data_fingerprint,
+            steps=self.steps,
+            directions=self.directions,
+            units=self.units,
+            scores=self.scores,
+        )
+
+    @staticmethod
+    def of(card: Card, values: np.ndarray, active: np.ndarray) -> Intervention:
+        """The intervention that a card and its two arrays describe."""
+        return Intervention(
+            units=card.units,
+            directions=card.directions,
+            values=values,
+            active=active,
+            steps=card.steps,
+            model=card.model,
+            model_fingerprint=card.model_fingerprint,
+            phenomenon=card.phenomenon,
+            data_fingerprint=card.data_fingerprint,
+            scores=card.scores,
+        )
 
     def save(self, folder: str | Path) -> Path:
-        """Writes card.json and values.safetensors; the card last, so that a folder with a card is whole."""
+        """Write card.json and values.safetensors; the card last, so that a folder with a card is complete."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
-        write_atomically(folder / "values.safetensors", lambda path: save_file(tensors, path))
-        text = json.dumps(self.card(), indent=1, ensure_ascii=False) + "\n"
-        write_atomically(folder / "card.json", lambda path: Path(path).write_text(text, encoding="utf-8"))
+        write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
+        text = serial.encode(self.card()) + "\n"
+        write_atomically(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
         return folder
 
     @staticmethod
     def load(folder: str | Path) -> Intervention:
         folder = Path(folder)
-        card = _read_card(folder / "card.json")
-        path = folder / "values.safetensors"
+        card = serial.read(
+            folder / CARD,
+            Card,
+            missing=f"An intervention is a folder with {CARD} and {VALUES}, but there is no {folder / CARD}. "
+            "Give the folder that was saved, e.g. RUN/interventions/0.",
+        )
+        path = folder / VALUES
         try:
             tensors = load_file(path)
         except FileNotFoundError:
             raise PivotalError(
-                f"An intervention folder holds card.json and values.safetensors, but {path} is missing."
+                f"An intervention folder holds {CARD} and {VALUES}, but {path} is missing."
             ) from None
         except (SafetensorError, OSError, ValueError) as error:
             raise PivotalError(
-                f"{path} must be a whole safetensors file, but it cannot be read ({error}). "
+                f"{path} must be a complete safetensors file, but it cannot be read ({error}). "
                 "It may have been cut off when it was copied: copy it again."
             ) from None
         if set(tensors) != {"values", "active"}:
             raise PivotalError(
                 f"{path} must hold the tensors 'values' and 'active', but it holds "
-                f"{', '.join(sorted(tensors)) or 'none'}. It belongs to something else than this card."
+                f"{', '.join(sorted(tensors)) or 'none'}. It does not belong to this card."
             )
-        try:
-            return Intervention(
-                units=tuple(
-                    Unit(u["site"], int(u["index"]), int(u["number"]), int(u.get("size", 1)))
-                    for u in card["units"]
-                ),
-                directions=(card["directions"][0], card["directions"][1]),
-                values=tensors["values"],
-                active=tensors["active"].astype(bool),
-                steps=card["steps"],
-                model=card["model"],
-                model_fingerprint=card["model_fingerprint"],
-                phenomenon=card["phenomenon"],
-                data_fingerprint=card["data_fingerprint"],
-                scores=card.get("scores", {}),
-            )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise PivotalError(
-                f"{folder / 'card.json'} is not a complete intervention card: {error!r} is missing or malformed."
-            ) from None
-
-
-def _unit_row(unit: Unit) -> dict[str, Any]:
-    row: dict[str, Any] = {"site": unit.site, "index": unit.index, "number": unit.number}
-    return row if unit.size == 1 else {**row, "size": unit.size}
-
-
-def _read_card(path: Path) -> dict[str, Any]:
-    try:
-        card = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError):
-        raise PivotalError(
-            f"An intervention is a folder with card.json and values.safetensors, but there is no {path}. "
-            "Give the folder that was saved, e.g. RUN/interventions/0."
-        ) from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise PivotalError(f"{path} must be JSON, but it cannot be read: {error}.") from None
-    if not isinstance(card, dict) or card.get("format") != FORMAT:
-        found = card.get("format") if isinstance(card, dict) else type(card).__name__
-        raise PivotalError(f"{path} must be a card of the format {FORMAT!r}, but it is {found!r}.")
-    return card
+        return Intervention.of(card, tensors["values"], tensors["active"].astype(bool))

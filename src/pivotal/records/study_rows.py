@@ -1,17 +1,16 @@
-"""results.jsonl: what a study found, a row per run; tables are made from it with nothing else at hand."""
+"""results.jsonl: what a study found, a row per run. The tables of a study are made from this file alone."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, plain, write_atomically
+from pivotal.files import disk, write_text
+from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
 
@@ -20,29 +19,31 @@ DONE: Status = "done"
 FAILED: Status = "failed"
 
 
-@dataclass(frozen=True)
-class FoundUnit:
+class FoundUnit(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     """A unit of the set that a run found."""
 
     site: str
     index: int
     number: int
     """Its number in the paper's counting, from 1 over all layers."""
-    values: dict[str, float | None]
-    """Per direction, i.e. label that is flipped to; None where it is not set in that direction."""
+    values: dict[str, Number | None]
+    """By direction, i.e. the label that is flipped to; null if it is not set in that direction."""
     by_ablation: bool | None = None
-    """Whether single-unit ablation would have found it; None if that was not asked."""
+    """Whether single-unit ablation would have found it; null if that was not asked."""
 
 
-@dataclass(frozen=True)
-class StudyRow:
-    """One run. What a failed run has no number for is None."""
+class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """A row of results.jsonl: one run. A failed run has null where there is no number.
+
+    Unlike in other records, unknown keys are skipped: results are published, and files of later versions, which may
+    have further keys, can still be read.
+    """
 
     study: str
     cell: dict[str, str]
-    """The labels of the cell, by axis, as the recipe has them."""
+    """The labels of the cell, by axis, as in the recipe."""
     key: str
-    """Names the settings of the cell: rows with one key differ in the seed alone."""
+    """Identifies the settings of the cell: rows with the same key differ in the seed only."""
     seed: int
     status: Status
 
@@ -58,44 +59,44 @@ class StudyRow:
     search: str
     preset: str | None
     options: dict[str, Any]
-    """All settings of the search, those by default too."""
+    """All settings of the search, the defaults included."""
 
     error: str | None = None
     folder: str | None = None
     """The run folder of the batch, from the folder of the study."""
-    batch: list[int] = field(default_factory=list)
-    """The seeds that went through the model together; work and seconds are theirs together."""
+    batch: list[int] = []
+    """The seeds that were run together; nodes and seconds are those of the whole batch."""
 
-    accuracy: float | None = None
+    accuracy: Number | None = None
     """Share of held-out pairs whose preference is flipped."""
-    interval: list[float] | None = None
-    """95%, by bootstrap."""
-    by_group: dict[str, float] = field(default_factory=dict)
-    by_direction: dict[str, float] = field(default_factory=dict)
-    kl: float | None = None
+    interval: tuple[Number, Number] | None = None
+    """95% bootstrap interval of the accuracy."""
+    by_group: dict[str, Number] = {}
+    by_direction: dict[str, Number] = {}
+    kl: Number | None = None
     """Averaged over all positions, as in the paper."""
-    kl_after_edit: float | None = None
+    kl_after_edit: Number | None = None
     units: int | None = None
-    found: list[FoundUnit] = field(default_factory=list)
+    found: list[FoundUnit] = []
     all_units: int | None = None
-    clean_accuracy: float | None = None
-    pairs: dict[str, int] = field(default_factory=dict)
-    """How many: train, test, dropped."""
+    clean_accuracy: Number | None = None
+    pairs: dict[str, int] = {}
+    """The numbers of pairs: train, test, dropped."""
 
-    search_seconds: float | None = None
-    total_seconds: float | None = None
-    """With preparing the pairs and evaluation; a model serves many batches, and loading it is in none."""
+    search_seconds: Number | None = None
+    total_seconds: Number | None = None
+    """Includes preparing the pairs and evaluation, but not loading the model, which serves many batches."""
     forward_nodes: int | None = None
     backward_nodes: int | None = None
     model_fingerprint: str | None = None
     data_fingerprint: str | None = None
     device: str | None = None
     machine: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = {}
 
     @property
     def run(self) -> tuple[str, int]:
-        """What the row is about: of two rows about one run the later counts."""
+        """Identifies the run: of two rows about the same run the later one counts."""
         return self.key, self.seed
 
     @property
@@ -106,24 +107,6 @@ class StudyRow:
     @property
     def done(self) -> bool:
         return self.status == DONE
-
-    def to_json(self) -> str:
-        return json.dumps(plain(dataclasses.asdict(self)), ensure_ascii=False, allow_nan=False)
-
-    @staticmethod
-    def from_json(text: str) -> StudyRow:
-        """ValueError if it is not a row; keys of later versions are passed over."""
-        content = json.loads(text)
-        if not isinstance(content, dict):
-            raise ValueError(f"a row is a JSON object, not {type(content).__name__}")
-        known = {f.name for f in dataclasses.fields(StudyRow)}
-        needed = {f.name for f in dataclasses.fields(StudyRow) if _required(f)}
-        if missing := sorted(needed - set(content)):
-            raise ValueError(f"'{missing[0]}' is missing")
-        if content["status"] not in (DONE, FAILED):
-            raise ValueError(f"the status is {DONE} or {FAILED}, not {content['status']!r}")
-        content["found"] = [FoundUnit(**unit) for unit in content.get("found", [])]
-        return StudyRow(**{name: value for name, value in content.items() if name in known})
 
 
 @dataclass(frozen=True)
@@ -143,7 +126,7 @@ class Results:
 
 
 def read_results(path: Path) -> Results:
-    """The last row of every run, in the order of the file; what cannot be read is counted and left out."""
+    """The last row of every run, in the order of the file; lines that cannot be read are counted and left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -154,8 +137,8 @@ def read_results(path: Path) -> Results:
     lost = 0
     for line in filter(None, text.split("\n")):
         try:
-            row = StudyRow.from_json(line)
-        except (ValueError, TypeError, KeyError):
+            row = decode(line, StudyRow, str(path))
+        except PivotalError:
             lost += 1
             continue
         rows.pop(row.run, None)
@@ -164,16 +147,17 @@ def read_results(path: Path) -> Results:
 
 
 class Sheet:
-    """results.jsonl, open for appending: a row is on the disk before the next run begins."""
+    """results.jsonl, open for appending: a row is on disk before the next run begins."""
 
     def __init__(self, path: Path, rows: Iterable[StudyRow], former: Iterable[StudyRow] = ()) -> None:
-        """Begins with `rows`, in place of whatever the file holds; rows of cells that are gone are put beside it."""
+        """Write `rows` in place of the file's content, and append `former` ones, of cells that the recipe no longer
+        has, to former.jsonl."""
         text, gone = _lines(rows), _lines(former)
         with disk(path):
             if gone:
                 with path.with_name(FORMER).open("a", encoding="utf-8") as beside:
                     beside.write(gone)
-            write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
+            write_text(path, text)
             self._file: TextIO = path.open("a", encoding="utf-8")
         self._path = path
 
@@ -188,8 +172,4 @@ class Sheet:
 
 
 def _lines(rows: Iterable[StudyRow]) -> str:
-    return "".join(row.to_json() + "\n" for row in rows)
-
-
-def _required(of: dataclasses.Field[Any]) -> bool:
-    return of.default is dataclasses.MISSING and of.default_factory is dataclasses.MISSING
+    return "".join(encode(row, indent=0) + "\n" for row in rows)

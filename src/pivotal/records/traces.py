@@ -1,29 +1,29 @@
-"""What became of each held-out pair, and the course of some of them step by step: data and JSON, no torch.
+"""traces.json: the outcome of each held-out pair, and some pairs step by step.
 
-`tracing` makes these from a model; whoever shows them needs the run folder alone.
+`evidence/trace.py` makes them from a model. Everything that shows them needs the run folder only.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import exp, isfinite, nan
-from typing import Any
+from math import exp
+from typing import Any, ClassVar, Literal
 
-from pivotal.errors import PivotalError
+from msgspec import UNSET
+from msgspec.structs import force_setattr
 
-FORMAT = "pivotal-traces-1"
+from pivotal.records import serial
+from pivotal.records.serial import Number, Record
+from pivotal.records.serial import replace as _replace
+
 DIGITS, LOG_P_DIGITS = 4, 6
-"""Significant digits that are kept: more than a figure can show. Log-probabilities have more, since the sign of their
-difference says whether a preference flipped."""
+"""Significant digits that are written: more than a figure can show. Log-probabilities have more, since the sign of
+their difference says whether a preference flipped."""
 
-Grid = tuple[tuple[float, ...], ...]
+Grid = tuple[tuple[Number, ...], ...]
 """A row for each unit, layer or word, with a number for each step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Record, frozen=True, kw_only=True):
     """What all traces of one intervention have in common."""
 
     model: str
@@ -35,24 +35,23 @@ class Frame:
     numbers: tuple[int, ...]
     """The same units as the paper counts them."""
     values: tuple[tuple[float | None, ...], tuple[float | None, ...]]
-    """For each label, what the units are set to for flipping to it; None where a unit is left alone."""
+    """For each label, the values of the units when flipping to it; null where a unit is left alone."""
     layers: tuple[str, ...]
-    """The sites along which the spreading of the edit is followed, from the first to the last."""
+    """The sites along which the effect of the edit is followed, from the first to the last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(Record, frozen=True):
     """The same of the untouched model and with the intervention."""
 
     untouched: Grid
     edited: Grid
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Record, frozen=True, kw_only=True):
     """One sentence through the model, untouched and edited; a step is a token that the model reads."""
 
-    frame: Frame
+    frame: Frame = UNSET  # type: ignore[assignment]
+    """Left out in traces.json, where all traces share one."""
     prefix: str
     words: tuple[str, str]
     """The two words that may follow, in the order of the labels."""
@@ -60,14 +59,14 @@ class Trace:
     """The label that is flipped to."""
     tokens: tuple[str, ...]
     cue: int | None
-    """The step of the cue; None where a sentence has none."""
-    edited: tuple[bool, ...]
-    """The steps at which units are set."""
+    """The step of the cue; null if the sentence has none."""
+    edited: tuple[int, ...]
+    """1 for each step at which units are set, else 0."""
     activation: Both
     """Units by steps."""
     log_p: Both
     """Words by steps: the log-probability of each of the two words, if it were to follow that step."""
-    kl: tuple[float, ...]
+    kl: tuple[Number, ...]
     """KL(untouched || edited) of the next word, at every step."""
     change: Grid
     """Layers by steps: |edited - untouched| / |untouched|, how far a layer's state has been moved."""
@@ -98,8 +97,21 @@ class Trace:
         """p(word) after a step: untouched, edited."""
         return exp(self.log_p.untouched[word][step]), exp(self.log_p.edited[word][step])
 
+    def rounded(self) -> Trace:
+        """As it is written: with the digits that are kept."""
+        return _replace(
+            self,
+            edited=tuple(map(int, self.edited)),
+            activation=_rounded(self.activation),
+            log_p=_rounded(self.log_p, LOG_P_DIGITS),
+            kl=_rounded(self.kl),
+            change=_rounded(self.change),
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        return {"format": FORMAT, "frame": _frame_row(self.frame), **_trace_row(self)}
+        """The trace as JSON content, by itself."""
+        frame = _replace(self.frame, values=_rounded(self.frame.values))
+        return {"format": Traces.formats[0], **serial.plain(_replace(self.rounded(), frame=frame))}
 
     def __repr__(self) -> str:
         (before, after), word = self.probability(self.target), self.words[self.target]
@@ -117,9 +129,8 @@ class Trace:
         return plot_trace(self)
 
 
-@dataclass(frozen=True, slots=True)
-class PairOutcome:
-    """What became of one held-out pair."""
+class PairOutcome(Record, frozen=True, kw_only=True):
+    """The outcome of one held-out pair."""
 
     pair: int
     """Its number among the held-out pairs that the model was asked."""
@@ -127,193 +138,66 @@ class PairOutcome:
     cue: int
     """The index of the cue among the words of the prefix."""
     words: tuple[str, str]
+    """The two words that may follow, in the order of the labels."""
     label: str
     """The label of the expected word; empty when neither is expected."""
     group: str
     direction: str
-    log_odds: tuple[float, float]
+    """The label that is flipped to."""
+    log_odds: tuple[Number, Number]
     """log p(word flipped to) / p(other word): untouched (never positive), edited."""
-    kl: float
+    kl: Number
     """Mean over all positions of the sentence."""
+    flipped: bool = False
+    """Whether the edited model prefers the word flipped to."""
 
-    @property
-    def flipped(self) -> bool:
-        return self.log_odds[1] > 0
+    def __post_init__(self) -> None:
+        force_setattr(
+            self, "flipped", self.log_odds[1] > 0
+        )  # follows from the log-odds, whatever a file says
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """traces.json: the outcomes of a run's held-out pairs, and whole traces of some."""
+class Traces(Record, frozen=True, kw_only=True):
+    """traces.json: the outcomes of a run's held-out pairs, and complete traces of some."""
 
-    frame: Frame
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-traces-1",)
+
+    format: Literal["pivotal-traces-1"] = "pivotal-traces-1"
     run: int
     """The run of the folder that the intervention is from."""
     held_out: int
-    """How many pairs were held out and asked; `pairs` may be some of them."""
+    """The number of held-out pairs that were asked; `pairs` may be some of them."""
+    frame: Frame
     pairs: tuple[PairOutcome, ...]
     traces: tuple[Trace, ...]
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "traces", tuple(_replace(trace, frame=self.frame) for trace in self.traces))
 
     def of_pair(self, pair: int) -> Trace | None:
         return next((trace for trace in self.traces if trace.pair == pair), None)
 
     def dumps(self) -> str:
-        """A line per pair and trace, so that a person can read it and a diff shows what differs."""
-        head = {
-            "format": FORMAT,
-            "run": self.run,
-            "held_out": self.held_out,
-            "frame": _frame_row(self.frame),
-        }
-        parts = {
-            "pairs": [_outcome_row(pair) for pair in self.pairs],
-            "traces": [_trace_row(trace) for trace in self.traces],
+        """JSON with a line per pair and trace, so that a person can read it and a diff shows what differs."""
+        frame = _replace(self.frame, values=_rounded(self.frame.values))
+        head = {"format": self.format, "run": self.run, "held_out": self.held_out, "frame": frame}
+        parts: dict[str, list[Any]] = {
+            "pairs": [
+                _replace(pair, log_odds=_rounded(pair.log_odds), kl=_rounded(pair.kl)) for pair in self.pairs
+            ],
+            "traces": [_replace(trace.rounded(), frame=UNSET) for trace in self.traces],
         }
         lists = ",\n".join(
-            f'"{name}": [\n' + ",\n".join(map(_compact, rows)) + "\n]" for name, rows in parts.items()
+            f'"{name}": [\n' + ",\n".join(serial.encode(row, indent=-1) for row in rows) + "\n]"
+            for name, rows in parts.items()
         )
-        return _compact(head)[:-1] + ",\n" + lists + "}\n"
-
-    @staticmethod
-    def of(content: Mapping[str, Any], where: str = "traces.json") -> Traces:
-        """From the JSON of a run folder."""
-        if content.get("format") != FORMAT:
-            raise PivotalError(
-                f"{where} must be of the format {FORMAT!r}, but it is {content.get('format')!r}. "
-                "It was made by something else, or by another version of pivotal."
-            )
-        try:
-            frame = _frame_of(content["frame"])
-            return Traces(
-                frame,
-                int(content["run"]),
-                int(content["held_out"]),
-                tuple(_outcome_of(row) for row in content["pairs"]),
-                tuple(_trace_of(row, frame) for row in content["traces"]),
-            )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise PivotalError(
-                f"{where} is not whole: {error!r} is missing or malformed. Repeat the run to have it again."
-            ) from None
+        return serial.encode(head, indent=-1)[:-1] + ",\n" + lists + "}\n"
 
 
-def rounded(value: float, digits: int = DIGITS) -> float | None:
-    """None for what JSON has no number for: a probability may be zero, and its logarithm minus infinity."""
-    return float(f"{value:.{digits}g}") if isfinite(value) else None
-
-
-def _number(value: float | None) -> float:
-    return nan if value is None else float(value)
-
-
-# -- rows of JSON ------------------------------------------------------------------------------------------
-
-
-def _compact(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def _frame_row(frame: Frame) -> dict[str, Any]:
-    return {
-        "model": frame.model,
-        "phenomenon": frame.phenomenon,
-        "steps": frame.steps,
-        "labels": list(frame.labels),
-        "units": list(frame.units),
-        "numbers": list(frame.numbers),
-        "values": [[None if v is None else rounded(v) for v in values] for values in frame.values],
-        "layers": list(frame.layers),
-    }
-
-
-def _frame_of(row: Mapping[str, Any]) -> Frame:
-    first, second = (tuple(None if v is None else float(v) for v in values) for values in row["values"])
-    return Frame(
-        model=row["model"],
-        phenomenon=row["phenomenon"],
-        steps=row["steps"],
-        labels=(row["labels"][0], row["labels"][1]),
-        units=tuple(row["units"]),
-        numbers=tuple(row["numbers"]),
-        values=(first, second),
-        layers=tuple(row["layers"]),
-    )
-
-
-def _trace_row(trace: Trace) -> dict[str, Any]:
-    return {
-        "pair": trace.pair,
-        "prefix": trace.prefix,
-        "words": list(trace.words),
-        "direction": trace.direction,
-        "group": trace.group,
-        "tokens": list(trace.tokens),
-        "cue": trace.cue,
-        "edited": [int(on) for on in trace.edited],
-        "activation": _both_row(trace.activation),
-        "log_p": _both_row(trace.log_p, LOG_P_DIGITS),
-        "kl": [rounded(kl) for kl in trace.kl],
-        "change": _grid_row(trace.change),
-    }
-
-
-def _trace_of(row: Mapping[str, Any], frame: Frame) -> Trace:
-    return Trace(
-        frame=frame,
-        pair=row["pair"],
-        prefix=row["prefix"],
-        words=(row["words"][0], row["words"][1]),
-        direction=row["direction"],
-        group=row["group"],
-        tokens=tuple(row["tokens"]),
-        cue=row["cue"],
-        edited=tuple(map(bool, row["edited"])),
-        activation=_both_of(row["activation"]),
-        log_p=_both_of(row["log_p"]),
-        kl=tuple(map(_number, row["kl"])),
-        change=_grid_of(row["change"]),
-    )
-
-
-def _outcome_row(outcome: PairOutcome) -> dict[str, Any]:
-    return {
-        "pair": outcome.pair,
-        "prefix": outcome.prefix,
-        "cue": outcome.cue,
-        "words": list(outcome.words),
-        "label": outcome.label,
-        "group": outcome.group,
-        "direction": outcome.direction,
-        "log_odds": [rounded(odds) for odds in outcome.log_odds],
-        "kl": rounded(outcome.kl),
-        "flipped": outcome.flipped,
-    }
-
-
-def _outcome_of(row: Mapping[str, Any]) -> PairOutcome:
-    return PairOutcome(
-        pair=int(row["pair"]),
-        prefix=row["prefix"],
-        cue=int(row["cue"]),
-        words=(row["words"][0], row["words"][1]),
-        label=row["label"],
-        group=row["group"],
-        direction=row["direction"],
-        log_odds=(_number(row["log_odds"][0]), _number(row["log_odds"][1])),
-        kl=_number(row["kl"]),
-    )
-
-
-def _both_row(both: Both, digits: int = DIGITS) -> dict[str, Any]:
-    return {"untouched": _grid_row(both.untouched, digits), "edited": _grid_row(both.edited, digits)}
-
-
-def _both_of(row: Mapping[str, Any]) -> Both:
-    return Both(_grid_of(row["untouched"]), _grid_of(row["edited"]))
-
-
-def _grid_row(grid: Grid, digits: int = DIGITS) -> list[list[float | None]]:
-    return [[rounded(value, digits) for value in row] for row in grid]
-
-
-def _grid_of(rows: Sequence[Sequence[float | None]]) -> Grid:
-    return tuple(tuple(map(_number, row)) for row in rows)
+def _rounded(value: Any, digits: int = DIGITS) -> Any:
+    """Numbers, and tuples or pairs of them, with so many significant digits."""
+    if isinstance(value, tuple):
+        return tuple(_rounded(item, digits) for item in value)
+    if isinstance(value, Both):
+        return Both(_rounded(value.untouched, digits), _rounded(value.edited, digits))
+    return None if value is None else float(f"{value:.{digits}g}")

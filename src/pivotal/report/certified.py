@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from pivotal.records.certificate import Certificate, Judged, Look, Smaller
 from pivotal.report.tables import Table, counted, number, percent, points, table
-
-Certificate = Mapping[str, Any]
 
 
 def verdict(certificate: Certificate) -> str:
-    units = certificate["found"]["units"]
+    units = certificate.found.units
     these = f"these {len(units)} units" if len(units) > 1 else "this unit"
-    if certificate.get("run") is not None:
-        these += f" (run {certificate['run']})"
-    if certificate["holds"]:
-        others = "" if certificate["neighbours"]["best"] is None else "no swap that was tried is better, "
+    if certificate.run is not None:
+        these += f" (run {certificate.run})"
+    if certificate.holds:
+        others = "" if certificate.neighbours.best is None else "no swap that was tried is better, "
         proved = (
             f"every one of them matters, {others}and no smaller set that was tried is as good"
             if len(units) > 1
@@ -24,135 +20,135 @@ def verdict(certificate: Certificate) -> str:
         )
         return f"The certificate holds for {these}: {proved}."
     reasons = []
-    idle = [row["unit"] for row in certificate["without"] if not row["matters"]]
+    idle = [row.unit for row in certificate.without if not row.matters]
     if idle:
         reasons.append(f"{', '.join(idle)} {'is' if len(idle) == 1 else 'are'} not needed")
-    near = certificate["neighbours"]
-    if not near["optimal"]:
-        out, in_ = near["swap"]
-        reasons.append(f"with {in_} in the place of {out} they flip {percent(near['best']['flipped'])}")
-    for part in certificate["smaller"]:
-        if part["enough"]:
-            reasons.append(f"{' + '.join(part['best']['units'])} flips {percent(part['best']['flipped'])}")
+    near = certificate.neighbours
+    if not near.optimal and near.best is not None and near.swap is not None:
+        out, in_ = near.swap
+        reasons.append(f"with {in_} in the place of {out} they flip {percent(near.best.flipped)}")
+    for part in certificate.smaller:
+        if part.enough:
+            reasons.append(f"{' + '.join(part.best.units)} flips {percent(part.best.flipped)}")
     return f"The certificate does not hold for {these}: {'; '.join(dict.fromkeys(reasons))}."
 
 
 def sentences(certificate: Certificate) -> list[str]:
     """One each on leaving out, on swapping, on every smaller size, on what was assumed, and on ablation."""
     said = [_found(certificate), _without(certificate), _swaps(certificate)]
-    said += [_smaller(certificate, part) for part in certificate["smaller"]]
+    said += [_smaller(certificate, part) for part in certificate.smaller]
     said.append(_assumed(certificate))
-    if certificate.get("ablation"):
+    if certificate.ablation:
         said.append(_ablation(certificate))
     return [text for text in said if text]
 
 
 def _preferences(certificate: Certificate) -> str:
-    return "preferences of all pairs" if certificate.get("pairs") == "all" else "training preferences"
+    return "preferences of all pairs" if certificate.pairs == "all" else "training preferences"
 
 
-def _flips(judged: Mapping[str, Any]) -> str:
+def _flips(judged: Judged) -> str:
     """Flips on training pairs and, in brackets, what goes with them."""
-    held_out = "" if judged["flipped_test"] is None else f"; {percent(judged['flipped_test'])} held out"
-    broken = "" if judged["bound_kept"] else ", which breaks the bound"
-    return f"{percent(judged['flipped'])} (KL {number(judged['kl'])}{broken}{held_out})"
+    held_out = "" if judged.flipped_test is None else f"; {percent(judged.flipped_test)} held out"
+    broken = "" if judged.bound_kept else ", which breaks the bound"
+    return f"{percent(judged.flipped)} (KL {number(judged.kl)}{broken}{held_out})"
 
 
 def _found(certificate: Certificate) -> str:
-    found = certificate["found"]
-    verb = "flip" if len(found["units"]) > 1 else "flips"
+    found = certificate.found
+    verb = "flip" if len(found.units) > 1 else "flips"
     return (
-        f"The set: with values fitted {certificate['effort']['polish']} updates further, {' + '.join(found['units'])} "
+        f"The set: with values fitted {certificate.effort.polish} updates further, {' + '.join(found.units)} "
         f"{verb} {_flips(found)} of the {_preferences(certificate)}."
     )
 
 
 def _without(certificate: Certificate) -> str:
-    if not certificate["without"]:
+    if not certificate.without:
         return ""
-    most = max(certificate["without"], key=lambda row: row["left"]["flipped"])
+    most = max(certificate.without, key=lambda row: row.left.flipped)
     return (
-        f"Leaving out: without any one unit, the others refitted, at most {_flips(most['left'])} are flipped (without "
-        f"{most['unit']})."
+        f"Leaving out: without any one unit, the others refitted, at most {_flips(most.left)} are flipped (without "
+        f"{most.unit})."
     )
 
 
 def _swaps(certificate: Certificate) -> str:
-    near, effort = certificate["neighbours"], certificate["effort"]
-    if near["best"] is None:
+    near, effort = certificate.neighbours, certificate.effort
+    if near.best is None or near.swap is None:
         return "Swapping: the set has all the units that there are, and none can take the place of another."
-    whole = near["tried"] == near["there_are"]
-    chosen = "all" if whole else f"{near['tried']:,} (the highest first-order gains)"
-    out, in_ = near["swap"]
-    kept, more = _kept(certificate, certificate["found"]), points(effort["epsilon"]).lstrip("+")
+    whole = near.tried == near.there_are
+    chosen = "all" if whole else f"{near.tried:,} (the highest first-order gains)"
+    out, in_ = near.swap
+    kept, more = _kept(certificate, certificate.found), points(effort.epsilon).lstrip("+")
     claim = (
         f"none{kept} flips more than {more} points more, beyond two standard errors"
-        if near["optimal"]
+        if near.optimal
         else f"some flip more than {more} points more"
     )
     text = (
-        f"Swapping: of the {near['there_are']:,} sets that differ in one unit, {chosen} were run at {effort['points']} "
-        f"values per direction and the best {near['refitted']} refitted; {claim}. The best of them, {in_} in the place "
-        f"of {out}, flips {_flips(near['best'])}."
+        f"Swapping: of the {near.there_are:,} sets that differ in one unit, {chosen} were run at {effort.points} "
+        f"values per direction and the best {near.refitted} refitted; {claim}. The best of them, {in_} in the place "
+        f"of {out}, flips {_flips(near.best)}."
     )
-    if near["audited"]:
-        text += f" Of those that the screening left out, {near['audited']} were drawn at random: "
-        limit = percent(min(1.0, 3 / near["audited"]))
+    if near.audited:
+        text += f" Of those that the screening left out, {near.audited} were drawn at random: "
+        limit = percent(min(1.0, 3 / near.audited))
         text += (
             f"none scored well enough to be refitted, so that with 95% confidence fewer than {limit} of them would."
-            if not near["audit_hits"]
-            else f"{near['audit_hits']} scored well enough to be refitted, so that the screening may have missed "
+            if not near.audit_hits
+            else f"{near.audit_hits} scored well enough to be refitted, so that the screening may have missed "
             "others; --exact tries all."
         )
     return text
 
 
-def _smaller(certificate: Certificate, part: Mapping[str, Any]) -> str:
-    what = "single unit" if part["size"] == 1 else f"set of up to {part['size']} units"
-    what += _kept(certificate, part["best"])
-    first, *closer = part["looks"]
-    if first["sets"] == part["there_are"]:
-        tried = f"all {part['there_are']:,} were"
+def _smaller(certificate: Certificate, part: Smaller) -> str:
+    what = "single unit" if part.size == 1 else f"set of up to {part.size} units"
+    what += _kept(certificate, part.best)
+    first, *closer = part.looks
+    if first.sets == part.there_are:
+        tried = f"all {part.there_are:,} were"
     else:
         tried = (
-            f"{first['sets']:,} of {part['there_are']:,} (the {certificate['effort']['first']} best single units with "
+            f"{first.sets:,} of {part.there_are:,} (the {certificate.effort.first} best single units with "
             "their most promising partners) were"
         )
-    again = "".join(f", the best {look['sets']:,} again {_look(look)}" for look in closer)
+    again = "".join(f", the best {look.sets:,} again {_look(look)}" for look in closer)
     return (
-        f"Size {part['size']}: no {what} was found to flip more than {_flips(part['best'])}, by "
-        f"{' + '.join(part['best']['units'])}: {tried} run {_look(first)}{again}, and the best {part['refitted']} "
+        f"Size {part.size}: no {what} was found to flip more than {_flips(part.best)}, by "
+        f"{' + '.join(part.best.units)}: {tried} run {_look(first)}{again}, and the best {part.refitted} "
         "refitted."
     )
 
 
-def _kept(certificate: Certificate, judged: Mapping[str, Any]) -> str:
+def _kept(certificate: Certificate, judged: Judged) -> str:
     """Where there is a bound that a set keeps, those that break it are no rivals, though they may flip more."""
-    bound = certificate.get("max_kl") is not None and judged["bound_kept"]
+    bound = certificate.max_kl is not None and judged.bound_kept
     return " that keeps the bound on KL" if bound else ""
 
 
-def _look(look: Mapping[str, Any]) -> str:
-    return f"at {look['points']} values of each unit and direction on {look['prefixes']:,} prefixes"
+def _look(look: Look) -> str:
+    return f"at {look.points} values of each unit and direction on {look.prefixes:,} prefixes"
 
 
 def _assumed(certificate: Certificate) -> str:
-    prefixes = certificate["prefixes"]
-    bound = certificate.get("max_kl")
+    prefixes = certificate.prefixes
+    bound = certificate.max_kl
     kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better"
     if kept:
-        kept += "." if certificate["found"]["bound_kept"] else "; swaps need not, as the set itself does not."
-    held_out = "" if certificate.get("pairs") == "all" else " Nothing was chosen by held-out pairs."
+        kept += "." if certificate.found.bound_kept else "; swaps need not, as the set itself does not."
+    held_out = "" if certificate.pairs == "all" else " Nothing was chosen by held-out pairs."
     return (
-        f"Assumed: that runs at the tried values, of swaps on {prefixes['tried']:,} prefixes, tell which sets are "
-        f"worth refitting; refitted sets are compared on {prefixes['judged']:,} prefixes, their KL on "
-        f"{prefixes['kl']:,}, values as {certificate['effort']['polish']} updates leave them.{kept}{held_out}"
+        f"Assumed: that runs at the tried values, of swaps on {prefixes.tried:,} prefixes, tell which sets are "
+        f"worth refitting; refitted sets are compared on {prefixes.judged:,} prefixes, their KL on "
+        f"{prefixes.kl:,}, values as {certificate.effort.polish} updates leave them.{kept}{held_out}"
     )
 
 
 def _ablation(certificate: Certificate) -> str:
-    rows = certificate["ablation"]
-    found = [row["unit"] for row in rows if row["found"]]
+    rows = certificate.ablation
+    found = [row.unit for row in rows if row.found]
     which = f"{len(found)} of the {counted(len(rows), 'unit')}" + (f" ({', '.join(found)})" if found else "")
     return (
         "Single-unit ablation (each unit alone set to zero at every step, more than 10 points of accuracy lost in some "
@@ -162,19 +158,19 @@ def _ablation(certificate: Certificate) -> str:
 
 def units_table(certificate: Certificate) -> Table:
     """Per unit: what is left without it, and what single-unit ablation says of it."""
-    without = {row["unit"]: row for row in certificate["without"]}
-    found = certificate["found"]["flipped"]
+    without = {row.unit: row for row in certificate.without}
+    found = certificate.found.flipped
     rows = []
-    for row in certificate["ablation"]:
-        left = without.get(row["unit"])
+    for row in certificate.ablation:
+        left = without.get(row.unit)
         rows.append(
             (
-                row["unit"],
-                "–" if left is None else percent(left["left"]["flipped"]),
-                "–" if left is None else points(left["left"]["flipped"] - found),
-                str(row["rank"]),
-                points(-row["drop"]),
-                "yes" if row["found"] else "no",
+                row.unit,
+                "–" if left is None else percent(left.left.flipped),
+                "–" if left is None else points(left.left.flipped - found),
+                str(row.rank),
+                points(-row.drop),
+                "yes" if row.found else "no",
             )
         )
     columns = (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from pivotal.files import disk, write_atomically
 from pivotal.jobs.run_folder import FIGURES, REPORT, RunFolder
+from pivotal.records.comparison import ComparisonRecord
 from pivotal.report import comparison_tables as said
 from pivotal.report import tables
 from pivotal.report.comparison_figures import comparison_figures, overview
@@ -33,7 +33,7 @@ _READ = (
 
 def write_comparison(folder: RunFolder) -> Path:
     """Writes report.html, figures/*.svg, and compare.md, .csv, .tex, .svg and .png."""
-    result = folder.summary()
+    result = folder.comparison()
     drawn = comparison_figures(result)
     for figure in drawn:
         folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.labelled + "\n")
@@ -49,9 +49,9 @@ def write_comparison(folder: RunFolder) -> Path:
     return folder.report
 
 
-def comparison_page(folder: RunFolder, result: dict[str, Any], drawn: list[Figure]) -> str:
-    title = f"Searches compared: {result['phenomenon']} in {result['model']}"
-    searches = said.searches_of(result["rows"])
+def comparison_page(folder: RunFolder, result: ComparisonRecord, drawn: list[Figure]) -> str:
+    title = f"Searches compared: {result.phenomenon} in {result.model}"
+    searches = said.searches_of(result.rows)
     sections = [
         Section("What was asked", _asked(result)),
         Section("What each search finds", paragraphs(_READ, said.budget_sentence(result))
@@ -61,37 +61,37 @@ def comparison_page(folder: RunFolder, result: dict[str, Any], drawn: list[Figur
                 + paragraph("Each is an intervention by itself: give its folder to pivotal evaluate or generate.")),
         Section("Have it again", _reproduce(folder, result)),
     ]  # fmt: skip
-    description = f"{', '.join(searches)} on {result['phenomenon']}"
+    description = f"{', '.join(searches)} on {result.phenomenon}"
     return document(title, said.sentence(result), sections, description=description)
 
 
-def _asked(result: dict[str, Any]) -> str:
-    where = "at every step" if result["steps"] == "every" else "once, at the cue"
-    sizes = ", ".join(map(str, result["sizes"]))
+def _asked(result: ComparisonRecord) -> str:
+    where = "at every step" if result.steps == "every" else "once, at the cue"
+    sizes = ", ".join(map(str, result.sizes))
     return paragraphs(
-        f"Which units of {result['model']}, of {result['all_units']:,} in all, decide {result['phenomenon']} "
-        f"({' or '.join(result['labels'])}) when they are set {where}? Each search was allowed {sizes} units and had "
-        f"{tables.counted(result['runs'], 'run')}, learned on {result['pairs']['train']:,} pairs and was scored on "
-        f"{result['pairs']['test']:,} others.",
+        f"Which units of {result.model}, of {result.all_units:,} in all, decide {result.phenomenon} "
+        f"({' or '.join(result.labels)}) when they are set {where}? Each search was allowed {sizes} units and had "
+        f"{tables.counted(result.runs, 'run')}, learned on {result.pairs.train:,} pairs and was scored on "
+        f"{result.pairs.test:,} others.",
         tables.clean_sentence(result),
-        tables.skipped_sentence(result),
-        "" if result["finished"] else "The comparison is not finished: these are the rows that there are.",
+        tables.skipped_sentence(result.rejected),
+        "" if result.finished else "The comparison is not finished: these are the rows that there are.",
     )
 
 
-def _reproduce(folder: RunFolder, result: dict[str, Any]) -> str:
+def _reproduce(folder: RunFolder, result: ComparisonRecord) -> str:
     info, settings = folder.info, folder.settings
     rows = [
         ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
         ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} ({settings['split']})"),
-        ("seeds", ", ".join(map(str, info.get("seeds", [])))),
+        ("seeds", ", ".join(map(str, info.seeds or ()))),
         *(
             (label, " ".join(f"{name}={value}" for name, value in options.items()))
-            for label, options in result["searches"].items()
+            for label, options in result.searches.items()
         ),
-        ("versions", ", ".join(f"{name} {version}" for name, version in info.get("versions", {}).items())),
-        ("device", str(info.get("device", ""))),
-        ("started", str(info.get("started", ""))),
+        ("versions", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
+        ("device", info.device or ""),
+        ("started", info.started),
     ]
-    command = info.get("command") or "This comparison was started from Python; run.json has its settings."
+    command = info.command or "This comparison was started from Python; run.json has its settings."
     return code(command + "\n") + definitions(rows)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-from pivotal.report.comparison_tables import MODES, Result, Row, modes_of, nodes_of, rows_of, searches_of
+from pivotal.records.comparison import ComparisonRecord, ComparisonRow, RunSpread
+from pivotal.report.comparison_tables import MODES, modes_of, rows_of, searches_of
 from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
 from pivotal.report.tables import number, percent, table
 
@@ -19,11 +20,17 @@ _SHAPES = (
     "triangle-right",
     "triangle-left",
 )
+Score = Literal["flip_accuracy", "kl"]
+
+_SCORES: dict[Score, Callable[[ComparisonRow], RunSpread]] = {
+    "flip_accuracy": lambda row: row.flip_accuracy,
+    "kl": lambda row: row.kl,
+}
 _DODGE = 0.05
 """How far beside each other, in units, the marks of two searches stand that would hide one another."""
 
 
-def comparison_figures(result: Result) -> list[Figure]:
+def comparison_figures(result: ComparisonRecord) -> list[Figure]:
     made = []
     for mode in modes_of(result):
         rows = rows_of(result, mode)
@@ -39,7 +46,7 @@ def comparison_figures(result: Result) -> list[Figure]:
     return made
 
 
-def overview(result: Result) -> Any:
+def overview(result: ComparisonRecord) -> Any:
     """Flips and KL beside each other, of the first mode: the figure that a paper would print."""
     import altair as alt
 
@@ -48,33 +55,36 @@ def overview(result: Result) -> Any:
     return alt.hconcat(*panels, spacing=24)
 
 
-def _against_units(rows: Sequence[Row], name: str, title: str, key: str, shown: Any) -> Figure:
-    largest = max(row["size"] for row in rows)
-    at_most = [row for row in rows if row["size"] == largest]
-    top = max(at_most, key=lambda row: row[key]["mean"])
-    low = min(at_most, key=lambda row: row[key]["mean"])
+def _against_units(rows: Sequence[ComparisonRow], name: str, title: str, key: Score, shown: Any) -> Figure:
+    of = _SCORES[key]
+    largest = max(row.size for row in rows)
+    at_most = [row for row in rows if row.size == largest]
+    top = max(at_most, key=lambda row: of(row).mean)
+    low = min(at_most, key=lambda row: of(row).mean)
     data = [
-        (row["search"], str(row["size"]), *(shown(row[key][part]) for part in ("mean", "sd", "min", "max")))
+        (row.search, str(row.size), *(shown(part) for part in (each.mean, each.sd, each.min, each.max)))
         for row in rows
+        for each in (of(row),)
     ]
     return Figure(
         name,
         title,
         f"A line per search, its mean over the runs, with bars from the least to the most. With {largest} units the "
-        f"highest mean is {shown(top[key]['mean'])} ({top['search']}), the lowest {shown(low[key]['mean'])} "
-        f"({low['search']}).",
+        f"highest mean is {shown(of(top).mean)} ({top.search}), the lowest {shown(of(low).mean)} "
+        f"({low.search}).",
         draw(_panel(rows, key, WIDTH - 110)),
         table("", ("search", "units", "mean", "sd", "least", "most"), data),
     )
 
 
-def _panel(rows: Sequence[Row], key: str, width: int) -> Any:
+def _panel(rows: Sequence[ComparisonRow], key: Score, width: int) -> Any:
     import altair as alt
 
+    of = _SCORES[key]
     searches = searches_of(rows)
     data = [
-        {"search": row["search"], "x": _beside(row, searches), "mean": row[key]["mean"], "least": row[key]["min"],
-         "most": row[key]["max"]}
+        {"search": row.search, "x": _beside(row, searches), "mean": of(row).mean, "least": of(row).min,
+         "most": of(row).max}
         for row in rows
     ]  # fmt: skip
     flips = key == "flip_accuracy"
@@ -91,12 +101,12 @@ def _panel(rows: Sequence[Row], key: str, width: int) -> Any:
     return (spread + lines + dots).properties(width=width, height=240)
 
 
-def _accuracy_kl(rows: Sequence[Row], name: str, title: str) -> Figure:
+def _accuracy_kl(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure:
     import altair as alt
 
     searches = searches_of(rows)
     data = [
-        {"search": row["search"], "size": row["size"], "kl": row["kl"]["mean"], "flipped": row["flip_accuracy"]["mean"]}
+        {"search": row.search, "size": row.size, "kl": row.kl.mean, "flipped": row.flip_accuracy.mean}
         for row in rows
     ]  # fmt: skip
     base = alt.Chart(alt.Data(values=data)).encode(
@@ -108,31 +118,32 @@ def _accuracy_kl(rows: Sequence[Row], name: str, title: str) -> Figure:
     lines = base.mark_line(strokeWidth=1.4, opacity=0.6).encode(order="size:Q")
     dots = base.mark_point(size=55, filled=True, opacity=1).encode(shape=_shape(searches))
     names = base.mark_text(dx=8, dy=-6, fontSize=10).encode(text="size:N")
-    table_rows = [(r["search"], str(r["size"]), percent(r["flipped"]), number(r["kl"])) for r in data]
-    best = max(data, key=lambda r: r["flipped"])
+    table_rows = [
+        (row.search, str(row.size), percent(row.flip_accuracy.mean), number(row.kl.mean)) for row in rows
+    ]
+    best = max(rows, key=lambda row: row.flip_accuracy.mean)
     return Figure(
         name,
         title,
         f"A dot per search and number of units, which stands beside it; means over the runs. The most flips, "
-        f"{percent(best['flipped'])} ({best['search']}, {best['size']} units), come with KL {number(best['kl'])}.",
+        f"{percent(best.flip_accuracy.mean)} ({best.search}, {best.size} units), come with KL "
+        f"{number(best.kl.mean)}.",
         draw((lines + dots + names).properties(width=WIDTH - 110, height=260)),
         table("", ("search", "units", "flipped", "KL"), table_rows),
     )
 
 
-def _cost(rows: Sequence[Row], name: str, title: str) -> Figure:
+def _cost(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure:
     import altair as alt
 
     searches = searches_of(rows)
     panels = []
     for key, of, says, form in (
-        ("seconds", lambda row: row["seconds"], "seconds", "~g"),
-        ("nodes", nodes_of, "node evaluations", "~s"),
+        ("seconds", lambda row: row.seconds, "seconds", "~g"),
+        ("nodes", lambda row: row.nodes, "node evaluations", "~s"),
     ):
         # A logarithm has no zero: what took nothing that could be measured stands at the least that can.
-        data = [
-            {"search": row["search"], "x": _beside(row, searches), key: max(of(row), 0.001)} for row in rows
-        ]
+        data = [{"search": row.search, "x": _beside(row, searches), key: max(of(row), 0.001)} for row in rows]
         base = alt.Chart(alt.Data(values=data)).encode(
             x=_units(rows),
             y=alt.Y(f"{key}:Q", title=says, scale=alt.Scale(type="log"), axis=alt.Axis(tickCount=4, format=form)),
@@ -141,23 +152,23 @@ def _cost(rows: Sequence[Row], name: str, title: str) -> Figure:
         lines = base.mark_line(strokeWidth=1.8, opacity=0.85)
         dots = base.mark_point(size=55, filled=True, opacity=1).encode(shape=_shape(searches))
         panels.append((lines + dots).properties(width=WIDTH - 110, height=150))
-    most = max(rows, key=nodes_of)
-    least = min(rows, key=nodes_of)
+    most = max(rows, key=lambda row: row.nodes)
+    least = min(rows, key=lambda row: row.nodes)
     table_rows = [
         (
-            row["search"],
-            str(row["size"]),
-            f"{row['seconds']:.1f}",
-            f"{row['forward_nodes']:,}",
-            f"{row['backward_nodes']:,}",
+            row.search,
+            str(row.size),
+            f"{row.seconds:.1f}",
+            f"{row.forward_nodes:,}",
+            f"{row.backward_nodes:,}",
         )
         for row in rows
     ]
     return Figure(
         name,
         title,
-        f"Seconds and node evaluations of all runs together, on logarithmic axes, from {nodes_of(least):,} nodes "
-        f"({least['search']}, {least['size']} units) to {nodes_of(most):,} ({most['search']}, {most['size']} units).",
+        f"Seconds and node evaluations of all runs together, on logarithmic axes, from {least.nodes:,} nodes "
+        f"({least.search}, {least.size} units) to {most.nodes:,} ({most.search}, {most.size} units).",
         draw(alt.vconcat(*panels, spacing=8)),
         table("", ("search", "units", "seconds", "forward nodes", "backward nodes"), table_rows),
     )
@@ -166,14 +177,14 @@ def _cost(rows: Sequence[Row], name: str, title: str) -> Figure:
 # -- what the figures share --------------------------------------------------------------------------------
 
 
-def _beside(row: Row, searches: Sequence[str]) -> float:
-    return float(row["size"] + _DODGE * (searches.index(row["search"]) - (len(searches) - 1) / 2))
+def _beside(row: ComparisonRow, searches: Sequence[str]) -> float:
+    return float(row.size + _DODGE * (searches.index(row.search) - (len(searches) - 1) / 2))
 
 
-def _units(rows: Sequence[Row]) -> Any:
+def _units(rows: Sequence[ComparisonRow]) -> Any:
     import altair as alt
 
-    sizes = sorted({row["size"] for row in rows})
+    sizes = sorted({row.size for row in rows})
     return alt.X(
         "x:Q",
         title="units allowed",

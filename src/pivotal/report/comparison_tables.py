@@ -1,99 +1,86 @@
-"""What a comparison says, in sentences and tables of text; command line, page and files show the same."""
+"""A comparison in sentences and tables of text, for the command line, the page and files alike."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
+from pivotal.records.comparison import ComparisonRecord, ComparisonRow, RunSpread
 from pivotal.report.tables import Table, counted, interval, number, percent, table
 
-Result = Mapping[str, Any]
-Row = Mapping[str, Any]
-
 OVER = 1.1
-"""A search that spends so many times its budget is marked."""
+"""A search that spends more than this many times its budget is marked."""
 
 MODES = {"converged": "each search with its own settings", "equal": "equal budgets"}
 
 
-def rows_of(result: Result, mode: str) -> list[Row]:
-    return [row for row in result["rows"] if row["mode"] == mode]
+def rows_of(result: ComparisonRecord, mode: str) -> list[ComparisonRow]:
+    return [row for row in result.rows if row.mode == mode]
 
 
-def modes_of(result: Result) -> list[str]:
+def modes_of(result: ComparisonRecord) -> list[str]:
     return [mode for mode in MODES if rows_of(result, mode)]
 
 
-def searches_of(rows: Sequence[Row]) -> list[str]:
-    return list(dict.fromkeys(row["search"] for row in rows))
-
-
-def nodes_of(row: Row) -> int:
-    return int(row["forward_nodes"] + row["backward_nodes"])
+def searches_of(rows: Sequence[ComparisonRow]) -> list[str]:
+    return list(dict.fromkeys(row.search for row in rows))
 
 
 # -- numbers as text ---------------------------------------------------------------------------------------
 
 
-def shares(spread: Mapping[str, Any]) -> str:
+def shares(spread: RunSpread) -> str:
     """Mean ± standard deviation, in percent."""
-    sd = spread["sd"]
-    return percent(spread["mean"]) if sd is None else f"{100 * spread['mean']:.1f} ± {100 * sd:.1f}%"
+    sd = spread.sd
+    return percent(spread.mean) if sd is None else f"{100 * spread.mean:.1f} ± {100 * sd:.1f}%"
 
 
-def numbers(spread: Mapping[str, Any], digits: int = 3) -> str:
-    sd = "" if spread["sd"] is None else f" ± {number(spread['sd'], digits)}"
-    return number(spread["mean"], digits) + sd
+def numbers(spread: RunSpread, digits: int = 3) -> str:
+    sd = "" if spread.sd is None else f" ± {number(spread.sd, digits)}"
+    return number(spread.mean, digits) + sd
 
 
 def millions(nodes: int) -> str:
     return f"{nodes / 1e6:,.2f}"
 
 
-def _kl(row: Row) -> str:
-    return numbers(row["kl"]) + ("" if _kept(row) else " *")
+def _kl(row: ComparisonRow) -> str:
+    return numbers(row.kl) + ("" if row.bound_kept else " *")
 
 
-def _kept(row: Row) -> bool:
-    return bool(row.get("kl_bound_kept", len(row["runs"])) == len(row["runs"]))
-
-
-def _cost(row: Row, shown: str) -> str:
+def _cost(row: ComparisonRow, shown: str) -> str:
     return shown + (" †" if _over(row) else "")
 
 
-def _over(row: Row) -> bool:
-    return bool(nodes_of(row) > OVER * row.get("budget", float("inf")))
+def _over(row: ComparisonRow) -> bool:
+    return row.budget is not None and row.nodes > OVER * row.budget
 
 
 # -- sentences ---------------------------------------------------------------------------------------------
 
 
-def sentence(result: Result) -> str:
+def sentence(result: ComparisonRecord) -> str:
     """The largest number of units, the search that flips most first."""
     mode = modes_of(result)[0]
     rows = rows_of(result, mode)
-    size = max(row["size"] for row in rows)
-    order = sorted(
-        (row for row in rows if row["size"] == size), key=lambda row: -row["flip_accuracy"]["mean"]
-    )
-    first, *others = ((row["search"], shares(row["flip_accuracy"])) for row in order)
+    size = max(row.size for row in rows)
+    order = sorted((row for row in rows if row.size == size), key=lambda row: -row.flip_accuracy.mean)
+    first, *others = ((row.search, shares(row.flip_accuracy)) for row in order)
     listed = ", ".join([" flips ".join(first), *map(" ".join, others)])
-    of = f" (mean ± standard deviation of {result['runs']} runs)" if result["runs"] > 1 else ""
+    of = f" (mean ± standard deviation of {result.runs} runs)" if result.runs > 1 else ""
     return (
-        f"{result['phenomenon']} in {result['model']}, {MODES[mode]}: with at most {counted(size, 'unit')} "
-        f"{listed} of {result['pairs']['test']:,} held-out preferences{of}."
+        f"{result.phenomenon} in {result.model}, {MODES[mode]}: with at most {counted(size, 'unit')} "
+        f"{listed} of {result.pairs.test:,} held-out preferences{of}."
     )
 
 
-def budget_sentence(result: Result) -> str:
-    """What equal means; empty when no budgets were."""
+def budget_sentence(result: ComparisonRecord) -> str:
+    """What the mode `equal` means; empty if it was not asked for."""
     if not rows_of(result, "equal"):
         return ""
     spent = (
-        f"{result['budget']:,} node evaluations"
-        if result["budget"] is not None
-        else f"as many node evaluations as {result['reference']} takes with its own settings"
+        f"{result.budget:,} node evaluations"
+        if result.budget is not None
+        else f"as many node evaluations as {result.reference} takes with its own settings"
     )
     return (
         f"Equal budgets: for each number of units, all runs of a search together get about {spent}, "
@@ -101,19 +88,17 @@ def budget_sentence(result: Result) -> str:
     )
 
 
-def bound_sentence(result: Result) -> str:
-    """Which sets are above the bound on KL that their search was to keep; empty when none is."""
-    broken = [row for row in result["rows"] if not _kept(row)]
+def bound_sentence(result: ComparisonRecord) -> str:
+    """Which sets exceed the KL bound of their search; empty when none does."""
+    broken = [row for row in result.rows if not row.bound_kept]
     if not broken:
         return ""
-    return (
-        f"* KL of some run on held-out pairs is more than a tenth above its bound of {broken[0]['max_kl']:g}."
-    )
+    return f"* KL of some run on held-out pairs is more than a tenth above its bound of {broken[0].max_kl:g}."
 
 
-def over_sentence(result: Result) -> str:
+def over_sentence(result: ComparisonRecord) -> str:
     """Empty when every search kept its budget."""
-    if not any(map(_over, result["rows"])):
+    if not any(map(_over, result.rows)):
         return ""
     return "† More than a tenth above the budget: the search could not be made to spend less."
 
@@ -121,33 +106,34 @@ def over_sentence(result: Result) -> str:
 # -- tables ------------------------------------------------------------------------------------------------
 
 
-def frontier_tables(result: Result, mode: str) -> list[Table]:
+def frontier_tables(result: ComparisonRecord, mode: str) -> list[Table]:
     """A row per search, a column per number of units: flips, KL, cost."""
-    of = f", mean ± sd of {result['runs']} runs" if result["runs"] > 1 else ""
+    of = f", mean ± sd of {result.runs} runs" if result.runs > 1 else ""
     return [
         _matrix(
-            result, mode, f"Flipped with at most so many units{of}", lambda row: shares(row["flip_accuracy"])
+            result, mode, f"Flipped with at most so many units{of}", lambda row: shares(row.flip_accuracy)
         ),
         _matrix(result, mode, f"KL{of}", _kl, bound_sentence(result)),
         _matrix(
             result,
             mode,
             "Cost: seconds, and in brackets million node evaluations",
-            lambda row: _cost(row, f"{row['seconds']:.1f} ({millions(nodes_of(row))})"),
+            lambda row: _cost(row, f"{row.seconds:.1f} ({millions(row.nodes)})"),
             over_sentence(result) if mode == "equal" else "",
         ),
     ]
 
 
-def _matrix(result: Result, mode: str, title: str, cell: Any, note: str = "") -> Table:
+def _matrix(
+    result: ComparisonRecord, mode: str, title: str, cell: Callable[[ComparisonRow], str], note: str = ""
+) -> Table:
     rows = rows_of(result, mode)
-    cells = {(row["search"], row["size"]): cell(row) for row in rows}
+    cells = {(row.search, row.size): cell(row) for row in rows}
     shown = [
-        (search, *(cells.get((search, size), "–") for size in result["sizes"]))
-        for search in searches_of(rows)
+        (search, *(cells.get((search, size), "–") for size in result.sizes)) for search in searches_of(rows)
     ]
     named = f"{title} ({MODES[mode]})" if len(modes_of(result)) > 1 else title
-    return table(named, ("search", *map(str, result["sizes"])), shown, note=note)
+    return table(named, ("search", *map(str, result.sizes)), shown, note=note)
 
 
 COLUMNS = (
@@ -156,24 +142,24 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def full_table(result: Result) -> Table:
+def full_table(result: ComparisonRecord) -> Table:
     rows = [
         (
-            row["search"],
-            row["mode"],
-            str(row["size"]),
-            f"{row['units']['mean']:.3g}",
-            shares(row["flip_accuracy"]),
-            interval(row["flip_accuracy"]["min"], row["flip_accuracy"]["max"]),
-            percent(row["flip_accuracy"]["median"]),
-            percent(row["flip_accuracy"]["best"]),
+            row.search,
+            row.mode,
+            str(row.size),
+            f"{row.units.mean:.3g}",
+            shares(row.flip_accuracy),
+            interval(row.flip_accuracy.min, row.flip_accuracy.max),
+            percent(row.flip_accuracy.median),
+            percent(row.flip_accuracy.best),
             _kl(row),
-            numbers(row["kl_after_edit"]),
-            f"{row['seconds']:.1f}",
-            _cost(row, millions(row["forward_nodes"])),
-            millions(row["backward_nodes"]),
+            numbers(row.kl_after_edit),
+            f"{row.seconds:.1f}",
+            _cost(row, millions(row.forward_nodes)),
+            millions(row.backward_nodes),
         )
-        for row in result["rows"]
+        for row in result.rows
     ]
     note = (
         "Units: the most allowed, and the mean number used. Best run: the one with the best score on training "
@@ -183,14 +169,14 @@ def full_table(result: Result) -> Table:
     return table("All rows", COLUMNS, rows, text=2, note=note)
 
 
-def units_table(result: Result) -> Table:
+def units_table(result: ComparisonRecord) -> Table:
     """Which units the best run of each row has."""
     rows = []
-    for row in result["rows"]:
-        best = row["runs"][row["best"]]
+    for row in result.rows:
+        best = row.runs[row.best]
         rows.append(
-            (row["search"], row["mode"], str(row["size"]), ", ".join(map(str, best["unit_numbers"])),
-             f"{row['interventions']}/{row['best']}")
+            (row.search, row.mode, str(row.size), ", ".join(map(str, best.unit_numbers)),
+             f"{row.interventions}/{row.best}")
         )  # fmt: skip
     content = table("Units of the best runs", ("search", "mode", "units", "unit numbers", "kept in"), rows)
     return Table(content.title, content.columns, content.rows, frozenset({2}))

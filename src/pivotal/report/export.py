@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
-from typing import Any
 
+from pivotal.records.comparison import ComparisonRecord
 from pivotal.report.tables import Table
 
 _LATEX = str.maketrans(
@@ -43,17 +42,17 @@ def latex(content: Table) -> str:
     )
 
 
-def comparison_csv(result: Mapping[str, Any]) -> str:
+def comparison_csv(result: ComparisonRecord) -> str:
     """A line per search, mode, number of units and run; cost is that of all runs of the row together."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     of_run = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
     of_row = ("seconds", "forward_nodes", "backward_nodes")
     writer.writerow(("search", "mode", "max_units", "run", *of_run, "unit_ids", *of_row))
-    for row in result["rows"]:
-        for r, run in enumerate(row["runs"]):
-            values = (run[name] for name in of_run)
-            ids = " ".join(map(str, run["unit_ids"]))
-            cost = (row[name] for name in of_row)
-            writer.writerow((row["search"], row["mode"], row["size"], r, *values, ids, *cost))
+    for row in result.rows:
+        for r, run in enumerate(row.runs):
+            values = (getattr(run, name) for name in of_run)
+            ids = " ".join(map(str, run.unit_ids))
+            cost = (getattr(row, name) for name in of_row)
+            writer.writerow((row.search, row.mode, row.size, r, *values, ids, *cost))
     return out.getvalue()

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
+from pivotal.records.history import Progress
+from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
 from pivotal.report.learning import learning_curves, stages
-from pivotal.report.tables import interval, number, percent, points, signed, table
+from pivotal.report.tables import ByKind, interval, number, percent, points, signed, table
 
 Row = dict[str, Any]
+
+
+class UnitValues(Protocol):
+    """The units of a run and their values by direction."""
+
+    @property
+    def unit_labels(self) -> tuple[str, ...]: ...
+
+    @property
+    def unit_numbers(self) -> tuple[int, ...]: ...
+
+    @property
+    def values(self) -> dict[str, tuple[float | None, ...]]: ...
+
 
 _NAMED = 10
 """With more runs than this, their names would hide one another."""
@@ -18,7 +34,7 @@ MOST_UNITS = 20
 """Units that a chart shows; the table beneath it has all."""
 
 
-def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[Figure]:
+def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
     """Those that have something to show."""
     made = (
         by_construction(summary),
@@ -35,11 +51,11 @@ def figures(summary: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) ->
 # -- the figures -------------------------------------------------------------------------------------------
 
 
-def by_construction(summary: Mapping[str, Any]) -> Figure:
-    best = summary["runs"][summary["best"]]
+def by_construction(summary: Summary) -> Figure:
+    best = summary.best_run
     rows = _share_rows(best)
     worst = min(rows, key=lambda row: row["value"])
-    run = f" Run {summary['best']}." if len(summary["runs"]) > 1 else ""
+    run = f" Run {summary.best}." if len(summary.runs) > 1 else ""
     data = [(r["name"], f"{r['n']:,}", percent(r["value"]), interval(r["low"], r["high"])) for r in rows]
     return Figure(
         "by-construction",
@@ -51,8 +67,8 @@ def by_construction(summary: Mapping[str, Any]) -> Figure:
     )
 
 
-def shares_chart(scores: Mapping[str, Any]) -> Any:
-    """Dots with intervals, of a run of a summary or of other scores with the same keys."""
+def shares_chart(scores: ByKind) -> Any:
+    """Dots with intervals."""
     import altair as alt
 
     rows = _share_rows(scores)
@@ -70,31 +86,38 @@ def shares_chart(scores: Mapping[str, Any]) -> Any:
     ).properties(width=WIDTH - 130, height=22 * len(rows))
 
 
-def _share_rows(scores: Mapping[str, Any]) -> list[Row]:
+def _share_rows(scores: ByKind) -> list[Row]:
     return [
-        {"name": f"{mark}{name or 'all pairs'}", "kind": kind, **share}
+        {
+            "name": f"{mark}{name or 'all pairs'}",
+            "kind": kind,
+            "value": share.value,
+            "low": share.low,
+            "high": share.high,
+            "n": share.n,
+        }
         for kind, mark, shares in (
-            ("construction", "", scores["by_group"]),
-            ("direction", "→ ", scores["by_direction"]),
+            ("construction", "", scores.by_group),
+            ("direction", "→ ", scores.by_direction),
         )
         for name, share in shares.items()
     ]
 
 
-def values(summary: Mapping[str, Any]) -> Figure:
-    units = [f"{found['number']} ({label})" for label, found in summary["prevalence"].items()][:MOST_UNITS]
-    rows = _value_rows(summary["runs"], units)
+def values(summary: Summary) -> Figure:
+    units = [f"{found.number} ({label})" for label, found in summary.prevalence.items()][:MOST_UNITS]
+    rows = _value_rows(summary.runs, units)
     data = [(row["unit"], row["direction"], str(row["run"]), signed(row["value"])) for row in rows]
     return Figure(
         "values",
         "What the units are set to",
         f"Values of {len(units)} units, a dot for each run and direction; the table beneath has the numbers.",
-        draw(values_chart(summary["runs"], summary["labels"], units)),
+        draw(values_chart(summary.runs, summary.labels, units)),
         table("", ("unit", "direction", "run", "value"), data, text=2),
     )
 
 
-def values_chart(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], units: Sequence[str]) -> Any:
+def values_chart(runs: Sequence[UnitValues], labels: Sequence[str], units: Sequence[str]) -> Any:
     """A dot for each run and direction; `units` are named in the order in which they are to stand."""
     import altair as alt
 
@@ -115,25 +138,24 @@ def values_chart(runs: Sequence[Mapping[str, Any]], labels: Sequence[str], units
     )
 
 
-def _value_rows(runs: Sequence[Mapping[str, Any]], units: Sequence[str]) -> list[Row]:
+def _value_rows(runs: Sequence[UnitValues], units: Sequence[str]) -> list[Row]:
     rows = [
         {"unit": f"{unit} ({label})", "direction": direction, "value": value, "run": r}
         for r, run in enumerate(runs)
-        for direction, numbers in run["values"].items()
-        for label, unit, value in zip(run["unit_labels"], run["unit_numbers"], numbers, strict=True)
+        for direction, numbers in run.values.items()
+        for label, unit, value in zip(run.unit_labels, run.unit_numbers, numbers, strict=True)
     ]
     return [row for row in rows if row["value"] is not None and row["unit"] in units]
 
 
-def drop_one(summary: Mapping[str, Any]) -> Figure | None:
+def drop_one(summary: Summary) -> Figure | None:
     import altair as alt
 
-    best = summary["runs"][summary["best"]]
-    if not best["drop_one"]:
+    best = summary.best_run
+    if not best.drop_one:
         return None
-    rows = [
-        {"unit": f"{one['number']} ({one['unit']})", "flipped": one["flip_accuracy"]}
-        for one in best["drop_one"]
+    rows: list[Row] = [
+        {"unit": f"{one.number} ({one.unit})", "flipped": one.flip_accuracy} for one in best.drop_one
     ]
     shown = sorted(rows, key=lambda row: float(row["flipped"]))[:MOST_UNITS]
     base = alt.Chart(alt.Data(values=shown))
@@ -142,10 +164,10 @@ def drop_one(summary: Mapping[str, Any]) -> Figure | None:
                 scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         y=alt.Y("unit:N", sort="x", title=None),
     )  # fmt: skip
-    whole = alt.Data(values=[{"all": best["flip_accuracy"]}])
+    whole = alt.Data(values=[{"all": best.flip_accuracy}])
     line = alt.Chart(whole).mark_rule(color=COLOURS[1], strokeWidth=2).encode(x="all:Q")
     data = [
-        (row["unit"], percent(row["flipped"]), points(row["flipped"] - best["flip_accuracy"])) for row in rows
+        (row["unit"], percent(row["flipped"]), points(row["flipped"] - best.flip_accuracy)) for row in rows
     ]
     least = shown[0]
     left = (
@@ -154,22 +176,22 @@ def drop_one(summary: Mapping[str, Any]) -> Figure | None:
     return Figure(
         "drop-one",
         "Without each unit",
-        f"With all units {percent(best['flip_accuracy'])} are flipped; without {least['unit']}, the one that "
+        f"With all units {percent(best.flip_accuracy)} are flipped; without {least['unit']}, the one that "
         f"matters most, {percent(least['flipped'])}.{left}",
         draw((bars + line).properties(width=WIDTH - 130, height=24 * len(shown))),
         table("", ("without", "flipped", "points"), data),
     )
 
 
-def control(summary: Mapping[str, Any]) -> Figure | None:
+def control(summary: Summary) -> Figure | None:
     import altair as alt
 
-    found = summary.get("controls")
-    if not found:
+    found = summary.controls
+    if not found.sets:
         return None
-    best = summary["runs"][summary["best"]]
-    rows = [{"set": "random", "flipped": share} for share in found["flip_accuracy"]]
-    rows.append({"set": "found", "flipped": best["flip_accuracy"]})
+    best = summary.best_run
+    rows: list[Row] = [{"set": "random", "flipped": share} for share in found.flip_accuracy]
+    rows.append({"set": "found", "flipped": best.flip_accuracy})
     chart = (
         alt.Chart(alt.Data(values=rows))
         .mark_tick(thickness=3, size=22)
@@ -192,19 +214,19 @@ def control(summary: Mapping[str, Any]) -> Figure | None:
     return Figure(
         "control",
         "Found units against random ones",
-        f"{found['sets']} random sets of as many units flip {percent(found['mean'])} on average and "
-        f"{percent(found['best'])} at best; the found units {percent(best['flip_accuracy'])}.",
+        f"{found.sets} random sets of as many units flip {percent(found.mean)} on average and "
+        f"{percent(found.best)} at best; the found units {percent(best.flip_accuracy)}.",
         draw(chart),
         table("", ("set", "flipped"), [(row["set"], percent(row["flipped"])) for row in reversed(rows)]),
     )
 
 
-def accuracy_and_kl(summary: Mapping[str, Any]) -> Figure | None:
+def accuracy_and_kl(summary: Summary) -> Figure | None:
     import altair as alt
 
-    rows = [
-        {"run": str(r), "kl": run["kl"], "flipped": run["flip_accuracy"], "units": str(run["units"])}
-        for r, run in enumerate(summary["runs"])
+    rows: list[Row] = [
+        {"run": str(r), "kl": run.kl, "flipped": run.flip_accuracy, "units": str(run.units)}
+        for r, run in enumerate(summary.runs)
     ]
     if len(rows) < 2:
         return None

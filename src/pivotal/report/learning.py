@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from pivotal.records.history import Progress
+from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
 from pivotal.report.tables import Table, counted, number, percent, stages_table, table
 
@@ -15,7 +17,7 @@ SERIES = ("loss", "units", "multiplier", "accuracy")
 """What is drawn over the updates, from the top; a search without multipliers has three of them."""
 
 
-def learning_curves(history: Sequence[Mapping[str, Any]]) -> Figure | None:
+def learning_curves(history: Sequence[Progress]) -> Figure | None:
     import altair as alt
 
     rows = curve_rows(history)
@@ -97,27 +99,27 @@ def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
     return table("", ("run", "update", "loss", "expected units", "multiplier", "flipped"), data)
 
 
-def curve_rows(history: Sequence[Mapping[str, Any]], most: int = 300) -> list[Row]:
+def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
     """A row per update of the learning and run; a long history is thinned out, but never of its last update."""
     rows: list[Row] = []
-    learning = [row for row in history if row["phase"] == "learn"]
+    learning = [row for row in history if row.phase == "learn"]
     every = max(1, len(learning) // most)
     for row in learning[::-every][::-1]:
-        series = {key: row.get(key, row.get("extra", {}).get(key, [])) for key in SERIES}
-        for r in range(max(map(len, series.values()))):
-            at = {key: column[r] if r < len(column) else None for key, column in series.items()}
-            rows.append({"update": row["update"], "run": str(r), **at})
+        series = {"loss": row.loss, "units": row.units, "accuracy": row.accuracy, **row.extra}
+        for r in range(max(len(series.get(key, [])) for key in SERIES)):
+            at = {key: column[r] if r < len(column := series.get(key, [])) else None for key in SERIES}
+            rows.append({"update": row.update, "run": str(r), **at})
     return rows
 
 
-def stages(summary: Mapping[str, Any]) -> Figure | None:
+def stages(summary: Summary) -> Figure | None:
     """Relaxed, hard, and after the later steps: what each cost in flips and left in units, on training pairs."""
     import altair as alt
 
-    rows = [
+    rows: list[Row] = [
         {"run": str(r), "stage": name, "accuracy": stage.get("accuracy"), "units": stage.get("units")}
-        for r, run in enumerate(summary["runs"])
-        for name, stage in run["stages"].items()
+        for r, run in enumerate(summary.runs)
+        for name, stage in run.stages.items()
     ]
     names = list(dict.fromkeys(row["stage"] for row in rows))
     if len(names) < 2:
@@ -135,7 +137,7 @@ def stages(summary: Mapping[str, Any]) -> Figure | None:
         lines = base.mark_line(strokeWidth=1.6, opacity=_opacity(rows))
         dots = base.mark_point(filled=True, size=40, opacity=_opacity(rows))
         panels.append((lines + dots).properties(width=WIDTH - 110, height=110))
-    best = summary["runs"][summary["best"]]["stages"]
+    best = summary.best_run.stages
     told = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
     return Figure(
         "stages",

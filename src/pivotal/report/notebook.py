@@ -7,8 +7,8 @@ they are called, and only then. Nothing here needs torch, so that what was saved
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivotal.errors import PivotalError
@@ -39,13 +39,18 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
     """What the units of all runs are set to, the most frequent first."""
     count = Counter(unit for one in interventions for unit in one.units)
     units = sorted(count, key=lambda unit: (-count[unit], unit.number, str(unit)))
-    runs = [_run(one) for one in interventions]
+    runs = [
+        _Values(
+            tuple(str(unit) for unit in one.units), tuple(unit.number for unit in one.units), one.shown_values
+        )
+        for one in interventions
+    ]
     return values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units])
 
 
 def plot_evaluation(scores: Evaluation) -> Any:
     """Flipped preferences by construction and direction, with their intervals."""
-    return shares_chart(_shares(scores))
+    return shares_chart(scores)
 
 
 def plot_run(folder: RunFolder) -> Any:
@@ -53,8 +58,7 @@ def plot_run(folder: RunFolder) -> Any:
         raise PivotalError(
             f"One run can be plotted, but {folder.path} is a {folder.kind}: see its report.html."
         )
-    summary = folder.summary()
-    return shares_chart(summary["runs"][summary["best"]])
+    return shares_chart(folder.summary().best_run)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -106,26 +110,26 @@ def discovery_html(found: Discovery) -> str:
 
 
 def evaluation_html(scores: Evaluation) -> str:
-    row = _shares(scores)
     low, high = scores.flip_accuracy.low, scores.flip_accuracy.high
     said = (
         f"{counted(scores.units, 'unit')}: {percent(scores.flip_accuracy.value)} of {scores.flip_accuracy.n:,} "
         f"preferences flipped (95% interval {tables.interval(low, high)}), KL {number(scores.kl)}, after the edit "
         f"{number(scores.kl_after_edit)}."
     )
-    by_kind = table_of(tables.shares_table(row))
-    return paragraphs(said) + by_kind + (table_of(tables.drop_one_table(row)) if scores.drop_one else "")
+    shown = [tables.shares_table(scores)]
+    if scores.drop_one:
+        shown.append(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))
+    return paragraphs(said) + "".join(map(table_of, shown))
 
 
 def certificate_html(certificate: Certificate) -> str:
-    content = certificate.as_dict()
     found = certificate.found.flipped
     rows = [
         (w.unit, percent(w.left.flipped), tables.points(w.left.flipped - found), "yes" if w.matters else "no")
         for w in certificate.without
     ]
     left = table("Without each unit, refitted", ("unit", "flipped", "points", "matters"), rows)
-    said = paragraphs(certified.verdict(content), *certified.sentences(content))
+    said = paragraphs(certified.verdict(certificate), *certified.sentences(certificate))
     return said + (table_of(left) if rows else "")
 
 
@@ -159,29 +163,13 @@ def _units_table(intervention: Intervention, title: str = "") -> Table:
     return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns))}))
 
 
-# -- what charts and tables read: rows as summary.json has them -----------------------------------------------------
+@dataclass(frozen=True)
+class _Values:
+    """The units of an intervention, as charts read them."""
 
-
-def _run(intervention: Intervention) -> dict[str, Any]:
-    return {
-        "unit_labels": [str(unit) for unit in intervention.units],
-        "unit_numbers": [unit.number for unit in intervention.units],
-        "values": {
-            label: [float(v) if on else None for v, on in zip(values, active, strict=True)]
-            for label, values, active in zip(
-                intervention.directions, intervention.shown, intervention.active, strict=True
-            )
-        },
-    }
-
-
-def _shares(scores: Evaluation) -> Mapping[str, Any]:
-    return {
-        "flip_accuracy": scores.flip_accuracy.value,
-        "by_group": {name: asdict(share) for name, share in scores.by_group.items()},
-        "by_direction": {name: asdict(share) for name, share in scores.by_direction.items()},
-        "drop_one": [asdict(one) for one in scores.drop_one],
-    }
+    unit_labels: tuple[str, ...]
+    unit_numbers: tuple[int, ...]
+    values: dict[str, tuple[float | None, ...]]
 
 
 def _marked(prefix: str, cue: int) -> str:

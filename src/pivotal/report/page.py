@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 from pivotal.jobs.run_folder import FIGURES, REPORT, RunFolder
+from pivotal.records.certificate import Certificate
+from pivotal.records.summary import Summary
 from pivotal.report import certified, sentences, tables
 from pivotal.report.drawing import Figure
 from pivotal.report.figures import figures
@@ -39,9 +40,9 @@ def write_report(folder: RunFolder) -> Path:
     return folder.report
 
 
-def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -> str:
-    best = summary["runs"][summary["best"]]
-    several = len(summary["runs"]) > 1
+def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
+    best = summary.best_run
+    several = len(summary.runs) > 1
     traces = folder.traces()
 
     def figure(name: str) -> str:
@@ -50,7 +51,7 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
     sections = [
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
-        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary))),
+        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
         Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
         Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
@@ -62,10 +63,10 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
         Section("Have it again", _reproduce(folder, summary)),
     ]  # fmt: skip
     return document(
-        f"{summary['phenomenon']} in {summary['model']}",
+        f"{summary.phenomenon} in {summary.model}",
         tables.sentence(summary),
         sections,
-        description=f"{best['units']} units, {tables.percent(best['flip_accuracy'])} flipped",
+        description=f"{best.units} units, {tables.percent(best.flip_accuracy)} flipped",
         facts=_facts(summary),
         data=sentences.data(traces, folder) if traces else None,
     )
@@ -74,24 +75,24 @@ def page(folder: RunFolder, summary: dict[str, Any], drawn: dict[str, Figure]) -
 # -- parts of the page -------------------------------------------------------------------------------------
 
 
-def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+def _facts(summary: Summary) -> list[tuple[str, str]]:
     facts = [
-        (tables.percent(summary["flip_accuracy"]), "flipped"),
-        (str(summary["units"]), f"of {summary['all_units']:,} units"),
-        (tables.number(summary["kl"]), "KL"),
-        (tables.percent(summary["clean_accuracy"]), _untouched(summary)),
-        (f"{summary['seconds']['total']:.0f} s", "in all"),
+        (tables.percent(summary.flip_accuracy), "flipped"),
+        (str(summary.units), f"of {summary.all_units:,} units"),
+        (tables.number(summary.kl), "KL"),
+        (tables.percent(summary.clean_accuracy), _untouched(summary)),
+        (f"{summary.seconds.total:.0f} s", "in all"),
     ]
     return [fact for fact in facts if fact[0] != "–"]
 
 
-def _untouched(summary: dict[str, Any]) -> str:
-    asked = summary["pairs"]["test"]
-    labelled = summary.get("labelled", asked)
+def _untouched(summary: Summary) -> str:
+    asked = summary.pairs.test
+    labelled = asked if summary.labelled is None else summary.labelled
     return "right when untouched" + ("" if labelled == asked else f", of {labelled:,} labelled pairs")
 
 
-def _certificate(folder: RunFolder, certificate: dict[str, Any] | None) -> str:
+def _certificate(folder: RunFolder, certificate: Certificate | None) -> str:
     if certificate is None:
         command = shlex.join(["pivotal", "certify", folder.path.as_posix()])
         return paragraph(
@@ -101,7 +102,7 @@ def _certificate(folder: RunFolder, certificate: dict[str, Any] | None) -> str:
     return said + table_of(certified.units_table(certificate))
 
 
-def _apply(folder: RunFolder, summary: dict[str, Any]) -> str:
+def _apply(folder: RunFolder, summary: Summary) -> str:
     return (
         paragraph("In Python:")
         + code(snippet(folder, summary))
@@ -110,52 +111,52 @@ def _apply(folder: RunFolder, summary: dict[str, Any]) -> str:
     )
 
 
-def snippet(folder: RunFolder, summary: dict[str, Any]) -> str:
+def snippet(folder: RunFolder, summary: Summary) -> str:
     """Python that applies the best run's units to a sentence; runs as it stands."""
-    example, where = summary["example"], folder.path.as_posix()
+    example, where = summary.example, folder.path.as_posix()
     priming = folder.settings.get("priming")
     model = repr(folder.settings["model"]) + (f", priming={priming!r}" if priming is not None else "")
-    cue = f", cue={example['cue']}" if summary["steps"] == "single" else ""
+    cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
         "import pivotal as pv\n\n"
         f"model = pv.load_model({model})\n"
-        f"units = pv.Intervention.load({where + '/interventions/' + str(summary['best'])!r})\n"
-        f"print(model.next_words({example['prefix']!r}))\n"
-        f"with model.intervened(units, direction={example['direction']!r}{cue}):\n"
-        f"    print(model.next_words({example['prefix']!r}))\n"
+        f"units = pv.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
+        f"print(model.next_words({example.prefix!r}))\n"
+        f"with model.intervened(units, direction={example.direction!r}{cue}):\n"
+        f"    print(model.next_words({example.prefix!r}))\n"
     )
 
 
-def generate_command(folder: RunFolder, summary: dict[str, Any]) -> str:
-    example = summary["example"]
+def generate_command(folder: RunFolder, summary: Summary) -> str:
+    example = summary.example
     words = [
         "pivotal",
         "generate",
         folder.path.as_posix(),
-        example["prefix"],
+        example.prefix,
         "--direction",
-        example["direction"],
+        example.direction,
     ]
-    if summary["steps"] == "single":
-        words += ["--cue", str(example["cue"])]
+    if summary.steps == "single":
+        words += ["--cue", str(example.cue)]
     return shlex.join(words) + "\n"
 
 
-def _reproduce(folder: RunFolder, summary: dict[str, Any]) -> str:
+def _reproduce(folder: RunFolder, summary: Summary) -> str:
     info, settings = folder.info, folder.settings
-    versions = ", ".join(f"{name} {version}" for name, version in info.get("versions", {}).items())
-    pairs = summary["pairs"]
-    dropped = f", {pairs['dropped']:,} in neither" if pairs.get("dropped") else ""
+    versions = ", ".join(f"{name} {version}" for name, version in info.versions.items())
+    pairs = summary.pairs
+    dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
     rows = (
         ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
-        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs['train']:,} to train, "
-                  f"{pairs['test']:,} held out{dropped} ({settings['split']})"),
-        ("seeds", ", ".join(map(str, info.get("seeds", [])))),
+        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs.train:,} to train, "
+                  f"{pairs.test:,} held out{dropped} ({settings['split']})"),
+        ("seeds", ", ".join(map(str, info.seeds or ()))),
         ("search", " ".join(f"{name}={value}" for name, value in settings["search"].items())),
-        ("work", f"{summary['forward_nodes']:,} nodes forward, {summary['backward_nodes']:,} backward"),
+        ("work", f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"),
         ("versions", versions),
-        ("device", str(info.get("device", ""))),
-        ("started", str(info.get("started", ""))),
+        ("device", info.device or ""),
+        ("started", info.started),
     )  # fmt: skip
-    command = info.get("command") or "This run was started from Python; run.json has its settings."
+    command = info.command or "This run was started from Python; run.json has its settings."
     return code(command + "\n") + definitions(rows)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from pivotal.errors import PivotalError
-from pivotal.files import disk, read_json, write_atomically
+from pivotal.files import write_text
 from pivotal.jobs.run_folder import FIGURES, REPORT
-from pivotal.jobs.study.folder import FORMAT, RECIPE, STUDY
+from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
+from pivotal.records import serial
+from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import RESULTS, Results, StudyRow, read_results
 from pivotal.report.drawing import Figure
 from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of
@@ -30,8 +31,8 @@ class StudyFolder:
     path: Path
     recipe: Recipe
     results: Results
-    info: dict[str, Any]
-    """What else study.json says: the command, when it was started."""
+    info: StudyRecord
+    """What study.json says: the command, and when it was started."""
 
     @staticmethod
     def holds(path: str | Path) -> bool:
@@ -40,12 +41,8 @@ class StudyFolder:
     @staticmethod
     def open(path: str | Path) -> StudyFolder:
         path = Path(path)
-        info = read_json(path / STUDY, missing=f"{path} is no folder of a study: it has no {STUDY}.")
-        if info.get("format") != FORMAT:
-            raise PivotalError(
-                f"{path / STUDY} must be of the format '{FORMAT}', but it is {info.get('format')!r}. "
-                "It was made by something else, or by another version of pivotal."
-            )
+        missing = f"{path} is not the folder of a study: it has no {STUDY}."
+        info = serial.read(path / STUDY, StudyRecord, missing=missing)
         return StudyFolder(path, read_recipe(path / RECIPE), read_results(path / RESULTS), info)
 
     @property
@@ -55,7 +52,7 @@ class StudyFolder:
 
     @property
     def loss(self) -> str:
-        """What is to be said if rows could not be read."""
+        """The message if some rows could not be read."""
         return self.results.sentence(self.path / RESULTS) if self.results.lost else ""
 
     def tables(self, form: Format) -> str:
@@ -69,17 +66,11 @@ def write_study(folder: StudyFolder) -> Path:
     """Writes report.html, figures/*.svg, and tables.md, .tex and .csv."""
     drawn = study_figures(cells(folder.recipe, folder.results.rows))
     for figure in drawn:
-        _write(folder.path / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
+        write_text(folder.path / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
     for form in get_args(Format):
-        _write(folder.path / f"tables.{form}", folder.tables(form))
-    _write(folder.path / REPORT, study_page(folder, drawn))
+        write_text(folder.path / f"tables.{form}", folder.tables(form))
+    write_text(folder.path / REPORT, study_page(folder, drawn))
     return folder.path / REPORT
-
-
-def _write(path: Path, text: str) -> None:
-    with disk(path):
-        path.parent.mkdir(exist_ok=True)
-        write_atomically(path, lambda partial: Path(partial).write_text(text, encoding="utf-8"))
 
 
 def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
@@ -101,12 +92,12 @@ def _reproduce(folder: StudyFolder, rows: Sequence[StudyRow]) -> str:
     models = dict.fromkeys(f"{row.model} · {row.model_fingerprint}" for row in rows if row.model_fingerprint)
     versions = {name: version for row in rows for name, version in row.versions.items()}
     return (
-        code(str(folder.info.get("command") or f"pivotal study {RECIPE}") + "\n")
+        code((folder.info.command or f"pivotal study {RECIPE}") + "\n")
         + definitions(
             [
                 ("models", ", ".join(models)),
                 ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-                ("started", str(folder.info.get("started", ""))),
+                ("started", folder.info.started),
                 ("rows", f"{RESULTS}, one for every run; tables.csv has the same in columns"),
             ]
         )

@@ -1,16 +1,28 @@
-"""What a summary says, in sentences and in tables of text; the command line and the page show the same."""
+"""A summary in sentences and in tables of text, for the command line and the page alike."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from math import isnan
+from typing import Protocol
 
-Summary = Mapping[str, Any]
+from pivotal.records.comparison import ComparisonRecord
+from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary
 
 DECIDING = 0.5
 """Units that flip fewer preferences than this are not said to decide anything."""
+
+
+class ByKind(Protocol):
+    """Scores by construction and direction: of a run in a summary, or of an evaluation."""
+
+    @property
+    def by_group(self) -> dict[str, Share]: ...
+
+    @property
+    def by_direction(self) -> dict[str, Share]: ...
 
 
 @dataclass(frozen=True)
@@ -35,8 +47,8 @@ def table(
 
 
 def percent(share: float | None) -> str:
-    """One decimal, and never "100.0%" for less than all."""
-    if share is None:
+    """One decimal, and never "100.0%" for less than all; a dash if there is no number."""
+    if share is None or isnan(share):
         return "–"
     shown = f"{share:.1%}"
     return f"{share:.2%}" if shown == "100.0%" and share < 1 else shown.replace("100.0%", "100%")
@@ -52,7 +64,7 @@ def points(difference: float | None) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{_rounded(value, digits):.{digits}f}".replace("-", "−")
+    return "–" if value is None or isnan(value) else f"{_rounded(value, digits):.{digits}f}".replace("-", "−")
 
 
 def signed(value: float) -> str:
@@ -60,7 +72,7 @@ def signed(value: float) -> str:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """Without the sign of a zero: where an edit does nothing, rounding may leave a KL of −1e-9."""
+    """Rounded, without the sign of a zero: rounding errors may leave a KL of −1e-9 where an edit does nothing."""
     return round(value, digits) + 0.0
 
 
@@ -73,70 +85,64 @@ def counted(n: int, noun: str) -> str:
 
 def sentence(summary: Summary) -> str:
     """What was found, in one sentence: the median run's numbers, on held-out pairs."""
-    units = summary["units"]
-    low, high = summary["interval"]
-    where = "set at every step" if summary["steps"] == "every" else "set once, at the cue,"
+    units = summary.units
+    where = "set at every step" if summary.steps == "every" else "set once, at the cue,"
     verb, they, flip = ("decides", "it", "flips") if units == 1 else ("decide", "they", "flip")
-    of = "" if len(summary["runs"]) == 1 else f" (median of {len(summary['runs'])} runs)"
-    found = f"{units} of {summary['all_units']:,} units"
-    flipped = (
-        f"{flip} {percent(summary['flip_accuracy'])} of {summary['pairs']['test']:,} held-out preferences"
-    )
-    numbers = f" (95% interval {interval(low, high)}), KL {number(summary['kl'])}{of}."
-    bound = (
-        ""
-        if summary.get("kl_bound_kept", True)
-        else f" The bound of {summary['max_kl']:g} on KL was not kept."
-    )
-    what = f"{summary['phenomenon']} in {summary['model']}"
-    if summary["flip_accuracy"] >= DECIDING:
+    of = "" if len(summary.runs) == 1 else f" (median of {len(summary.runs)} runs)"
+    found = f"{units} of {summary.all_units:,} units"
+    flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
+    numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
+    broken = summary.kl_bound_kept is False
+    bound = f" The bound of {summary.max_kl:g} on KL was not kept." if broken else ""
+    what = f"{summary.phenomenon} in {summary.model}"
+    if summary.flip_accuracy >= DECIDING:
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
     return f"{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
 
 
 def control_sentence(summary: Summary) -> str:
-    control = summary.get("controls")
-    if not control:
+    control, best = summary.controls, summary.best_run
+    if not control.sets:
         return "No control was run."
-    best, broken = summary["runs"][summary["best"]], control.get("broken", 0)
+    broken = control.broken
     without = f" ({broken} break the bound on KL and do not count as doing as well)" if broken else ""
     return (
-        f"Control, best run: {control['sets']} random sets of {counted(best['units'], 'unit')}, "
-        f"their values learned on the same pairs, flip {percent(control['mean'])} on average and "
-        f"{percent(control['best'])} at best, "
-        f"against {percent(best['flip_accuracy'])}{without}: p = {number(control['p_value'], 2)}."
+        f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
+        f"their values learned on the same pairs, flip {percent(control.mean)} on average and "
+        f"{percent(control.best)} at best, "
+        f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
     )
 
 
-def clean_sentence(summary: Summary) -> str:
-    """How often the untouched model is right; empty when no pair says what that is."""
-    if summary["clean_accuracy"] is None:
+def clean_sentence(result: Summary | ComparisonRecord) -> str:
+    """How often the untouched model is right; empty when no pair states an expected word."""
+    if result.clean_accuracy is None:
         return ""
-    asked = summary["pairs"]["test"]
-    labelled = summary.get("labelled", asked)
-    which = "held-out pairs" if labelled == asked else f"{labelled:,} held-out pairs that name one"
-    return f"Untouched, the model prefers the expected word in {percent(summary['clean_accuracy'])} of the {which}."
+    asked, labelled = result.pairs.test, result.labelled
+    named = labelled is not None and labelled != asked
+    which = f"{labelled:,} held-out pairs that name one" if named else "held-out pairs"
+    return (
+        f"Untouched, the model prefers the expected word in {percent(result.clean_accuracy)} of the {which}."
+    )
 
 
-def skipped_sentence(summary: Summary, most: int = 5) -> str:
+def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
     """Which pairs were not asked, and why; empty when all were."""
-    rejected = summary["rejected"]
-    if not rejected["total"]:
+    if not rejected.total:
         return ""
-    reasons = [f"{reason} ({count})" for reason, count in list(rejected["reasons"].items())[:most]]
-    more = len(rejected["reasons"]) - most
+    reasons = [f"{reason} ({count})" for reason, count in list(rejected.reasons.items())[:most]]
+    more = len(rejected.reasons) - most
     listed = "; ".join(reasons) + (f"; and {more} other reasons" if more > 0 else "")
-    return f"{counted(rejected['total'], 'pair')} could not be asked of the model: {listed}."
+    return f"{counted(rejected.total, 'pair')} could not be asked of the model: {listed}."
 
 
 def stages_sentence(summary: Summary) -> str:
     """How the best run got from a relaxed mask to the final units; accuracy on training pairs."""
-    stages = summary["runs"][summary["best"]]["stages"]
-    parts = [f"{name} {_stage(stage)}" for name, stage in stages.items()]
+    parts = [f"{name} {_stage(stage)}" for name, stage in summary.best_run.stages.items()]
     return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
 
 
-def _stage(stage: Mapping[str, float | None]) -> str:
+def _stage(stage: Mapping[str, float]) -> str:
     units = stage.get("units")
     shown = "" if units is None else f" ({units:.4g} unit{'' if units == 1 else 's'})"
     return percent(stage.get("accuracy")) + shown
@@ -147,16 +153,15 @@ def _stage(stage: Mapping[str, float | None]) -> str:
 
 def units_table(summary: Summary, most: int | None = None) -> Table:
     """Every unit that some run found; values and the effect of dropping it are means over those runs."""
-    runs, labels = summary["runs"], summary["labels"]
+    runs, labels = summary.runs, summary.labels
     rows = []
-    for label, found in list(summary["prevalence"].items())[:most]:
-        having = [(run, run["unit_labels"].index(label)) for run in runs if label in run["unit_labels"]]
-        values = [mean_and_spread([run["values"][d][i] for run, i in having]) for d in labels]
+    for label, found in list(summary.prevalence.items())[:most]:
+        having = [(run, run.unit_labels.index(label)) for run in runs if label in run.unit_labels]
+        values = [mean_and_spread([run.values[d][i] for run, i in having]) for d in labels]
         drops = [drop for run, _ in having if (drop := drop_of(run, label)) is not None]
         shown = points(statistics.mean(drops)) if drops else "the only unit"
-        prevalence = f"{found['runs']} of {len(runs)}"
-        rows.append((str(found["number"]), label, *values, prevalence, shown))
-    left = len(summary["prevalence"]) - len(rows)
+        rows.append((str(found.number), label, *values, f"{found.runs} of {len(runs)}", shown))
+    left = len(summary.prevalence) - len(rows)
     note = f"And {left} more, in summary.json." if left else ""
     columns = ("unit", "site", *(f"→ {label}" for label in labels), "runs", "without it")
     return Table("Units", columns, tuple(rows), frozenset({0, *range(2, len(columns))}), note)
@@ -171,30 +176,25 @@ def mean_and_spread(values: Sequence[float | None]) -> str:
     return signed(statistics.mean(there)) + spread
 
 
-def drop_of(run: Mapping[str, Any], label: str) -> float | None:
-    """The change in flip accuracy when a run's unit is let go."""
-    for one in run["drop_one"]:
-        if one["unit"] == label:
-            return float(one["flip_accuracy"] - run["flip_accuracy"])
-    return None
+def drop_of(run: RunScores, label: str) -> float | None:
+    """The change in flip accuracy when one of a run's units is dropped."""
+    return next((one.flip_accuracy - run.flip_accuracy for one in run.drop_one if one.unit == label), None)
 
 
 def runs_table(summary: Summary) -> Table:
     rows = []
-    for r, run in enumerate(summary["runs"]):
-        marks = [m for m, at in (("best", summary["best"]), ("median", summary["median"])) if at == r]
-        name = f"{r} ({', '.join(marks)})" if len(summary["runs"]) > 1 and marks else str(r)
-        numbers = ", ".join(map(str, run["unit_numbers"]))
+    for r, run in enumerate(summary.runs):
+        marks = [m for m, at in (("best", summary.best), ("median", summary.median)) if at == r]
         rows.append(
             (
-                name,
-                numbers,
-                str(run["seed"]),
-                str(run["units"]),
-                percent(run["flip_accuracy"]),
-                interval(*run["interval"]),
-                number(run["kl"]),
-                number(run["kl_after_edit"]),
+                f"{r} ({', '.join(marks)})" if len(summary.runs) > 1 and marks else str(r),
+                ", ".join(map(str, run.unit_numbers)),
+                str(run.seed),
+                str(run.units),
+                percent(run.flip_accuracy),
+                interval(*run.interval),
+                number(run.kl),
+                number(run.kl_after_edit),
             )
         )
     columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
@@ -206,40 +206,34 @@ def runs_table(summary: Summary) -> Table:
     return table("Runs", columns, rows, text=2, note=note)
 
 
-def shares_table(scores: Mapping[str, Any], title: str = "By construction and direction") -> Table:
-    """`scores` is a run of a summary, or what `pivotal evaluate` found."""
+def shares_table(scores: ByKind, title: str = "By construction and direction") -> Table:
     rows = [
-        (
-            name or "all",
-            kind,
-            f"{share['n']:,}",
-            percent(share["value"]),
-            interval(share["low"], share["high"]),
-        )
-        for kind, shares in (("construction", scores["by_group"]), ("direction", scores["by_direction"]))
+        (name or "all", kind, f"{share.n:,}", percent(share.value), interval(share.low, share.high))
+        for kind, shares in (("construction", scores.by_group), ("direction", scores.by_direction))
         for name, share in shares.items()
     ]
     return table(title, ("", "", "pairs", "flipped", "95% interval"), rows, text=2)
 
 
 def stages_table(summary: Summary) -> Table:
-    names = list(dict.fromkeys(name for run in summary["runs"] for name in run["stages"]))
+    names = list(dict.fromkeys(name for run in summary.runs for name in run.stages))
     rows = [
-        (str(r), *(_stage(run["stages"][name]) if name in run["stages"] else "–" for name in names))
-        for r, run in enumerate(summary["runs"])
+        (str(r), *(_stage(run.stages[name]) if name in run.stages else "–" for name in names))
+        for r, run in enumerate(summary.runs)
     ]
     return table("From the relaxed mask to the final units", ("run", *names), rows)
 
 
-def drop_one_table(run: Mapping[str, Any]) -> Table:
+def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
+    """`flip_accuracy` is that of all units together."""
     rows = [
         (
-            str(one["number"]),
-            one["unit"],
-            percent(one["flip_accuracy"]),
-            points(one["flip_accuracy"] - run["flip_accuracy"]),
-            number(one["kl"]),
+            str(one.number),
+            one.unit,
+            percent(one.flip_accuracy),
+            points(one.flip_accuracy - flip_accuracy),
+            number(one.kl),
         )
-        for one in run["drop_one"]
+        for one in drop_one
     ]
     return table("Without each unit", ("unit", "site", "flipped", "points", "KL"), rows, text=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import disk, write_atomically
+from pivotal.records.serial import encode
 from pivotal.records.traces import Trace
 from pivotal.report.drawing import picture, printable
 from pivotal.report.html import Section, document, figure_of
@@ -59,7 +59,5 @@ _KINDS: dict[str, Callable[[Trace], bytes]] = {
     ".png": lambda trace: _described(picture(trace_chart(trace)), alternative(trace)),
     ".pdf": lambda trace: printable(trace_chart(trace)),
     ".html": lambda trace: trace_page(trace).encode(),
-    ".json": lambda trace: (
-        json.dumps(trace.as_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    ).encode(),
+    ".json": lambda trace: (encode(trace.as_dict()) + "\n").encode(),
 }

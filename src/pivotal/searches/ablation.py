@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.problem.problem import Problem
-from pivotal.records.intervention import Intervention
+from pivotal.records.ablation import Ablated
 from pivotal.searches.selection import Ranked, Ranking
 from pivotal.units import Unit
 
@@ -138,25 +138,10 @@ class Ablation(Ranking):
         return replace(self, prefixes=min(most, max(_FEWEST_PREFIXES, prefixes)))
 
 
-@dataclass(frozen=True, slots=True)
-class Ablated:
-    """What single-unit ablation says of one discovered unit."""
-
-    unit: Unit
-    rank: int
-    """Its place among all units by the effect, from 1."""
-    effect: float
-    """How far the log ratio falls when it alone is set to zero, in nats."""
-    drop: float
-    """How much of its accuracy the model loses in the condition where it loses most."""
-    condition: str
-    found: bool
-
-
 def found_by_ablation(
-    intervention: Intervention, problem: Problem, *, prefixes: int = 24, seed: int = 0
+    units: Sequence[Unit], problem: Problem, *, prefixes: int = 24, seed: int = 0
 ) -> tuple[Ablated, ...]:
-    """Which units of an intervention single-unit ablation would have found, as the paper's table of units asks.
+    """Which of these units single-unit ablation would have found, as the paper's table of units asks.
 
     The ablation is Lakretz et al.'s: one unit is set to zero at every step, whatever the steps of the intervention. (In
     theirs the first layer still feeds the second; here an edit is in-stream, as everywhere.) So is the yardstick, a
@@ -167,19 +152,19 @@ def found_by_ablation(
     units on a sample of `prefixes`.
     """
     every = Problem(problem.model, problem.pairs, sites=problem.sites, steps="every")
-    units = [every.space.flat(unit) for unit in intervention.units]
+    flats = [every.space.flat(unit) for unit in units]
     effects = ablation_ranks(every, "zero", prefixes=prefixes, seed=seed)
     ranks = effects.ranks()
     before = _right(every, every.clean_log_ratio[None])
-    after = _right(every, ablate(every, values_of(every, "zero"), units=units))
+    after = _right(every, ablate(every, values_of(every, "zero"), units=flats))
     conditions = _conditions(every)
     rows = []
-    for unit, flat, right in zip(intervention.units, units, after, strict=True):
+    for unit, flat, right in zip(units, flats, after, strict=True):
         drops = {name: float((before[0] - right)[of].mean()) for name, of in conditions.items()}
         worst = max(drops, key=lambda name: drops[name])
         rows.append(
             Ablated(
-                unit=unit,
+                unit=str(unit),
                 rank=int(ranks[flat]),
                 effect=float(effects.log_ratio[flat]),
                 drop=drops[worst],

@@ -16,8 +16,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
+from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.records.intervention import Intervention
-from pivotal.searches.progress import Progress as Progress  # noqa: PLC0414 - every search imports it from here
 from pivotal.searches.progress import reporting
 from pivotal.units import MAX_UNITS
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
+
+from pivotal.records.history import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,19 +18,6 @@ _BARS = 8
 """The number of bars on the screen: a comparison has hundreds of phases."""
 _SECONDS = 0.1
 """The least time between two updates of a notebook's bar."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The state of a search, for a progress bar and for history.jsonl. The lists have one number per run."""
-
-    phase: str
-    update: int
-    updates: int
-    loss: list[float]
-    units: list[float]
-    accuracy: list[float]
-    extra: dict[str, list[float]] = field(default_factory=dict)
 
 
 @contextmanager

@@ -1,17 +1,17 @@
-"""The comparison from end to end; compare.json is written after every row, so that a killed one goes on."""
+"""The comparison from end to end; compare.json is written after every row, so that it can be resumed."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.summarise import rejected_row
+from pivotal.evidence.summarise import rejections
 from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
-from pivotal.jobs.compare.rows import CONVERGED, EQUAL, Key, Mode, key_of, nodes_of, row_of
+from pivotal.jobs.compare.rows import row_of
 from pivotal.jobs.find import Interrupted, Nobody, Watch, finished_folder, say_left_out
 from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
 from pivotal.models import LanguageModel
@@ -19,9 +19,13 @@ from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
+from pivotal.records.comparison import CONVERGED, EQUAL, ComparisonRecord, ComparisonRow, Mode
+from pivotal.records.serial import replace
+from pivotal.records.summary import PairCounts
 from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
 
 Modes = Literal["converged", "equal", "both"]
+Key = tuple[Mode, str, int]
 
 REFERENCE = "learned"
 """What it spends is what the others get in the equal mode, unless a budget is given."""
@@ -32,7 +36,7 @@ class Comparison:
     """A finished comparison."""
 
     folder: RunFolder
-    result: dict[str, Any]
+    result: ComparisonRecord
     already: bool = False
     """Whether it was finished before, so that nothing was run."""
 
@@ -113,7 +117,7 @@ def compare(
     settings = _settings(question, plan, model, pairs)
     path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
-        return Comparison(done, done.summary(), already=True)
+        return Comparison(done, done.comparison(), already=True)
     say_left_out(watch, train, test, train_pairs.dropped)
     info = {
         "command": command,
@@ -123,9 +127,9 @@ def compare(
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
-        sheet = _Sheet(folder, _head(question, plan, train, test, train_pairs.dropped), plan.keys())
+        sheet = _Sheet(folder, _blank(question, plan, train, test, train_pairs.dropped), plan.keys())
         if sheet.rows:
-            watch.say(f"Going on with the comparison in {folder.path}: {sheet.state()}.")
+            watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
         try:
             _Job(plan, question.seed, train, test, folder, sheet, watch).run()
         except KeyboardInterrupt:
@@ -158,46 +162,48 @@ def _settings(
     }
 
 
-def _head(
+def _blank(
     question: Question, plan: ComparisonPlan, train: Problem, test: Problem, dropped: int
-) -> dict[str, Any]:
-    """What compare.json says above its rows."""
-    return {
-        "model": test.model.name,
-        "phenomenon": test.pairs.name,
-        "steps": test.steps,
-        "labels": list(test.labels),
-        "all_units": len(test.space),
-        "clean_accuracy": test.clean_accuracy,
-        "labelled": sum(1 for pair in test.pairs if pair.label),
-        "pairs": {"train": len(train), "test": len(test), "dropped": dropped},
-        "rejected": rejected_row(train, test),
-        "seed": question.seed,
+) -> ComparisonRecord:
+    """compare.json without rows."""
+    return ComparisonRecord(
+        finished=False,
+        model=test.model.name,
+        phenomenon=test.pairs.name,
+        steps=test.steps,
+        labels=test.labels,
+        all_units=len(test.space),
+        clean_accuracy=test.clean_accuracy,
+        labelled=sum(1 for pair in test.pairs if pair.label),
+        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped),
+        rejected=rejections(train, test),
+        seed=question.seed,
         **plan.settings(),
-    }
+        rows=(),
+    )
 
 
 def _farewell(folder: RunFolder, sheet: _Sheet) -> str:
-    command = folder.info.get("command", "").replace(" --overwrite", "")
-    go_on = f"Go on with: {command}" if command else "The same comparison with the same folder goes on."
-    return f"Stopped; {sheet.state()}, saved in {folder.path / COMPARE}. {go_on}"
+    command = (folder.info.command or "").replace(" --overwrite", "")
+    resume = f"Resume with: {command}" if command else "The same comparison with the same folder resumes it."
+    return f"Stopped; {sheet.state()}, saved in {folder.path / COMPARE}. {resume}"
 
 
 class _Sheet:
-    """compare.json: its rows by key, in the order of the plan whatever the order in which they came."""
+    """compare.json: its rows by key, written in the order of the plan."""
 
-    def __init__(self, folder: RunFolder, head: Mapping[str, Any], keys: Sequence[Key]) -> None:
-        self._folder, self._head, self._keys = folder, head, keys
-        there = folder.summary()["rows"] if folder.result.is_file() else []
-        self.rows: dict[Key, dict[str, Any]] = {key_of(row): row for row in there}
+    def __init__(self, folder: RunFolder, blank: ComparisonRecord, keys: Sequence[Key]) -> None:
+        self._folder, self._blank, self._keys = folder, blank, keys
+        there = folder.comparison().rows if folder.result.is_file() else ()
+        self.rows: dict[Key, ComparisonRow] = {row.key: row for row in there}
 
-    def add(self, row: dict[str, Any]) -> None:
-        self.rows[key_of(row)] = row
+    def add(self, row: ComparisonRow) -> None:
+        self.rows[row.key] = row
         self._folder.write_json(COMPARE, self.content())
 
-    def content(self) -> dict[str, Any]:
-        rows = [self.rows[key] for key in self._keys if key in self.rows]
-        return {"finished": len(rows) == len(self._keys), **self._head, "rows": rows}
+    def content(self) -> ComparisonRecord:
+        rows = tuple(self.rows[key] for key in self._keys if key in self.rows)
+        return replace(self._blank, finished=len(rows) == len(self._keys), rows=rows)
 
     def state(self) -> str:
         return f"{len(self.rows)} of {len(self._keys)} sets of units are found"
@@ -219,7 +225,7 @@ class _Job:
         self._plan, self._seed, self._train, self._test = plan, seed, train, test
         self._folder, self._sheet, self._watch = folder, sheet, watch
         self._title = ""
-        """Of what is being searched for, for whoever looks on."""
+        """What is being searched for, for the progress display."""
 
     def run(self) -> None:
         # Measured once and kept: whoever asks for them first would pay for all, and after a kill somebody else.
@@ -243,14 +249,13 @@ class _Job:
             nodes = self._plan.budget
         else:
             spent = self._sheet.rows[CONVERGED, self._plan.reference.label, size]
-            nodes = nodes_of(spent)
+            nodes = spent.nodes
             if contender is self._plan.reference:  # that is what it spends: nothing to run again
-                self._sheet.add({**spent, "mode": EQUAL, "budget": nodes, "changed": {}})
+                self._sheet.add(replace(spent, mode=EQUAL, budget=nodes, changed={}))
                 return
         search = contender.sized(size).within(self._train, self._plan.runs, nodes)
-        extra = {"budget": nodes, "changed": changed(search, contender.search)}
         for point in self._points(contender, EQUAL, search, [size]):
-            self._keep(contender, EQUAL, point, search, extra)
+            self._keep(contender, EQUAL, point, search, budget=nodes)
 
     def _points(
         self, contender: Contender, mode: Mode, search: Search, sizes: Sequence[int]
@@ -274,7 +279,7 @@ class _Job:
         """Not of stages that are over, too much to read in a row of searches; nor losses, which differ in kind."""
         if step.updates > 1:
             phase = f"{self._title}: {step.phase}"
-            self._watch.progress(dataclasses.replace(step, phase=phase, loss=[]))
+            self._watch.progress(replace(step, phase=phase, loss=[]))
 
     def _keep(
         self,
@@ -282,15 +287,18 @@ class _Job:
         mode: Mode,
         point: Point,
         search: Search,
-        extra: Mapping[str, Any] | None = None,
+        budget: int | None = None,
     ) -> None:
         row, interventions = row_of(contender.label, mode, point, search, self._test, seed=self._seed)
         under = f"{contender.label}-{point.size}" + ("-equal" if mode == EQUAL else "")
         self._folder.save_interventions(interventions, under)
-        self._sheet.add({**row, "interventions": f"{INTERVENTIONS}/{under}", **(extra or {})})
+        altered = None if budget is None else changed(search, contender.search)
+        self._sheet.add(
+            replace(row, interventions=f"{INTERVENTIONS}/{under}", budget=budget, changed=altered)
+        )
         self._watch.say(
-            f"{_title(contender.label, mode, point.size)}: {row['flip_accuracy']['mean']:.1%} flipped, "
-            f"KL {row['kl']['mean']:.3f}, {row['seconds']:.1f} s; {self._sheet.state()}."
+            f"{_title(contender.label, mode, point.size)}: {row.flip_accuracy.mean:.1%} flipped, "
+            f"KL {row.kl.mean:.3f}, {row.seconds:.1f} s; {self._sheet.state()}."
         )
 
 

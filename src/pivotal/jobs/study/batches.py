@@ -1,13 +1,12 @@
-"""Which runs are still to be had: seeds of one cell that go through the model together, each lot in a run folder."""
+"""Batches: the missing seeds of a cell in groups that are run together, each group in a run folder."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.jobs.run_folder import RUN, SUMMARY
+from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
 from pivotal.jobs.study.cells import Cell
 
 RUNS = "runs"
@@ -15,7 +14,7 @@ RUNS = "runs"
 
 @dataclass(frozen=True)
 class Batch:
-    """Some seeds of a cell, one after the other without a gap."""
+    """Consecutive seeds of a cell."""
 
     cell: Cell
     seeds: range
@@ -24,12 +23,12 @@ class Batch:
 
 
 def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
-    """The missing seeds in batches. One that was begun is gone on with: it keeps its seeds, or its checkpoint would be
-    of no use. Not if it is larger than batches may be now: that may be what it failed of."""
+    """The missing seeds in batches. A batch that was begun keeps its seeds, so that its checkpoint can be used, unless
+    it is larger than `at_once` allows now: its size may be why it failed."""
     left = set(missing)
     found = []
     for begun in begun_folders(cell, study):
-        # If it was searched to the end, what is missing is small: single-unit ablation.
+        # If its search has finished, only single-unit ablation is missing, which is a small job.
         searched = (study / begun.folder / SUMMARY).is_file()
         if left.issuperset(begun.seeds) and (searched or len(begun.seeds) <= cell.at_once):
             left.difference_update(begun.seeds)
@@ -38,31 +37,25 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
     for stretch in _stretches(sorted(left)):
         for first in range(stretch.start, stretch.stop, cell.at_once):
             seeds = range(first, min(first + cell.at_once, stretch.stop))
-            found.append(Batch(cell, seeds, f"{home}/{_folder_name(seeds)}"))
+            found.append(Batch(cell, seeds, f"{home}/seeds-{seeds[0]}-{seeds[-1]}"))
     return sorted(found, key=lambda batch: batch.seeds.start)
 
 
 def begun_folders(cell: Cell, study: Path) -> list[Batch]:
-    """What there is of the cell on the disk, finished or not."""
+    """The batches of the cell that have a run folder, finished or not. Their run.json says which seeds they have."""
     home = _home(cell, study)
-    folders = (study / home).glob(f"seeds-*/{RUN}")
-    found = [(seeds, run.parent.name) for run in folders if (seeds := _seeds(run.parent.name))]
-    return [Batch(cell, seeds, f"{home}/{name}") for seeds, name in sorted(found, key=lambda f: f[0].start)]
+    found = []
+    for path in (study / home).glob(f"*/{RUN}"):
+        seeds = RunFolder.open(path.parent).info.seeds
+        if seeds:
+            found.append(Batch(cell, range(seeds[0], seeds[-1] + 1), f"{home}/{path.parent.name}"))
+    return sorted(found, key=lambda batch: batch.seeds.start)
 
 
 def _home(cell: Cell, study: Path) -> str:
-    """The folder of a cell: what it is called may change with its labels, what it ends with does not."""
+    """The folder of a cell. Its name may change with the labels, but it always ends in the cell's key."""
     there = sorted((study / RUNS).glob(f"*-{cell.key}"))
     return f"{RUNS}/{there[0].name if there else cell.slug}"
-
-
-def _folder_name(seeds: range) -> str:
-    return f"seeds-{seeds[0]}-{seeds[-1]}"
-
-
-def _seeds(name: str) -> range | None:
-    match = re.fullmatch(r"seeds-(\d+)-(\d+)", name, re.ASCII)
-    return range(int(match[1]), int(match[2]) + 1) if match else None
 
 
 def _stretches(seeds: list[int]) -> Iterator[range]:

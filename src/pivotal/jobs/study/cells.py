@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import plain
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.options import build, options_of
 from pivotal.questions.question import Question
+from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.choosing import choose
 from pivotal.units import Steps

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import PARTIAL, disk, lock, read_json, write_atomically
+from pivotal.files import PARTIAL, disk, lock, write_text
 from pivotal.jobs.study.recipe import Recipe
+from pivotal.records import serial
+from pivotal.records.study import StudyRecord
 
-FORMAT = "pivotal-study-1"
 STUDY, RECIPE, LOCK = "study.json", "recipe.yaml", ".lock"
 
 
@@ -28,15 +28,10 @@ def check_folder(path: Path, recipe: Recipe) -> None:
     if not path.is_dir():
         raise PivotalError(f"A study needs a folder, but {path} is a file. Name another with --out.")
     if (path / STUDY).is_file():
-        there = read_json(path / STUDY, missing="")
-        if there.get("format") != FORMAT:
+        there = serial.read(path / STUDY, StudyRecord, cure="Name another folder with --out.")
+        if there.name != recipe.name:
             raise PivotalError(
-                f"{path / STUDY} must be of the format '{FORMAT}', but it is {there.get('format')!r}. "
-                "Name another folder with --out."
-            )
-        if there.get("name") != recipe.name:
-            raise PivotalError(
-                f"{path} holds the study '{there.get('name')}', but the recipe is of '{recipe.name}'. "
+                f"{path} holds the study '{there.name}', but the recipe is of '{recipe.name}'. "
                 "Name another folder with --out."
             )
     elif foreign := sorted(p.name for p in path.iterdir() if p.name not in (LOCK, STUDY + PARTIAL)):
@@ -49,22 +44,16 @@ def check_folder(path: Path, recipe: Recipe) -> None:
 
 @contextmanager
 def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
-    """The folder is made if it is not there, keeps the recipe as it is now, and is locked while the block runs."""
+    """Make the folder if there is none, store the recipe as it is now, and lock the folder while the block runs."""
     check_folder(path, recipe)
     with disk(path):
         path.mkdir(parents=True, exist_ok=True)
-        # A file of its own: study.json is replaced when it is written, and a lock is of a file, not of a name.
+        # A file of its own: study.json is replaced when it is written, and a lock holds for a file, not for its name.
         file = (path / LOCK).open("a", encoding="utf-8")
     with file:
         lock(file, path, "study")
         if not (path / STUDY).is_file():
             started = datetime.now(timezone.utc).isoformat(timespec="seconds")
-            about = {"format": FORMAT, "name": recipe.name, "command": command, "started": started}
-            _write(path / STUDY, json.dumps(about, indent=1, ensure_ascii=False) + "\n")
-        _write(path / RECIPE, recipe.text)
+            serial.write(path / STUDY, StudyRecord(name=recipe.name, command=command, started=started))
+        write_text(path / RECIPE, recipe.text)
         yield
-
-
-def _write(path: Path, text: str) -> None:
-    with disk(path):
-        write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))

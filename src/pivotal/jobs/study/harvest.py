@@ -1,4 +1,4 @@
-"""From the run folder of a batch to its rows; needs no model, so that lost rows can be had again."""
+"""From the run folder of a batch to its rows. Needs no model, so that lost rows can be made again."""
 
 from __future__ import annotations
 
@@ -7,52 +7,53 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pivotal.errors import PivotalError
-from pivotal.files import read_json
 from pivotal.jobs.run_folder import ABLATION, INTERVENTIONS, RunFolder
 from pivotal.jobs.study.batches import Batch
+from pivotal.records import serial
+from pivotal.records.ablation import Ablated
+from pivotal.records.intervention import CARD, Card
 from pivotal.records.study_rows import DONE, FAILED, FoundUnit, StudyRow
+from pivotal.records.summary import RunScores
 
 
 def is_whole(batch: Batch, study: Path) -> bool:
-    """Whether all that its rows need is there."""
+    """Whether everything that its rows need is there."""
     folder = RunFolder.open(study / batch.folder)
     return folder.finished and (not batch.cell.ablation or (folder.path / ABLATION).is_file())
 
 
 def rows_of(batch: Batch, name: str, study: Path) -> list[StudyRow]:
-    """The rows of a finished batch, by its run folder."""
+    """The rows of a finished batch, from its run folder."""
     folder = RunFolder.open(study / batch.folder)
     summary, info = folder.summary(), folder.info
-    ablated = read_json(folder.path / ABLATION, missing="")["units"] if batch.cell.ablation else {}
-    common: dict[str, Any] = {
-        **_asked(batch, name),
-        "status": DONE,
-        "all_units": summary["all_units"],
-        "clean_accuracy": summary["clean_accuracy"],
-        "pairs": {part: int(n) for part, n in summary["pairs"].items()},
-        "search_seconds": summary["seconds"]["search"],
-        "total_seconds": summary["seconds"]["total"],
-        "forward_nodes": summary["forward_nodes"],
-        "backward_nodes": summary["backward_nodes"],
-        "model_fingerprint": folder.settings["model_fingerprint"],
-        "data_fingerprint": folder.settings["data_fingerprint"],
-        **{key: info[key] for key in ("device", "machine", "versions") if key in info},
-    }
+    ablation = folder.ablation() if batch.cell.ablation else None
     return [
         StudyRow(
-            **common,
-            seed=int(run["seed"]),
-            accuracy=run["flip_accuracy"],
-            interval=run["interval"],
-            by_group={group: share["value"] for group, share in run["by_group"].items()},
-            by_direction={label: share["value"] for label, share in run["by_direction"].items()},
-            kl=run["kl"],
-            kl_after_edit=run["kl_after_edit"],
-            units=run["units"],
-            found=_found(run, folder.path / INTERVENTIONS / str(r), ablated),
+            **_asked(batch, name),
+            status=DONE,
+            seed=run.seed,
+            accuracy=run.flip_accuracy,
+            interval=run.interval,
+            by_group={group: share.value for group, share in run.by_group.items()},
+            by_direction={label: share.value for label, share in run.by_direction.items()},
+            kl=run.kl,
+            kl_after_edit=run.kl_after_edit,
+            units=run.units,
+            found=_found(run, folder.path / INTERVENTIONS / str(r), ablation.units if ablation else {}),
+            all_units=summary.all_units,
+            clean_accuracy=summary.clean_accuracy,
+            pairs=serial.plain(summary.pairs),
+            search_seconds=summary.seconds.search,
+            total_seconds=summary.seconds.total,
+            forward_nodes=summary.forward_nodes,
+            backward_nodes=summary.backward_nodes,
+            model_fingerprint=folder.settings["model_fingerprint"],
+            data_fingerprint=folder.settings["data_fingerprint"],
+            device=info.device,
+            machine=info.machine,
+            versions=info.versions,
         )
-        for r, run in enumerate(summary["runs"])
+        for r, run in enumerate(summary.runs)
     ]
 
 
@@ -66,18 +67,12 @@ def recovered(batches: Iterable[Batch], have: set[tuple[str, int]], name: str, s
     for batch in batches:
         if all((batch.cell.key, seed) in have for seed in batch.seeds) or not is_whole(batch, study):
             continue
-        try:
-            rows += [row for row in rows_of(batch, name, study) if row.run not in have]
-        except (KeyError, TypeError, ValueError) as error:
-            raise PivotalError(
-                f"The run in {study / batch.folder} says that it is finished, but its files are not whole ({error!r}). "
-                "Remove that folder: its runs are then run again."
-            ) from None
+        rows += [row for row in rows_of(batch, name, study) if row.run not in have]
     return rows
 
 
 def _asked(batch: Batch, name: str) -> dict[str, Any]:
-    """What every row says, however its run ended."""
+    """The fields that every row has, whether its run succeeded or failed."""
     cell, question = batch.cell, dataclasses.asdict(batch.cell.question)
     del question["seed"]
     return {
@@ -93,15 +88,15 @@ def _asked(batch: Batch, name: str) -> dict[str, Any]:
     }
 
 
-def _found(run: Mapping[str, Any], intervention: Path, ablated: Mapping[str, Any]) -> list[FoundUnit]:
-    card = read_json(intervention / "card.json", missing=f"{intervention} has no card.json.")
+def _found(run: RunScores, intervention: Path, ablated: Mapping[str, Ablated]) -> list[FoundUnit]:
+    card = serial.read(intervention / CARD, Card)
     return [
         FoundUnit(
-            site=unit["site"],
-            index=unit["index"],
-            number=unit["number"],
-            values={direction: values[i] for direction, values in run["values"].items()},
-            by_ablation=ablated[label]["found"] if (label := run["unit_labels"][i]) in ablated else None,
+            site=unit.site,
+            index=unit.index,
+            number=unit.number,
+            values={direction: values[i] for direction, values in run.values.items()},
+            by_ablation=ablated[str(unit)].found if str(unit) in ablated else None,
         )
-        for i, unit in enumerate(card["units"])
+        for i, unit in enumerate(card.units)
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
@@ -21,6 +20,7 @@ from pivotal.jobs.study.recipe import Recipe
 from pivotal.jobs.study.watching import Standing, StudyWatch, UnwatchedStudy, counted
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
+from pivotal.records.serial import replace
 from pivotal.records.study_rows import FORMER, RESULTS, Results, Sheet, StudyRow, read_results
 
 
@@ -164,7 +164,7 @@ def _plan(
     order = {cell.key: i for i, cell in enumerate(cells)}
     results = read_results(folder / RESULTS)
     rows = {
-        row.run: dataclasses.replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
+        row.run: replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
         for row in (*read_results(folder / FORMER).rows, *results.rows)
         if row.key in order
     }

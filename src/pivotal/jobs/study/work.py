@@ -1,13 +1,11 @@
-"""One batch from beginning to end. This is what a worker does, be it this process or one of Ray's."""
+"""One batch from beginning to end: what a worker does, in this process or on Ray."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
@@ -18,7 +16,7 @@ from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.questions.question import Question
-from pivotal.records.intervention import Intervention
+from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress
@@ -36,7 +34,7 @@ class StudyPlace:
 
 
 def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> list[StudyRow]:
-    """The rows of a batch. What goes wrong with it is written into them: the others shall go on."""
+    """The rows of a batch. If it fails, they state the error, so that the other batches still run."""
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(place.threads or before)
@@ -60,7 +58,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
 
 
 class Shelf:
-    """The model that was asked last: batches come sorted by model, so that each is loaded once, and one at a time."""
+    """Keeps the model that was used last. Batches come sorted by model, so that each model is loaded once."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
@@ -70,7 +68,7 @@ class Shelf:
     def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
         key = (question.model, question.dtype, question.priming, device, batch_nodes)
         if self._model is None or key != self._key:
-            self.clear()  # before the next is loaded: two large models may be one too many
+            self.clear()  # before the next is loaded: two large models may not fit into memory
             self._model, self._key = model_of(question, device, batch_nodes), key
             self.loads += 1
         return self._model
@@ -83,7 +81,7 @@ class Shelf:
 
 
 SHELF = Shelf()
-"""Of this process."""
+"""The shelf of this process."""
 
 
 def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
@@ -109,28 +107,18 @@ def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
 
 
 def _of_other_things(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
-    """Whether the weights or the pairs have changed since: then there is nothing to go on with."""
+    """Whether the weights or the pairs have changed since, so that the run cannot be resumed."""
     was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
     return was != (model.fingerprint(), question.load_pairs().fingerprint())
 
 
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
-    """Which of the units that any run found single-unit ablation would have found, on training pairs."""
+    """Which of the units that the runs found single-unit ablation would have found, on training pairs."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
     train = problem_of(question, model, question.divide(question.load_pairs())[0])
-    rows = found_by_ablation(_together(found), train)
-    folder.write_json(
-        ABLATION, {"units": {str(row.unit): {**asdict(row), "unit": str(row.unit)} for row in rows}}
-    )
-
-
-def _together(found: Sequence[Intervention]) -> Intervention:
-    """All units of some interventions; their values do not matter here."""
-    units = tuple(sorted({unit for intervention in found for unit in intervention.units}))
-    shape = (2, len(units))
-    return replace(
-        found[0], units=units, values=np.zeros(shape, np.float32), active=np.ones(shape, dtype=bool)
-    )
+    units = sorted({unit for intervention in found for unit in intervention.units})
+    rows = found_by_ablation(units, train)
+    folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))
 
 
 def _first_line(error: BaseException) -> str:

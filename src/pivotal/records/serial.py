@@ -1,0 +1,164 @@
+"""The one serialiser: records to JSON and back, checked against their types.
+
+Every JSON file that pivotal writes and reads back goes through this module. A record is a frozen `Record` with typed
+fields. Content that does not fit its type raises one `PivotalError` that names the file, the place in it and the rule.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from pivotal.errors import PivotalError
+from pivotal.files import write_text
+
+T = TypeVar("T")
+
+if TYPE_CHECKING:
+    Number = float
+else:
+
+    class _IsFloat(type):
+        def __instancecheck__(cls, value: object) -> bool:
+            return isinstance(value, int | float)
+
+    class Number(metaclass=_IsFloat):
+        """A number that may be NaN or infinite. JSON has no such numbers: they are written as null, read as NaN."""
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all records. A key that is not a field is an error: it is a slip, or comes from another version."""
+
+    formats: ClassVar[tuple[str, ...]] = ()
+    """The values that the key `format` may have, for records that state their format."""
+
+
+_CURE = "The file is damaged, or another version of pivotal wrote it."
+
+
+def encode(content: Any, *, indent: int = 1) -> str:
+    """JSON text of a record, or of dictionaries and lists of records; `indent=0` gives a single line."""
+    return msgspec.json.format(msgspec.json.encode(content, enc_hook=_builtin), indent=indent).decode()
+
+
+def plain(content: Any) -> Any:
+    """What reading `content` back as JSON without a type gives: dictionaries, lists, text, numbers, None."""
+    return msgspec.json.decode(msgspec.json.encode(content, enc_hook=_builtin))
+
+
+def decode(data: bytes | str, kind: type[T], where: str, cure: str = _CURE) -> T:
+    """The record that a JSON text holds; `where` names the text in messages."""
+    data = data.encode() if isinstance(data, str) else data
+    try:
+        if formats := getattr(kind, "formats", ()):
+            _check_format(msgspec.json.decode(data), formats, where, cure)
+        return msgspec.json.decode(data, type=kind, dec_hook=_number)
+    except msgspec.ValidationError as error:
+        raise PivotalError(f"{where}: {_sentence(str(error))} {cure}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise PivotalError(
+            f"{where} must be JSON, but it cannot be read ({_position(str(error), data)}). {cure}"
+        ) from None
+    except RecursionError:
+        raise PivotalError(f"{where} cannot be read: its values are nested too deeply. {cure}") from None
+
+
+def read(path: Path, kind: type[T], *, missing: str = "", cure: str = _CURE) -> T:
+    """The record in a file; `missing` is the message if there is no such file."""
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise PivotalError(missing or f"{path}: there is no such file.") from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
+    return decode(data, kind, str(path), cure)
+
+
+def write(path: Path, record: Any) -> None:
+    """Write a record atomically as indented JSON."""
+    write_text(path, encode(record) + "\n")
+
+
+def convert(content: Any, kind: type[T], where: str) -> T:
+    """The record in JSON content that has been read already; keys that `kind` does not know are skipped if it is a
+    dataclass."""
+    try:
+        return msgspec.convert(content, kind, dec_hook=_number)
+    except msgspec.ValidationError as error:
+        raise PivotalError(f"{where}: {_sentence(str(error))} {_CURE}") from None
+
+
+def _builtin(value: object) -> object:
+    """Called by msgspec for other types, such as numpy.float64 or the text that torch has as its version."""
+    for kind in (str, float, int):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"A record holds text, numbers, lists and records, but not a {type(value).__name__}.")
+
+
+def _number(kind: type, value: object) -> float:
+    """Called by msgspec for the type `Number`."""
+    if value is None:
+        return math.nan
+    if type(value) in (int, float):
+        return value  # type: ignore[return-value]
+    raise ValueError(f"Expected `float | null`, got `{_JSON_NAMES.get(type(value), 'object')}`")
+
+
+def _check_format(content: Any, formats: tuple[str, ...], where: str, cure: str) -> None:
+    """Checked first: what else is wrong with a file of another format does not matter."""
+    found = content.get("format") if isinstance(content, dict) else None
+    if found not in formats:
+        allowed = " or ".join(f"'{name}'" for name in formats)
+        given = "it has no format" if found is None else f"it is {found!r}"
+        raise PivotalError(f"{where} must be of the format {allowed}, but {given}. {cure}")
+
+
+# -- messages -----------------------------------------------------------------------------------------------
+
+_JSON_NAMES = {str: "str", bool: "bool", list: "array", dict: "object"}
+_NAMES = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a string",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+}
+
+
+def _sentence(error: str) -> str:
+    """What msgspec says, such as "Expected `float`, got `str` - at `$.runs[2].kl`", as a sentence."""
+    said, _, at = error.partition(" - at ")
+    place = at.strip("`").removeprefix("$").lstrip(".")
+    subject = place or "the content"
+    if match := re.fullmatch(r"Expected `([^`]*)`, got `([^`]*)`", said):
+        return f"{subject} must be {_named(match[1])}, but it is {_named(match[2])}."
+    if match := re.fullmatch(r"Object (missing required|contains unknown) field `([^`]*)`", said):
+        key = f"{place}.{match[2]}" if place else match[2]
+        return f"{key} is missing." if "missing" in match[1] else f"there is no key {key} in this format."
+    if match := re.fullmatch(r"Invalid (?:enum )?value (.*)", said):
+        return f"{subject} cannot be {match[1]}."
+    return f"{subject}: {said[:1].lower()}{said[1:]}."
+
+
+def _named(kinds: str) -> str:
+    return " or ".join(_NAMES.get(kind, kind) for kind in kinds.split(" | "))
+
+
+def _position(error: str, data: bytes) -> str:
+    """The error with line and column in place of the number of the byte."""
+    if match := re.search(r" \(byte (\d+)\)", error):
+        before = data[: int(match[1])]
+        line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+        return f"{error[: match.start()]} in line {line}, column {column}"
+    return error
+
+
+__all__ = ["Number", "Record", "convert", "decode", "encode", "plain", "read", "replace", "write"]

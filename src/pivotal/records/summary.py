@@ -1,0 +1,164 @@
+"""summary.json: the scores of a run's interventions on held-out pairs."""
+
+from __future__ import annotations
+
+from pivotal.records.serial import Number, Record
+from pivotal.units import Steps
+
+
+class Share(Record, frozen=True):
+    """A share of flipped preferences with its 95% bootstrap interval."""
+
+    value: Number
+    low: Number
+    high: Number
+    n: int
+    """The number of pairs."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+class DropOne(Record, frozen=True):
+    """The scores without one unit; the others keep their values."""
+
+    unit: str
+    number: int
+    flip_accuracy: Number
+    kl: Number
+
+
+class Control(Record, frozen=True, omit_defaults=True, kw_only=True):
+    """Random sets of as many units with values learned on the same pairs. Empty if no control was run."""
+
+    sets: int = 0
+    """The number of random sets."""
+    flip_accuracy: list[Number] = []
+    """Of each random set."""
+    mean: Number | None = None
+    best: Number | None = None
+    p_value: Number | None = None
+    """The share of sets, the found one included, that do at least as well as the found one."""
+    broken: int | None = None
+    """The number of sets that exceed the KL bound which the found set keeps; they do not count as doing as well."""
+
+
+class Rejections(Record, frozen=True, kw_only=True):
+    """Pairs that the model cannot be asked about."""
+
+    total: int
+    reasons: dict[str, int]
+    """How many, by reason, the most frequent first."""
+
+
+class PairCounts(Record, frozen=True, kw_only=True):
+    """How many pairs there are."""
+
+    train: int
+    test: int
+    """Held out."""
+    dropped: int = 0
+    """In neither part: pairs that mix held-out words with others."""
+
+
+class Prevalence(Record, frozen=True, kw_only=True):
+    """In how many runs a unit was found."""
+
+    number: int
+    """The unit's number in the paper's counting, from 1 over all layers."""
+    runs: int
+    share: Number
+
+
+class Example(Record, frozen=True, kw_only=True):
+    """A held-out pair, for examples of how to apply the intervention."""
+
+    prefix: str
+    cue: int
+    words: tuple[str, str]
+    direction: str
+
+
+class Seconds(Record, frozen=True, kw_only=True):
+    """Wall-clock times, in seconds."""
+
+    load: Number = 0.0
+    search: Number = 0.0
+    evaluate: Number = 0.0
+    total: Number = 0.0
+
+
+class RunScores(Record, frozen=True, kw_only=True):
+    """One run: its units and their scores on held-out pairs."""
+
+    seed: int
+    flip_accuracy: Number
+    """Share of held-out pairs whose preference is flipped."""
+    interval: tuple[Number, Number]
+    """95% bootstrap interval of the flip accuracy."""
+    units: int
+    """The number of units."""
+    kl: Number
+    """KL to the untouched model: the mean over sentences of the mean over all positions."""
+    kl_after_edit: Number
+    """The same over the positions from the first edited step on."""
+    by_direction: dict[str, Share]
+    by_group: dict[str, Share]
+    drop_one: tuple[DropOne, ...]
+    """Empty for a single unit."""
+    unit_ids: tuple[int, ...]
+    """Flat ids among the units searched, from 0."""
+    unit_labels: tuple[str, ...]
+    """Site and index, such as `hidden.0:122`."""
+    unit_numbers: tuple[int, ...]
+    """In the paper's counting, from 1 over all layers."""
+    values: dict[str, tuple[Number | None, ...]]
+    """By direction, the value of each unit (of an attention head the root mean square); null if it is left alone."""
+    train_score: Number
+    """The score on training pairs by which the best run is chosen; less is better."""
+    stages: dict[str, dict[str, Number]]
+    """Loss, accuracy, units and KL on training pairs, from the relaxed mask to the final units."""
+
+
+class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
+    """summary.json: what a run found. The scores at the top are those of the median run."""
+
+    model: str
+    phenomenon: str
+    steps: Steps
+    labels: tuple[str, str]
+    all_units: int
+    """The number of units searched."""
+    flip_accuracy: Number
+    interval: tuple[Number, Number]
+    units: int
+    kl: Number
+    kl_after_edit: Number
+    max_kl: float | None = None
+    """The bound on KL; absent if there was none."""
+    kl_bound_kept: bool | None = None
+    """Whether the median run keeps it, up to a tenth; absent if there was no bound."""
+    median: int
+    """The run of median flip accuracy (the lower one of two)."""
+    best: int
+    """The run with the best score on training pairs."""
+    forward_nodes: int
+    """Node evaluations of the search, all runs together."""
+    backward_nodes: int
+    clean_accuracy: Number | None
+    """How often the untouched model prefers the expected word; null if no pair states one."""
+    labelled: int | None = None
+    """The held-out pairs that state an expected word."""
+    pairs: PairCounts
+    rejected: Rejections
+    controls: Control
+    prevalence: dict[str, Prevalence]
+    """By unit, the most frequent first."""
+    example: Example
+    runs: tuple[RunScores, ...]
+    seconds: Seconds = Seconds()
+    """Filled in by the job when it has finished."""
+
+    @property
+    def best_run(self) -> RunScores:
+        return self.runs[self.best]
