@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.lm.importing import import_checkpoint, read_model
+from pivotal.lm.import_checkpoint import import_checkpoint, read_model
 from pivotal.models import load_model
 
 Original = Callable[..., Any]

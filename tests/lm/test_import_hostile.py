@@ -18,7 +18,7 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.lm.importing import read_model
+from pivotal.lm.import_checkpoint import read_model
 from pivotal.lm.unpickle import BadPickle, Made, Name, read_pickle
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

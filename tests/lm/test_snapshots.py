@@ -21,7 +21,7 @@ from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import settings_of
 from pivotal.lm.snapshots import short_number, snapshot_tokens
 from pivotal.lm.training import Trained, train
-from pivotal.lm.watching import TrainingProgress
+from pivotal.lm.watch import TrainingProgress
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 

@@ -21,7 +21,7 @@ from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
-from pivotal.lm.watching import TrainingProgress
+from pivotal.lm.watch import TrainingProgress
 from pivotal.lm.workplace import CHECKPOINT, TrainingFolder
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM

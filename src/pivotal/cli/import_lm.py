@@ -45,7 +45,7 @@ def import_lm(
     The file is a pickle, which can contain code; pivotal reads it without running any.
     """
     from pivotal.files import models_home
-    from pivotal.lm.importing import import_checkpoint
+    from pivotal.lm.import_checkpoint import import_checkpoint
 
     if out is None:
         _check_name(checkpoint.stem)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from pivotal.cli import asked, terminal, typed
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
-from pivotal.lm.watching import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
+from pivotal.lm.watch import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
 from pivotal.options import Option, options_of
 from pivotal.questions.question import check_seed
 

@@ -9,7 +9,7 @@ import sys
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.training import train
-from pivotal.lm.watching import TrainingLines
+from pivotal.lm.watch import TrainingLines
 from pivotal.options import options_of
 
 

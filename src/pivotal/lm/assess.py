@@ -11,7 +11,7 @@ import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import Perplexity, lines_of, perplexity_of
-from pivotal.lm.watching import Silent, TrainingWatch
+from pivotal.lm.watch import Silent, TrainingWatch
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem

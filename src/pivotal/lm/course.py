@@ -17,7 +17,7 @@ from pivotal.errors import PivotalError
 from pivotal.lm.learner import Learner
 from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, short_number
-from pivotal.lm.watching import TrainingProgress, TrainingWatch
+from pivotal.lm.watch import TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
 
 TELL_EVERY = 2.0

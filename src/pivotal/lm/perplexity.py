@@ -14,7 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.lm.corpus import blocks, text_of
 from pivotal.lm.encoding import ids_of
 from pivotal.lm.stream import columns_for
-from pivotal.lm.watching import Silent, TrainingProgress, TrainingWatch
+from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS
 

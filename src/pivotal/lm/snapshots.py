@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.lm.card import model_card
-from pivotal.lm.replacing import may_be_written
+from pivotal.lm.replace import may_be_written
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.models.recurrent.folder import is_only_a_model, save_folder
 from pivotal.records import serial

@@ -21,7 +21,7 @@ from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import Learner
 from pivotal.lm.perplexity import surprisals
 from pivotal.lm.recipes import Settings
-from pivotal.lm.replacing import (
+from pivotal.lm.replace import (
     check_replaceable,
     is_remnant,
     make_room,
@@ -31,7 +31,7 @@ from pivotal.lm.replacing import (
 from pivotal.lm.snapshots import Snapshots, snapshot_tokens
 from pivotal.lm.stream import Stream
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.lm.watching import Silent, TrainingProgress, TrainingWatch
+from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
 from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, save_folder
