@@ -15,7 +15,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 TESTS = Path(__file__).parent
 
-CHECKED = ("models", "problem", "searches", "evidence", "test_contracts.py")
+CHECKED = ("models", "problem", "searches", "evidence", "lm", "test_contracts.py")
 """Where the shapes in signatures are checked at every call. This takes as long as the computation itself, so the tests
 of whole jobs and commands, which call the same functions, do without, and so do those marked `slow`."""
 
