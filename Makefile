@@ -13,8 +13,12 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -q -c constraints.txt
 RUN := $(BIN)/python -m
 
+# Two to four workers with one thread each; see tests/conftest.py for what a worker gets.
+THREADS ?= 1
+PYTEST = OMP_NUM_THREADS=$(THREADS) $(RUN) pytest -q -n auto --maxprocesses 4 --dist loadgroup
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast lint docs results fix clean
+.PHONY: help demo test test-fast test-portable lint docs results fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -23,10 +27,14 @@ demo: .venv/installed ## install, then find the number units of the bundled mode
 	$(BIN)/$(DEMO)
 
 test: .venv/installed-dev ## install, then run every test, the slow ones too
-	OMP_NUM_THREADS=1 $(RUN) pytest -q -n auto --maxprocesses 4 --dist loadfile
+	$(PYTEST)
 
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each
-	$(RUN) pytest -q -m "not slow"
+	$(PYTEST) -m "not slow"
+
+test-portable: .venv/installed-dev ## run the numeric tests with the kernels of other processors
+	$(OLDER) $(PYTEST) $(NUMERIC)
+	$(OTHER) $(PYTEST) $(NUMERIC)
 
 lint: .venv/installed-dev ## check style, formatting and types; changes nothing
 	$(RUN) ruff check .

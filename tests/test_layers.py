@@ -1,0 +1,44 @@
+"""The rooms import downwards only. The contract is in pyproject.toml; these tests show that it holds and that it can fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pivotal
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(pivotal.__file__).parent
+
+
+def lint_imports(source: Path, cache: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter on the package in the folder `source`, with the contracts of this repository."""
+    program = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    options = ["--config", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache)]
+    paths = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
+    # A wide terminal: the names of modules are not broken over two lines.
+    settings = {**os.environ, "PYTHONPATH": paths, "COLUMNS": "300", "NO_COLOR": "1"}
+    return subprocess.run(
+        [sys.executable, "-c", program, *options], env=settings, capture_output=True, text=True, check=False
+    )
+
+
+def test_imports_respect_the_layers(tmp_path: Path) -> None:
+    done = lint_imports(PACKAGE.parent, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_import_against_the_layers_is_caught(tmp_path: Path) -> None:
+    ours = shutil.ignore_patterns("assets", "__pycache__")
+    copy = Path(shutil.copytree(PACKAGE, tmp_path / "src" / "pivotal", ignore=ours))
+    (copy / "assets").mkdir()
+    (copy / "questions" / "upward.py").write_text("from pivotal.jobs.find import find\n")
+    (copy / "records" / "heavy.py").write_text("def tensor():\n    import torch\n")
+    (copy / "homeless.py").write_text("")
+    done = lint_imports(copy.parent, tmp_path / "cache")
+    assert done.returncode == 1, done.stdout + done.stderr
+    for breach in ("pivotal.questions.upward -> pivotal.jobs.find", "pivotal.records.heavy -> torch", "homeless"):
+        assert breach in done.stdout, done.stdout
