@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.serial import replace
 from pivotal.records.traces import Traces
 
 

@@ -203,7 +203,7 @@ def test_the_chart_of_scores_has_every_share(scores: pv.Evaluation) -> None:
 def test_a_run_folder_shows_what_was_found(run: RunFolder) -> None:
     assert repr(run).endswith(": a run, planted in planted, finished)")
     summary = run.summary()
-    assert f"{summary['units']} of 64 units" in page(run).text
+    assert f"{summary.units} of 64 units" in page(run).text
     assert len(rows_of(run.plot())) == 5
 
 

@@ -15,6 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.study.folder import FORMAT
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe
+from pivotal.records.serial import encode
 from pivotal.report.study import StudyFolder, write_study
 
 CELL = {"question": "number single", "KL term": "without"}
@@ -26,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
     failed = row({**CELL, "KL term": "with"}, status="failed", error="<no memory> & no disk", accuracy=None)
     rows = [failed, *runs(CELL, [0.8, 0.9, 1.0])]
     (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
-    (tmp_path / "results.jsonl").write_text("".join(one.to_json() + "\n" for one in rows))
+    (tmp_path / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
     about = {"format": FORMAT, "name": "summary", "command": "pivotal study summary", "started": "today"}
     (tmp_path / "study.json").write_text(json.dumps(about))
     return tmp_path
