@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, Interrupted, find
@@ -112,6 +113,16 @@ def test_the_folder_is_whole(finding: Finding) -> None:
     assert Question.of(run.settings) == QUESTION
     phases = [row.phase for row in run.history()]
     assert phases[0] == "learn" and phases[-1] == "final"
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "traces.json", "history.jsonl"])
+def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads((ROOT / "docs/schemas" / f"{name.partition('.')[0]}.json").read_text())
+    text = (finding.folder.path / name).read_text(encoding="utf-8")
+    for content in text.splitlines() if name.endswith("l") else [text]:
+        Draft202012Validator(schema).validate(json.loads(content))
 
 
 def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.jobs.study.watching import Standing
+from pivotal.jobs.study.watch import Standing
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.base import Progress

@@ -17,9 +17,9 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.local import Local
+from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.jobs.study.telling import ending
-from pivotal.jobs.study.watching import StudyWatch
+from pivotal.jobs.study.watch import StudyWatch
 from pivotal.jobs.study.work import SHELF, StudyPlace
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
