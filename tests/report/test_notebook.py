@@ -208,12 +208,12 @@ def test_a_run_folder_shows_what_was_found(run: RunFolder) -> None:
 
 
 def test_a_folder_with_nothing_to_show_yet(run: RunFolder, tmp_path: Path) -> None:
-    unfinished = RunFolder(tmp_path, run.settings, {})
+    unfinished = RunFolder.create(tmp_path / "run", run.settings)
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
         plot_run(unfinished)
     with pytest.raises(PivotalError, match="comparison"):
-        plot_run(replace(unfinished, kind="comparison"))
+        plot_run(RunFolder.create(tmp_path / "comparison", run.settings, kind="comparison"))
 
 
 def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:

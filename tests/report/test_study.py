@@ -72,7 +72,7 @@ def test_before_any_run_is_done(folder: Path) -> None:
 
 
 def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(PivotalError, match="no folder of a study"):
+    with pytest.raises(PivotalError, match="not the folder of a study"):
         StudyFolder.open(tmp_path_factory.mktemp("empty"))
     (folder / "study.json").write_text('{"format": "pivotal-study-0"}')
     with pytest.raises(PivotalError, match="format 'pivotal-study-1', but it is 'pivotal-study-0'"):
