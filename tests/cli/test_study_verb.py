@@ -63,7 +63,7 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
             "line 5 (cell '0')", "updates must be at least one"
         )
     recipe.write_text(RECIPE)
-    pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
+    pivotal("study", recipe, "--only", "seven").refused("no name matches 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")

@@ -115,7 +115,7 @@ def test_an_intervention_of_a_comparison(pivotal: Any, comparison_folder: Path) 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
 def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"trace.{kind}"
-    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "-o", path)
+    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "--out", path)
     assert done.code == 0 and f"Written to {path}" in done.out
     content = path.read_bytes()
     first = {
@@ -150,18 +150,18 @@ def test_python_of_the_page(
     ("arguments", "parts"),
     [
         ([], ["a sentence", "--pair 0"]),
-        (["The noun0a verb0as", "--pair", "1"], ["one of the two"]),
-        (["--pair", "99"], ["0 to 79", "no pair 99"]),
+        (["The noun0a verb0as", "--pair", "1"], ["Give either a sentence"]),
+        (["--pair", "99"], ["0 to 79", "not pair 99"]),
         (["--pair", "-1"], ["--pair"]),
-        (["--pair", "1", "--cue", "The"], ["leave --words and --cue out"]),
+        (["--pair", "1", "--cue", "The"], ["Leave --words and --cue out"]),
         (["The noun0a near"], ["one of the words that planted asks about", "'near' is not"]),
-        (["The noun0a verb0a", "--to", "plurl"], ["Did you mean 'plural'?"]),
+        (["The noun0a verb0a", "--direction", "plurl"], ["Did you mean 'plural'?"]),
         (["The dog verb0as"], ["“The dog” cannot be traced", "outside the vocabulary: dog"]),
         (["The noun0a", "--words", "runs,run"], ["outside the vocabulary: runs"]),
         (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
         (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),
-        (["The noun0a verb0as", "-o", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
-        (["The noun0a verb0as", "-o", "no/such/trace.svg"], ["no/such is no folder"]),
+        (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
+        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["no/such is no folder"]),
         (["The noun0a verb0as", "--run", "9"], ["no run 9"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],
