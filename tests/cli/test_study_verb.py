@@ -68,7 +68,7 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
         pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused(
-            "--gpus says what a batch asks Ray for, but it is 2", "Add --ray or --ray-address", "--device"
+            "--gpus reserves GPUs on Ray, but it is 2", "Add --ray or --ray-address", "--device"
         )
     assert not out.exists()
 
