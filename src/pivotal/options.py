@@ -95,10 +95,7 @@ def check_choices(settings: Any) -> None:
         value = getattr(settings, name)
         if value not in choices:
             named = [str(choice) for choice in choices if choice is not None]
-            raise PivotalError(
-                f"{name} must be {' or '.join(named)}, but it is {value!r}.{did_you_mean(str(value), named)}",
-                name,
-            )
+            raise PivotalError(f"{name} cannot be {value!r}.{did_you_mean(str(value), named)}", name)
 
 
 @functools.cache

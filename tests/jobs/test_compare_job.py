@@ -19,6 +19,7 @@ from pivotal.jobs.compare import Comparison, ComparisonPlan, Contender, compare,
 from pivotal.jobs.find import Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
+from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
@@ -163,7 +164,7 @@ def test_rows_tell_of_the_runs_and_of_the_planted_units(compared: Comparison) ->
 
 def test_interventions_are_kept_and_score_on_held_out_pairs_as_the_row_says(compared: Comparison) -> None:
     _, held_out = QUESTION.divide(QUESTION.load_pairs())
-    test = QUESTION.problem(QUESTION.load_model(), held_out)
+    test = problem_of(QUESTION, model_of(QUESTION), held_out)
     for row in content(compared)["rows"]:
         for r, run in enumerate(row["runs"]):
             kept = Intervention.load(compared.folder.path / row["interventions"] / str(r))
@@ -239,10 +240,6 @@ def test_another_seed_gives_another_result(compared: Comparison, tmp_path: Path)
 def test_folders_are_not_mixed_up(compared: Comparison, tmp_path: Path) -> None:
     out = str(compared.folder.path)
     before = saved(compared.folder.path)
-    (compared.folder.path / "report.html").touch()
-    with pytest.raises(PivotalError, match=r"This very comparison is finished: see .*compare\.json"):
-        compare(QUESTION, PLAN, out=out)
-    (compared.folder.path / "report.html").unlink()
     changed = replace(PLAN, contenders=(Contender("learned", replace(LEARNED, updates=41)), BOTH[1]))
     with pytest.raises(PivotalError, match=r"searches\.learned\.updates is 40 there and 41 here"):
         compare(QUESTION, changed, out=out)
@@ -253,10 +250,11 @@ def test_folders_are_not_mixed_up(compared: Comparison, tmp_path: Path) -> None:
     assert saved(compared.folder.path) == before
 
 
-def test_a_finished_comparison_without_its_report_costs_nothing(compared: Comparison) -> None:
+def test_a_finished_comparison_is_read_and_not_run_again(compared: Comparison) -> None:
     looking_on = Onlooker()
     again = compare(QUESTION, PLAN, out=str(compared.folder.path), watch=looking_on)
-    assert again.result == plain(compared.result) and looking_on.phases == []
+    assert again.already and not compared.already
+    assert plain(again.result) == plain(compared.result) and looking_on.phases == []
 
 
 def test_overwrite_replaces_ours_and_nothing_else(tmp_path: Path) -> None:
@@ -304,7 +302,7 @@ def test_a_bound_on_kl_is_counted(tmp_path: Path) -> None:
 def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None:
     """What a comparison that goes on after a kill relies on."""
     search = contenders([name])[0].search
-    problem = QUESTION.problem(QUESTION.load_model(), QUESTION.load_pairs().sample(120))
+    problem = problem_of(QUESTION, model_of(QUESTION), QUESTION.load_pairs().sample(120))
     _ = problem.activations
     both = list(search.frontier(problem, [1, 2], runs=2, seed=3))
     (alone,) = search.frontier(problem, [2], runs=2, seed=3)

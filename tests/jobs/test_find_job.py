@@ -17,7 +17,7 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
-from pivotal.questions.question import Question, default_test
+from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.records.summary import Rejections
@@ -257,11 +257,3 @@ def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) ->
     assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
     assert list(summary.runs[0].unit_numbers) == [unit.number for unit in plant().units]
     assert summary.flip_accuracy == 1.0
-
-
-def test_default_test_sizes() -> None:
-    assert default_test("number-agreement", 12_000) == 1000
-    assert default_test("lakretz:folder", 4_000) == 800
-    assert default_test("gender-bias", 2_873) == 200
-    assert default_test("mine.jsonl", 50) == 10
-    assert default_test("mine.jsonl", 3) == 1
