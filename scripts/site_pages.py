@@ -1,4 +1,4 @@
-"""What `mkdocs build` fills in from the code, so that it cannot fall behind: the reference of commands and searches.
+"""What `mkdocs build` fills in from the code, so that it cannot fall behind: commands, searches and records.
 
 A page says where by a comment, `<!-- commands -->`; read as plain Markdown, it does without.
 """
@@ -17,6 +17,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from pivotal.cli.list import entries
 from pivotal.cli.main import app
+from record_schemas import RECORDS, schema
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -131,7 +132,50 @@ def searches() -> str:
     return "\n".join(parts)
 
 
-FILLED: dict[str, Callable[[], str]] = {"commands": commands, "searches": searches}
+def records() -> str:
+    """Every file with its record, and the fields of that record and of those within it."""
+    parts = []
+    for name, (file, kind) in RECORDS.items():
+        parts.append(
+            f"## {file}\n\n{_prose(inspect.getdoc(kind) or '')} [JSON Schema](schemas/{name}.json)\n"
+        )
+        for title, definition in schema(kind)["$defs"].items():
+            if title != kind.__name__:
+                about = _prose(definition.get("description", ""))
+                parts.append(f"### {title} {{: #{name}-{title.lower()} }}\n\n{about}\n")
+            rows = [
+                (
+                    f"`{field}`",
+                    _kind(name, given),
+                    _prose(given.get("description", "")),
+                    "" if field in definition.get("required", ()) else "may be absent",
+                )
+                for field, given in definition["properties"].items()
+            ]
+            parts.append(_table(("field", "type", "", ""), rows))
+    return "\n".join(parts)
+
+
+def _kind(record: str, given: dict[str, Any]) -> str:
+    """A type of JSON Schema in words, with a link where it is a record."""
+    if "$ref" in given:
+        title = given["$ref"].rpartition("/")[2]
+        return f"[{title}](#{record}-{title.lower()})"
+    if "anyOf" in given:
+        named = [word for one in given["anyOf"] for word in _kind(record, one).split(" or ")]
+        return " or ".join(dict.fromkeys(named))
+    if "enum" in given:
+        return " or ".join(f"`{value}`" for value in given["enum"])
+    kinds = given.get("type", "anything")
+    if kinds == "array":
+        within = given.get("items") or given.get("prefixItems", [{}])[0]
+        return f"list of {_kind(record, within)}"
+    if kinds == "object" and isinstance(values := given.get("additionalProperties"), dict) and values:
+        return f"object of {_kind(record, values)}"
+    return " or ".join([kinds] if isinstance(kinds, str) else kinds)
+
+
+FILLED: dict[str, Callable[[], str]] = {"commands": commands, "searches": searches, "records": records}
 
 
 # -- Markdown -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from tests.report.study_rows import runs
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.shipped import shipped
+from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
 
 
@@ -72,7 +73,7 @@ def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Pat
     assert "not measured yet" in script.page(tmp_path)
     (tmp_path / "results" / "summary").mkdir()
     rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
-    text = "".join(one.to_json() + "\n" for one in rows)
+    text = "".join(encode(one, indent=0) + "\n" for one in rows)
     (tmp_path / "results" / "summary" / "results.jsonl").write_text(text)
     made = script.page(tmp_path)
     assert (

@@ -41,7 +41,7 @@ def options_of(cls: type) -> list[Option]:
     """The fields of a dataclass with their types, defaults, and the string under each field as its help."""
     if not dataclasses.is_dataclass(cls):
         return []
-    types, helps = get_type_hints(cls), _helps(cls)
+    types, helps = get_type_hints(cls), field_docs(cls)
     options = []
     for field in dataclasses.fields(cls):
         if not field.init:
@@ -95,10 +95,7 @@ def check_choices(settings: Any) -> None:
         value = getattr(settings, name)
         if value not in choices:
             named = [str(choice) for choice in choices if choice is not None]
-            raise PivotalError(
-                f"{name} must be {' or '.join(named)}, but it is {value!r}.{did_you_mean(str(value), named)}",
-                name,
-            )
+            raise PivotalError(f"{name} cannot be {value!r}.{did_you_mean(str(value), named)}", name)
 
 
 @functools.cache
@@ -125,12 +122,10 @@ def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
 
 
 @functools.cache  # reading the source takes a hundred times as long as all the rest, and a study asks for every cell
-def _helps(cls: type) -> dict[str, str]:
-    """The string literals that stand under the fields in the source of the class and its bases."""
+def field_docs(cls: type) -> dict[str, str]:
+    """The string literals under the fields in the source of the class and its bases."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
-        if not dataclasses.is_dataclass(ancestor):
-            continue
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
         except (OSError, TypeError, SyntaxError):

@@ -62,7 +62,8 @@ def test_the_default_folder_is_named_after_the_question(
     monkeypatch.chdir(tmp_path)
     small = (*COMPARE, "--max-units", "1", "--runs", "1", "-q")
     assert pivotal(*small).code == 0
-    pivotal(*small).refused("finished", "runs/compare-planted-every-planted/compare.json", "--overwrite")
+    again = pivotal(*small)
+    assert again.code == 0 and "already finished: runs/compare-planted-every-planted" in again.err
     assert len(pivotal(*small, "--overwrite").out.splitlines()) == 2
     assert os.listdir("runs") == ["compare-planted-every-planted"]
 

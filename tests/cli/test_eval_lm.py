@@ -41,7 +41,7 @@ def row(table: str, name: str) -> list[str]:
 
 def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT)
-    done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--json", tmp_path / "all.json", "-q")
+    done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--out", tmp_path / "all.json", "-q")
     assert done.code == 0
     figures = json.loads((tmp_path / "all.json").read_text())["models"]
     assert [one["model"] for one in figures] == ["seed-0", "seed-1"]
@@ -59,7 +59,7 @@ def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path],
 def test_one_model_has_no_mean_and_json_may_be_printed(pivotal: Any, seeds: list[Path]) -> None:
     done = pivotal("eval-lm", seeds[0], "--dtype", "float64", "-q")
     assert "±" not in done.out and "published" not in done.out
-    printed = json.loads(pivotal("eval-lm", seeds[0], "--json", "-").out)
+    printed = json.loads(pivotal("eval-lm", seeds[0], "--json").out)
     assert printed["command"].startswith("pivotal eval-lm")
     (model,) = printed["models"]
     assert model["perplexity"] is None
@@ -83,8 +83,8 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
         "eval-lm", seeds[0], "--lakretz", tmp_path, "--gulordava", tmp_path / "generated.tab", "-q"
     )
     assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out
-    assert "seed-0 cannot be asked 1 pair: words it does not know." in done.out
-    assert "In 1 pair seed-0 reads some word of the prefix as <unk>." in done.out
+    assert "seed-0 cannot be asked 1 pair: it does not know some words." in done.out
+    assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 
 
 def test_a_model_without_the_words_is_told_and_the_others_are_asked(
@@ -125,4 +125,4 @@ def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", seeds[0], "--text", tmp_path / "empty", "-q").refused("at least one sentence")
     pivotal("eval-lm", seeds[0], "--dtype", "bfloat16", "--device", "cpu").refused("needs a GPU")
     pivotal("eval-lm", seeds[0], "--gulordava", tmp_path / "no.tab", "-q").refused("no such file")
-    pivotal("eval-lm", seeds[0], "-q", "--json", tmp_path / "no" / "x.json").refused("cannot be written")
+    pivotal("eval-lm", seeds[0], "-q", "--out", tmp_path / "no" / "x.json").refused("cannot be written")

@@ -27,7 +27,7 @@ def test_one_intervention_of_a_run_by_folder_and_by_number(pivotal: Any, run_fol
 
 
 def test_the_sentence_and_tables(pivotal: Any, run_folder: Path) -> None:
-    done = pivotal("evaluate", run_folder, "--split", "all")
+    done = pivotal("evaluate", run_folder, "--part", "all")
     assert "3 units: 100% of 1,512 preferences of planted flipped in planted" in done.out
     assert "Without each unit" in done.out
 
@@ -43,7 +43,7 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
     done = pivotal("evaluate", run_folder, "--phenomenon", path)
     assert "of 4 preferences of mine" in done.out
     assert "2 pairs could not be asked of the model: outside the vocabulary: verb0zzs (2)" in done.out
-    pivotal("evaluate", run_folder, "--phenomenon", path, "--split", "test").refused("never split")
+    pivotal("evaluate", run_folder, "--phenomenon", path, "--part", "test").refused("never split")
 
 
 def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) ->
 def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     assert json.loads(pivotal("evaluate", tmp_path / "units", "--json").out)["pairs"]["which"] == "all"
-    pivotal("evaluate", tmp_path / "units", "--split", "test").refused("does not know which pairs")
-    pivotal("evaluate", tmp_path / "units", "--run", "1").refused("one intervention already")
+    pivotal("evaluate", tmp_path / "units", "--part", "test").refused("does not know which pairs")
+    pivotal("evaluate", tmp_path / "units", "--run", "1").refused("is a single intervention")
 
 
 def test_all_pairs_can_be_scored_though_they_have_changed(
@@ -73,8 +73,8 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
     run = json.loads((copy / "run.json").read_text())
     run["settings"]["data_fingerprint"] = "another"
     (copy / "run.json").write_text(json.dumps(run))
-    pivotal("evaluate", copy).refused("have changed since the run", "--split all")
-    assert json.loads(pivotal("evaluate", copy, "--split", "all", "--json").out)["pairs"]["which"] == "all"
+    pivotal("evaluate", copy).refused("have changed since the run", "--part all")
+    assert json.loads(pivotal("evaluate", copy, "--part", "all", "--json").out)["pairs"]["which"] == "all"
 
 
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:

@@ -47,6 +47,20 @@ def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) 
     assert done.err == ""
 
 
+@pytest.mark.parametrize("json_flag", [True, False])
+def test_a_finished_run_is_shown_again_and_not_run(pivotal: Any, run_folder: Path, json_flag: bool) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")}
+    done = pivotal(*FIND, "--runs", "2", "--out", run_folder, *(["--json"] if json_flag else []))
+    assert done.code == 0
+    assert f"This run was already finished: {run_folder}. Use --overwrite to run it again." in done.err
+    assert "learn" not in done.err
+    if json_flag:
+        assert json.loads(done.out) == json.loads((run_folder / "summary.json").read_text())
+    else:
+        assert "3 of 64 units decide planted" in done.out and f"The run folder is {run_folder}" in done.out
+    assert {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")} == before
+
+
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
     assert len(done.out.splitlines()) == 2
@@ -59,7 +73,8 @@ def test_the_default_folder_is_named_after_the_question(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert pivotal(*FIND, "-q").code == 0
-    pivotal(*FIND, "-q").refused("finished", "runs/planted-every-planted/summary.json", "--overwrite")
+    again = pivotal(*FIND, "-q")
+    assert again.code == 0 and "already finished: runs/planted-every-planted" in again.err
     assert pivotal(*FIND, "-q", "--seed", "1").code == 0
     assert sorted(os.listdir("runs")) == ["planted-every-planted", "planted-every-planted-2"]
     assert pivotal(*FIND, "-q", "--overwrite").code == 0
@@ -87,7 +102,7 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
         (["planted", "planted", "-o", "updates=many"], ["takes a whole number, not 'many'"]),
         (["planted", "planted", "--updates", "3", "-o", "updates=4"], ["given twice"]),
         (["planted", "planted", "-o", "refit=3", "-o", "refit=2"], ["'refit' was given twice, by -o or"]),
-        (["planted", "planted", "--seed", str(2**53 + 1)], ["--seed"]),
+        (["planted", "planted", "--seed", str(2**53 + 1)], ["A seed is a whole number from 0 to 2^53"]),
         (["planted", "planted", "--preset", "papr"], ["no preset 'papr'", "Did you mean 'paper'?"]),
         (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
         (["planted", "planted", "--test", "5000"], ["at most", "test=5000"]),

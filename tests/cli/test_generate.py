@@ -11,7 +11,7 @@ import pytest
 
 def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> None:
     done = pivotal(
-        "generate", run_folder, "The noun0a near", "--direction", "plural", "--words", "3", "--json"
+        "generate", run_folder, "The noun0a near", "--direction", "plural", "--length", "3", "--json"
     )
     sides = json.loads(done.out)
     verbs = {f"verb0{v}{s}" for v in "abc" for s in ("", "s")}
@@ -52,7 +52,7 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
         (["The noun0a"], ["--direction"]),
         (["The noun0a", "--direction", "plural", "--run", "9"], ["no run 9"]),
         (["The noun0a", "--direction", "plural", "--model", "planted:1"], ["--any-model"]),
-        (["The noun0a", "--direction", "plural", "--words", "0"], ["--words"]),
+        (["The noun0a", "--direction", "plural", "--length", "0"], ["--length"]),
     ],
 )
 def test_bad_input(pivotal: Any, run_folder: Path, arguments: list[str], parts: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,16 +9,17 @@ import pytest
 from tests.cli.conftest import Run
 from tests.report.study_rows import runs
 
-from pivotal.jobs.study.folder import FORMAT
 from pivotal.jobs.study.recipe import read_recipe
+from pivotal.records.serial import encode
+from pivotal.records.study import StudyRecord
 
 
 @pytest.fixture
 def study(tmp_path: Path) -> Path:
     rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
     (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
-    (tmp_path / "results.jsonl").write_text("".join(one.to_json() + "\n" for one in rows))
-    (tmp_path / "study.json").write_text(json.dumps({"format": FORMAT, "name": "summary"}))
+    (tmp_path / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
+    (tmp_path / "study.json").write_text(encode(StudyRecord(name="summary")))
     return tmp_path
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from pivotal.cli.study_board import Board
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.jobs.study.watching import Standing
+from pivotal.jobs.study.watch import Standing
 from pivotal.searches.base import Progress
 
 CELLS = cells_of(

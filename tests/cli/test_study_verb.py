@@ -63,12 +63,12 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
             "line 5 (cell '0')", "updates must be at least one"
         )
     recipe.write_text(RECIPE)
-    pivotal("study", recipe, "--only", "seven").refused("none fits 'seven'")
+    pivotal("study", recipe, "--only", "seven").refused("no name matches 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
         pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused(
-            "--gpus says what a batch asks Ray for, but it is 2", "Add --ray or --ray-address", "--device"
+            "--gpus reserves GPUs on Ray, but it is 2", "Add --ray or --ray-address", "--device"
         )
     assert not out.exists()
 

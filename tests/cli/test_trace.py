@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from math import exp
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.serial import replace
 from pivotal.records.traces import Traces
 
 
@@ -69,7 +69,7 @@ def test_without_the_model_there_is_what_was_kept(
     (folder / "traces.json").write_text(replace(kept, traces=kept.traces[:2]).dumps())
     here, there = (trace.pair for trace in kept.traces[1:3])
     assert pivotal("trace", folder, "--pair", here).out == pivotal("trace", run_folder, "--pair", here).out
-    pivotal("trace", folder, "--pair", there).refused("gone", f"there are the pairs 0, {here} … to trace")
+    pivotal("trace", folder, "--pair", there).refused("gone", f"you can trace the stored pairs 0, {here} …")
     pivotal("trace", folder, "The noun0a verb0as").refused("gone")
     pivotal("trace", folder, "--pair", here, "--priming", "").refused("gone")
 
@@ -80,7 +80,7 @@ def test_a_run_of_an_earlier_version(pivotal: Any, run_folder: Path, tmp_path: P
     (folder / "traces.json").unlink()
     found = json.loads(pivotal("trace", folder, "--pair", "3", "--json").out)
     assert found == json.loads(pivotal("trace", run_folder, "--pair", "3", "--json").out)
-    pivotal("trace", folder, "--pair", "80").refused("0 to 79", "no pair 80")
+    pivotal("trace", folder, "--pair", "80").refused("0 to 79", "not pair 80")
 
 
 def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> None:
@@ -94,14 +94,14 @@ def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> N
 
 def test_the_direction_can_be_named(pivotal: Any, run_folder: Path) -> None:
     sentence = ("trace", run_folder, "The noun0a near verb0as")
-    assert "prefers verb0as already" in pivotal(*sentence, "--to", "singular").out
-    assert pivotal(*sentence).out == pivotal(*sentence, "--to", "plural").out
+    assert "prefers verb0as already" in pivotal(*sentence, "--direction", "singular").out
+    assert pivotal(*sentence).out == pivotal(*sentence, "--direction", "plural").out
 
 
 def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
     assert pivotal("trace", tmp_path / "units", "The noun0a verb0as", "--model", "planted").code == 0
-    pivotal("trace", tmp_path / "units", "--pair", "0").refused("by itself", "sentence of your own")
+    pivotal("trace", tmp_path / "units", "--pair", "0").refused("without its run", "sentence of your own")
     of_run = pivotal("trace", run_folder / "interventions" / "0", "The noun0a verb0as")
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
@@ -115,7 +115,7 @@ def test_an_intervention_of_a_comparison(pivotal: Any, comparison_folder: Path) 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
 def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"trace.{kind}"
-    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "-o", path)
+    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "--out", path)
     assert done.code == 0 and f"Written to {path}" in done.out
     content = path.read_bytes()
     first = {
@@ -150,18 +150,18 @@ def test_python_of_the_page(
     ("arguments", "parts"),
     [
         ([], ["a sentence", "--pair 0"]),
-        (["The noun0a verb0as", "--pair", "1"], ["one of the two"]),
-        (["--pair", "99"], ["0 to 79", "no pair 99"]),
+        (["The noun0a verb0as", "--pair", "1"], ["Give either a sentence"]),
+        (["--pair", "99"], ["0 to 79", "not pair 99"]),
         (["--pair", "-1"], ["--pair"]),
-        (["--pair", "1", "--cue", "The"], ["leave --words and --cue out"]),
+        (["--pair", "1", "--cue", "The"], ["Leave --words and --cue out"]),
         (["The noun0a near"], ["one of the words that planted asks about", "'near' is not"]),
-        (["The noun0a verb0a", "--to", "plurl"], ["Did you mean 'plural'?"]),
+        (["The noun0a verb0a", "--direction", "plurl"], ["Did you mean 'plural'?"]),
         (["The dog verb0as"], ["“The dog” cannot be traced", "outside the vocabulary: dog"]),
         (["The noun0a", "--words", "runs,run"], ["outside the vocabulary: runs"]),
         (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
         (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),
-        (["The noun0a verb0as", "-o", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
-        (["The noun0a verb0as", "-o", "no/such/trace.svg"], ["no/such is no folder"]),
+        (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
+        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["no/such is no folder"]),
         (["The noun0a verb0as", "--run", "9"], ["no run 9"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],

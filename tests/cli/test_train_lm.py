@@ -82,7 +82,7 @@ def test_the_module_takes_the_same_command(
     ("arguments", "message"),
     [
         (("--out", "m"), "no corpus file was given"),
-        (("--corpus", "TEXT"), "Name one with --out"),
+        (("--corpus", "TEXT"), "Give one with --out"),
         (("--corpus", "TEXT", "--out", "m", "--recipe", "slow"), "There is no recipe 'slow'"),
         (("--corpus", "TEXT", "--out", "m", "--dropout", 2), "dropout must be in [0, 1)"),
         (("--corpus", "TEXT", "--out", "m", "--cell", "rnn"), "'rnn'"),

@@ -11,8 +11,10 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.ablation import Ablated
 from pivotal.records.certificate import Certificate, Effort
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
 from pivotal.report.certified import sentences, units_table, verdict
 from pivotal.searches.base import interventions_of
 from pivotal.searches.tools.refit import Refit
@@ -61,7 +63,7 @@ def test_a_decoy_set_is_refuted_by_a_planted_unit(steps: str) -> None:
     assert made.neighbours.swap[0] in map(str, plant().decoys)
     assert made.neighbours.swap[1] in map(str, plant().units)
     assert not any(row.matters for row in made.without)
-    assert "does not hold" in verdict(made.as_dict())
+    assert "does not hold" in verdict(made)
 
 
 def test_an_idle_unit_is_named() -> None:
@@ -69,14 +71,14 @@ def test_an_idle_unit_is_named() -> None:
     idle = plant().decoys[0]
     made = certify(fitted(problem, (*plant().units, idle)), problem, effort=QUICK)
     assert [row.unit for row in made.without if not row.matters] == [str(idle)]
-    assert f"{idle} is not needed" in verdict(made.as_dict())
+    assert f"{idle} is not needed" in verdict(made)
 
 
 def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
     problem = problem_of("every")
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
     assert made.without == () and [part.size for part in made.smaller] == [1]
-    assert "this unit" in verdict(made.as_dict())
+    assert "this unit" in verdict(made)
 
 
 def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
@@ -86,9 +88,7 @@ def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
     assert not made.neighbours.optimal and not made.holds
     two = certify(fitted(problem, (plant().units[0], plant().decoys[0])), problem, effort=QUICK)
     assert two.smaller[0].enough and not two.holds
-    assert f"{plant().units[0]} flips" in verdict(two.as_dict()) or "in the place of" in verdict(
-        two.as_dict()
-    )
+    assert f"{plant().units[0]} flips" in verdict(two) or "in the place of" in verdict(two)
 
 
 def test_what_was_judged_elsewhere_counts_for_the_smaller_sizes() -> None:
@@ -113,23 +113,23 @@ def test_a_set_of_all_units_has_no_neighbours() -> None:
     made = certify(fitted(problem, tuple(problem.space)), problem, effort=QUICK)
     near = made.neighbours
     assert (near.there_are, near.tried, near.best, near.swap, near.optimal) == (0, 0, None, None, True)
-    content = made.as_dict()
-    alike = [part | {"enough": True} for part in content["smaller"][:1]] * 2
-    assert verdict(content | {"holds": False, "smaller": alike}).count(" flips ") == 1
-    assert "the set has all the units that there are" in " ".join(sentences(content))
-    held = verdict(content | {"holds": True})
+    alike = replace(made.smaller[0], enough=True)
+    assert verdict(replace(made, smaller=(alike, alike))).count(" flips ") == 1
+    assert "the set has all the units that there are" in " ".join(sentences(made))
+    held = verdict(replace(made, without=(), smaller=()))
     assert held.endswith("every one of them matters, and no smaller set that was tried is as good.")
 
 
 def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
     problem = problem_of("every")
-    made = certify(fitted(problem, plant().units), problem, effort=QUICK).as_dict()
+    made = certify(fitted(problem, plant().units), problem, effort=QUICK)
     free = " ".join(sentences(made))
-    bound = " ".join(sentences(made | {"max_kl": 100.0}))
+    bound = " ".join(sentences(replace(made, max_kl=100.0)))
     assert "none flips more than" in free and "no single unit was found" in free
     assert "none that keeps the bound on KL flips more than" in bound
     assert "no single unit that keeps the bound on KL was found" in bound
-    broken = " ".join(sentences(made | {"max_kl": 0.0, "found": made["found"] | {"bound_kept": False}}))
+    found = replace(made.found, bound_kept=False)
+    broken = " ".join(sentences(replace(made, max_kl=0.0, found=found)))
     assert "none flips more than" in broken and "swaps need not, as the set itself does not." in broken
 
 
@@ -143,7 +143,7 @@ def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
     assert made.neighbours.optimal is not refuted
     assert made.neighbours.best.bound_kept is refuted
     assert all(part.best.bound_kept and (part.best.flipped > 0.3) is refuted for part in made.smaller)
-    assert f"keep KL within {max_kl:g}" in " ".join(sentences(made.as_dict()))
+    assert f"keep KL within {max_kl:g}" in " ".join(sentences(made))
 
 
 def test_held_out_pairs_report_and_do_not_decide() -> None:
@@ -161,15 +161,19 @@ def test_the_words() -> None:
     problem = problem_of("every")
     made: Certificate = certify(fitted(problem, plant().units), problem, test=problem, effort=QUICK)
     assert made.neighbours.audited == 18
-    content = made.as_dict() | {
-        "ablation": [
-            {"unit": str(u), "rank": i, "effect": 1.0, "drop": 0.2, "condition": "all", "found": i == 0}
-            for i, u in enumerate(plant().units)
-        ]
-    }
+    ablation = tuple(
+        Ablated(unit=str(u), rank=i, effect=1.0, drop=0.2, condition="all", found=i == 0)
+        for i, u in enumerate(plant().units)
+    )
+    content = replace(made, ablation=ablation)
     clear, doubtful = (
-        " ".join((verdict(content), *sentences(content | {"neighbours": content["neighbours"] | hits})))
-        for hits in ({"audit_hits": 0}, {"audit_hits": 2})
+        " ".join(
+            (
+                verdict(content),
+                *sentences(replace(content, neighbours=replace(made.neighbours, audit_hits=hits))),
+            )
+        )
+        for hits in (0, 2)
     )
     for part in (
         "The certificate holds for these 3 units",

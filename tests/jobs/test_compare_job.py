@@ -19,9 +19,11 @@ from pivotal.jobs.compare import Comparison, ComparisonPlan, Contender, compare,
 from pivotal.jobs.find import Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
+from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Checkpoint, Discovery, Point, Progress
 from pivotal.searches.learned import LearnedMask
@@ -115,29 +117,34 @@ def saved(folder: Path) -> Any:
     return without_times(json.loads((folder / "compare.json").read_text()))
 
 
+def content(compared: Comparison) -> Any:
+    """compare.json with its times."""
+    return json.loads((compared.folder.path / "compare.json").read_text())
+
+
 def keys(result: dict[str, Any]) -> list[tuple[str, str, int]]:
     return [(row["mode"], row["search"], row["size"]) for row in result["rows"]]
 
 
 def test_a_row_for_every_mode_search_and_size(compared: Comparison) -> None:
-    assert compared.result["finished"]
-    assert keys(compared.result) == [
+    assert content(compared)["finished"]
+    assert keys(content(compared)) == [
         (mode, search, size)
         for mode in ("converged", "equal")
         for search in ("learned", "last")
         for size in (1, 3)
     ]
-    assert saved(compared.folder.path) == without_times(json.loads(json.dumps(compared.result)))
-    searches = compared.result["searches"]
+    assert saved(compared.folder.path) == without_times(plain(compared.result))
+    searches = content(compared)["searches"]
     assert searches["learned"]["updates"] == 40 and "max_units" not in searches["learned"]
 
 
 def test_rows_tell_of_the_runs_and_of_the_planted_units(compared: Comparison) -> None:
-    row = compared.result["rows"][1]
+    row = content(compared)["rows"][1]
     planted = [unit.number for unit in plant().units]
     assert [run["unit_numbers"] for run in row["runs"]] == [planted, planted]
     assert row["seeds"] == [run["seed"] for run in row["runs"]] == [0, 1]
-    for row in compared.result["rows"]:
+    for row in content(compared)["rows"]:
         best = min(range(2), key=lambda r: row["runs"][r]["train_score"])
         for name in ("flip_accuracy", "units", "kl", "kl_after_edit"):
             values = [run[name] for run in row["runs"]]
@@ -151,14 +158,14 @@ def test_rows_tell_of_the_runs_and_of_the_planted_units(compared: Comparison) ->
             }
         assert row["best"] == best
         assert row["forward_nodes"] > row["backward_nodes"] > 0
-    nothing = compared.result["rows"][3]["flip_accuracy"]["mean"]
-    assert compared.result["rows"][1]["flip_accuracy"]["mean"] == 1.0 > nothing
+    nothing = content(compared)["rows"][3]["flip_accuracy"]["mean"]
+    assert content(compared)["rows"][1]["flip_accuracy"]["mean"] == 1.0 > nothing
 
 
 def test_interventions_are_kept_and_score_on_held_out_pairs_as_the_row_says(compared: Comparison) -> None:
     _, held_out = QUESTION.divide(QUESTION.load_pairs())
-    test = QUESTION.problem(QUESTION.load_model(), held_out)
-    for row in compared.result["rows"]:
+    test = problem_of(QUESTION, model_of(QUESTION), held_out)
+    for row in content(compared)["rows"]:
         for r, run in enumerate(row["runs"]):
             kept = Intervention.load(compared.folder.path / row["interventions"] / str(r))
             scores = evaluate(kept, test)
@@ -177,7 +184,7 @@ def test_searches_see_training_pairs_only(tmp_path: Path) -> None:
 
 
 def test_equal_budgets_are_what_learned_took_at_that_size(tmp_path: Path, compared: Comparison) -> None:
-    rows = {key: row for key, row in zip(keys(compared.result), compared.result["rows"], strict=True)}
+    rows = {key: row for key, row in zip(keys(content(compared)), content(compared)["rows"], strict=True)}
     for size in (1, 3):
         spent = rows["converged", "learned", size]
         nodes = spent["forward_nodes"] + spent["backward_nodes"]
@@ -185,13 +192,13 @@ def test_equal_budgets_are_what_learned_took_at_that_size(tmp_path: Path, compar
         assert (equal["budget"], equal["changed"]) == (nodes, {"refit": 3})
         assert equal["forward_nodes"] > rows["converged", "last", size]["forward_nodes"]
         assert rows["equal", "learned", size] == {**spent, "mode": "equal", "budget": nodes, "changed": {}}
-    assert compared.result["reference"] == "learned"
+    assert content(compared)["reference"] == "learned"
 
 
 def test_a_budget_of_ones_own(tmp_path: Path) -> None:
     LastUnits.budgets.clear()
     plan = ComparisonPlan(BOTH, (2,), runs=1, mode="equal", budget=50_000)
-    result = compare(QUESTION, plan, out=str(tmp_path / "c")).result
+    result = content(compare(QUESTION, plan, out=str(tmp_path / "c")))
     assert keys(result) == [("equal", "learned", 2), ("equal", "last", 2)]
     assert [row["budget"] for row in result["rows"]] == [50_000, 50_000] and LastUnits.budgets == [50_000]
     assert result["reference"] is None
@@ -200,7 +207,7 @@ def test_a_budget_of_ones_own(tmp_path: Path) -> None:
 
 def test_the_equal_mode_alone_needs_the_reference_first(tmp_path: Path) -> None:
     plan = ComparisonPlan(BOTH[::-1], (1,), runs=1, mode="equal")
-    result = compare(QUESTION, plan, out=str(tmp_path / "c")).result
+    result = content(compare(QUESTION, plan, out=str(tmp_path / "c")))
     assert keys(result) == [("converged", "learned", 1), ("equal", "last", 1), ("equal", "learned", 1)]
 
 
@@ -211,7 +218,7 @@ def test_stopped_after_any_row_it_goes_on_and_repeats_nothing(
     tmp_path: Path, compared: Comparison, searched: int, rows: int
 ) -> None:
     out = tmp_path / "c"
-    with pytest.raises(Interrupted, match=rf"{rows} of 8 sets .*Go on with: pivotal compare"):
+    with pytest.raises(Interrupted, match=rf"{rows} of 8 sets .*Resume with: pivotal compare"):
         compare(QUESTION, PLAN, out=str(out), command="pivotal compare", watch=Onlooker(searched))
     there = saved(out)["rows"] if rows else []
     looking_on = Onlooker()
@@ -227,16 +234,12 @@ def test_stopped_after_any_row_it_goes_on_and_repeats_nothing(
 
 def test_another_seed_gives_another_result(compared: Comparison, tmp_path: Path) -> None:
     other = compare(replace(QUESTION, seed=7), PLAN, out=str(tmp_path / "c"))
-    assert without_times(other.result["rows"]) != without_times(compared.result["rows"])
+    assert without_times(content(other)["rows"]) != without_times(content(compared)["rows"])
 
 
 def test_folders_are_not_mixed_up(compared: Comparison, tmp_path: Path) -> None:
     out = str(compared.folder.path)
     before = saved(compared.folder.path)
-    (compared.folder.path / "report.html").touch()
-    with pytest.raises(PivotalError, match=r"This very comparison is finished: see .*compare\.json"):
-        compare(QUESTION, PLAN, out=out)
-    (compared.folder.path / "report.html").unlink()
     changed = replace(PLAN, contenders=(Contender("learned", replace(LEARNED, updates=41)), BOTH[1]))
     with pytest.raises(PivotalError, match=r"searches\.learned\.updates is 40 there and 41 here"):
         compare(QUESTION, changed, out=out)
@@ -247,10 +250,11 @@ def test_folders_are_not_mixed_up(compared: Comparison, tmp_path: Path) -> None:
     assert saved(compared.folder.path) == before
 
 
-def test_a_finished_comparison_without_its_report_costs_nothing(compared: Comparison) -> None:
+def test_a_finished_comparison_is_read_and_not_run_again(compared: Comparison) -> None:
     looking_on = Onlooker()
     again = compare(QUESTION, PLAN, out=str(compared.folder.path), watch=looking_on)
-    assert again.result == json.loads(json.dumps(compared.result)) and looking_on.phases == []
+    assert again.already and not compared.already
+    assert plain(again.result) == plain(compared.result) and looking_on.phases == []
 
 
 def test_overwrite_replaces_ours_and_nothing_else(tmp_path: Path) -> None:
@@ -288,7 +292,7 @@ def test_a_search_that_leaves_a_size_out_is_told_so(tmp_path: Path) -> None:
 
 def test_a_bound_on_kl_is_counted(tmp_path: Path) -> None:
     plan = ComparisonPlan((Contender("last", LastUnits(refit=2, max_kl=1e-9)),), (1,), runs=2)
-    row = compare(QUESTION, plan, out=str(tmp_path / "c")).result["rows"][0]
+    row = content(compare(QUESTION, plan, out=str(tmp_path / "c")))["rows"][0]
     kept = sum(run["kl"] <= 1.1e-9 for run in row["runs"])
     assert (row["max_kl"], row["kl_bound_kept"]) == (1e-9, kept)
 
@@ -298,7 +302,7 @@ def test_a_bound_on_kl_is_counted(tmp_path: Path) -> None:
 def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None:
     """What a comparison that goes on after a kill relies on."""
     search = contenders([name])[0].search
-    problem = QUESTION.problem(QUESTION.load_model(), QUESTION.load_pairs().sample(120))
+    problem = problem_of(QUESTION, model_of(QUESTION), QUESTION.load_pairs().sample(120))
     _ = problem.activations
     both = list(search.frontier(problem, [1, 2], runs=2, seed=3))
     (alone,) = search.frontier(problem, [2], runs=2, seed=3)

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, Interrupted, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
-from pivotal.questions.question import Question, default_test
+from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
+from pivotal.records.serial import plain
+from pivotal.records.summary import Rejections
 from pivotal.report.page import write_report
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
@@ -59,27 +62,27 @@ def without_times(folder: Path) -> dict[str, Any]:
 def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     summary, planted = finding.summary, plant()
     numbers = [unit.number for unit in planted.units]
-    assert summary["flip_accuracy"] == 1.0
-    assert summary["units"] == 3
-    assert [run["unit_numbers"] for run in summary["runs"]] == [numbers] * 3
-    assert [run["seed"] for run in summary["runs"]] == [0, 1, 2]
-    assert summary["pairs"]["test"] == 80
-    assert summary["clean_accuracy"] == 1.0
-    assert summary["rejected"] == {"total": 0, "reasons": {}}
-    assert summary["forward_nodes"] > summary["backward_nodes"] > 0
-    assert all(found["share"] == 1 for found in summary["prevalence"].values())
-    assert summary["controls"]["p_value"] == 1 / 20
-    run = summary["runs"][0]
-    assert set(run["values"]) == {"singular", "plural"} and len(run["values"]["plural"]) == 3
-    assert {one["unit"] for one in run["drop_one"]} == set(run["unit_labels"])
-    assert set(run["by_direction"]) == {"singular", "plural"}
-    assert set(run["by_group"]) == {"class 0", "class 1", "class 2"}
+    assert summary.flip_accuracy == 1.0
+    assert summary.units == 3
+    assert [list(run.unit_numbers) for run in summary.runs] == [numbers] * 3
+    assert [run.seed for run in summary.runs] == [0, 1, 2]
+    assert summary.pairs.test == 80
+    assert summary.clean_accuracy == 1.0
+    assert summary.rejected == Rejections(total=0, reasons={})
+    assert summary.forward_nodes > summary.backward_nodes > 0
+    assert all(found.share == 1 for found in summary.prevalence.values())
+    assert summary.controls.p_value == 1 / 20
+    run = summary.runs[0]
+    assert set(run.values) == {"singular", "plural"} and len(run.values["plural"]) == 3
+    assert {one.unit for one in run.drop_one} == set(run.unit_labels)
+    assert set(run.by_direction) == {"singular", "plural"}
+    assert set(run.by_group) == {"class 0", "class 1", "class 2"}
 
 
 def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
     bare = find(QUESTION, SEARCH, runs=3, controls=0, out=str(tmp_path / "bare"))
-    assert bare.summary["controls"] == {}
-    assert bare.summary["runs"] == finding.summary["runs"]
+    assert json.loads((bare.folder.path / "summary.json").read_text())["controls"] == {}
+    assert bare.summary.runs == finding.summary.runs
     compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
     assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
     assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
@@ -89,37 +92,47 @@ def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
 
 def test_best_is_chosen_on_training_pairs_and_the_headline_is_the_median_run(finding: Finding) -> None:
     summary = finding.summary
-    losses = [run["train_score"] for run in summary["runs"]]
-    assert summary["best"] == losses.index(min(losses))
-    by_accuracy = sorted(run["flip_accuracy"] for run in summary["runs"])
-    assert summary["flip_accuracy"] == by_accuracy[1]
-    assert summary["kl"] == summary["runs"][summary["median"]]["kl"]
+    losses = [run.train_score for run in summary.runs]
+    assert summary.best == losses.index(min(losses))
+    by_accuracy = sorted(run.flip_accuracy for run in summary.runs)
+    assert summary.flip_accuracy == by_accuracy[1]
+    assert summary.kl == summary.runs[summary.median].kl
 
 
 def test_the_folder_is_whole(finding: Finding) -> None:
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
     assert names == {"run.json", "history.jsonl", "summary.json", "traces.json", "interventions"}
-    assert json.loads((path / "summary.json").read_text()) == json.loads(json.dumps(finding.summary))
+    assert json.loads((path / "summary.json").read_text()) == plain(finding.summary)
     run = RunFolder.open(path)
     assert run.settings["search"]["max_units"] == 3
-    assert run.info["command"] == "pivotal find"
+    assert run.info.command == "pivotal find"
     best = run.intervention()
-    assert best == Intervention.load(path / "interventions" / str(finding.summary["best"]))
+    assert best == Intervention.load(path / "interventions" / str(finding.summary.best))
     assert best.scores["flip_accuracy"] == 1.0
     assert Question.of(run.settings) == QUESTION
-    phases = [row["phase"] for row in run.history()]
+    phases = [row.phase for row in run.history()]
     assert phases[0] == "learn" and phases[-1] == "final"
+
+
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "traces.json", "history.jsonl"])
+def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
+    from jsonschema import Draft202012Validator
+
+    schema = json.loads((ROOT / "docs/schemas" / f"{name.partition('.')[0]}.json").read_text())
+    text = (finding.folder.path / name).read_text(encoding="utf-8")
+    for content in text.splitlines() if name.endswith("l") else [text]:
+        Draft202012Validator(schema).validate(json.loads(content))
 
 
 def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
     summary, traces = finding.summary, finding.folder.traces()
-    assert traces is not None and traces.run == summary["best"] and traces.held_out == 80
+    assert traces is not None and traces.run == summary.best and traces.held_out == 80
     assert [outcome.pair for outcome in traces.pairs] == list(range(80))
-    best = summary["runs"][summary["best"]]
-    assert sum(outcome.flipped for outcome in traces.pairs) / 80 == best["flip_accuracy"]
-    assert sum(outcome.kl for outcome in traces.pairs) / 80 == pytest.approx(best["kl"], rel=1e-3)
-    assert list(traces.frame.units) == best["unit_labels"]
+    best = summary.best_run
+    assert sum(outcome.flipped for outcome in traces.pairs) / 80 == best.flip_accuracy
+    assert sum(outcome.kl for outcome in traces.pairs) / 80 == pytest.approx(best.kl, rel=1e-3)
+    assert traces.frame.units == best.unit_labels
     assert {(t.group, t.direction) for t in traces.traces} == {(p.group, p.direction) for p in traces.pairs}
     for found in traces.traces:
         assert found.pair is not None
@@ -161,8 +174,7 @@ def test_ctrl_c_saves_and_the_same_job_goes_on_to_the_same_end(
     assert looking_on.seen[0].update > 20, "it went on and did not begin again"
     assert any(text.startswith("Going on") for text in looking_on.said)
     assert without_times(out) == without_times(finding.folder.path)
-    rows = [json.dumps(row) for row in RunFolder.open(out).history()]
-    assert rows == [json.dumps(row) for row in finding.folder.history()]
+    assert RunFolder.open(out).history() == finding.folder.history()
 
 
 def test_a_run_killed_while_scoring_does_not_search_again(
@@ -195,7 +207,7 @@ def test_a_bad_request_costs_nothing_even_with_overwrite(finding: Finding, tmp_p
             find(QUESTION, search, out=str(tmp_path / "new"))
     with pytest.raises(PivotalError, match="seed"):
         find(replace(QUESTION, seed=2**63), SEARCH, out=str(out), overwrite=True)
-    assert RunFolder.open(out).summary()["best"] == done["best"]
+    assert RunFolder.open(out).summary().best == done.best
     assert not (tmp_path / "new").exists()
 
 
@@ -212,7 +224,7 @@ def test_stopped_before_any_checkpoint(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_bound_on_kl_is_kept_or_said_to_be_missed(tmp_path: Path, max_kl: float, kept: bool) -> None:
     search = replace(SEARCH, updates=5, refit=0, max_kl=max_kl)
     summary = find(QUESTION, search, out=str(tmp_path / "r")).summary
-    assert (summary["max_kl"], summary["kl_bound_kept"]) == (max_kl, kept)
+    assert (summary.max_kl, summary.kl_bound_kept) == (max_kl, kept)
 
 
 def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None:
@@ -229,7 +241,7 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
     summary = find(
         question, replace(SEARCH, max_units=1.0), out=str(tmp_path / "r"), watch=looking_on
     ).summary
-    assert summary["rejected"] == {"total": 2, "reasons": {"outside the vocabulary: verb0zzs": 2}}
+    assert summary.rejected == Rejections(total=2, reasons={"outside the vocabulary: verb0zzs": 2})
     assert any("Skipped 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said)
 
 
@@ -239,17 +251,9 @@ def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) ->
     search = replace(SEARCH, masks="per-direction")
     looking_on = Onlooker()
     summary = find(question, search, out=str(tmp_path / "r"), watch=looking_on).summary
-    assert summary["steps"] == "single"
-    assert summary["pairs"]["test"] == 12
-    dropped = summary["pairs"]["dropped"]
+    assert summary.steps == "single"
+    assert summary.pairs.test == 12
+    dropped = summary.pairs.dropped
     assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
-    assert summary["runs"][0]["unit_numbers"] == [unit.number for unit in plant().units]
-    assert summary["flip_accuracy"] == 1.0
-
-
-def test_default_test_sizes() -> None:
-    assert default_test("number-agreement", 12_000) == 1000
-    assert default_test("lakretz:folder", 4_000) == 800
-    assert default_test("gender-bias", 2_873) == 200
-    assert default_test("mine.jsonl", 50) == 10
-    assert default_test("mine.jsonl", 3) == 1
+    assert list(summary.runs[0].unit_numbers) == [unit.number for unit in plant().units]
+    assert summary.flip_accuracy == 1.0

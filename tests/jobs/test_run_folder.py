@@ -1,8 +1,11 @@
-"""The run folder: nothing is lost, nothing foreign is touched, a killed run goes on."""
+"""The run folder: nothing is lost, no foreign file is touched, and a run that was killed can be resumed."""
 
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
+from math import isnan, nan
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +16,7 @@ from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.run_folder import History, RunFolder, default_path, differences
 from pivotal.problem.problem import Work
 from pivotal.records.intervention import Intervention
-from pivotal.searches.base import Discovery
+from pivotal.searches.base import Discovery, Progress
 from pivotal.units import Unit
 
 SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_units": 3}}
@@ -42,8 +45,8 @@ def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
     found = RunFolder.open(tmp_path / "a" / "b")
     assert found == made
     assert found.settings == SETTINGS
-    assert found.info["command"] == "pivotal find"
-    assert {"python", "pivotal", "torch"} <= set(found.info["versions"])
+    assert found.info.command == "pivotal find"
+    assert {"python", "pivotal", "torch"} <= set(found.info.versions)
 
 
 def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_path: Path) -> None:
@@ -88,7 +91,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
 
 
 def test_not_a_run_folder(tmp_path: Path) -> None:
-    with pytest.raises(PivotalError, match=r"no run folder"):
+    with pytest.raises(PivotalError, match=r"not a run folder"):
         RunFolder.open(tmp_path / "nowhere")
     (tmp_path / "run.json").write_text("{oops")
     with pytest.raises(PivotalError, match=r"must be JSON"):
@@ -135,14 +138,14 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     history = History(folder)
     checkpoint = RunCheckpoint(folder, history, work := Work())
-    history.append({"update": 1, "loss": [float("nan")]})
+    history.append(Progress("learn", 1, 9, [nan], [2.0], [0.5]))
     work.forward = 70
     checkpoint.save({"update": 1, "interventions": (intervention(),)})
-    history.append({"update": 2})
+    history.append(Progress("learn", 2, 9, [0.1], [2.0], [0.5]))
     history.close()
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"cut o')
-    assert [row["update"] for row in folder.history()] == [1, 2]
+    assert [row.update for row in folder.history()] == [1, 2]
 
     history = History(folder)
     checkpoint = RunCheckpoint(folder, history, again := Work())
@@ -150,9 +153,17 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert state is not None and state["update"] == 1
     assert state["interventions"] == (intervention(),)
     assert again.forward == 70
-    history.append({"update": 20})
+    history.append(Progress("learn", 20, 90, [], [], []))
     history.close()
-    assert folder.history() == [{"update": 1, "loss": [None]}, {"update": 20}]
+    first, last = folder.history()
+    assert first.update == 1 and isnan(first.loss[0]) and last == Progress("learn", 20, 90, [], [], [])
+
+
+def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / "history.jsonl").write_text('{"phase": "learn", "update": "x"}\n')
+    with pytest.raises(PivotalError, match=r"history\.jsonl, line 1: update must be a whole number"):
+        folder.history()
 
 
 def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
@@ -176,10 +187,30 @@ def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
     assert again.load() is None
 
 
+def test_units_of_several_coordinates_survive_a_checkpoint(tmp_path: Path) -> None:
+    """An attention head is one unit with many values."""
+    units = (Unit("hidden.0", 4, 5), Unit("head.1", 2, 7, 4))
+    heads = replace(intervention(), units=units, values=np.arange(10.0).reshape(2, 5))
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    history = History(folder)
+    RunCheckpoint(folder, history, Work()).save({"update": 1, "interventions": (heads,)})
+    history.close()
+    history = History(folder)
+    checkpoint = RunCheckpoint(folder, history, Work())
+    state = checkpoint.load()
+    assert state is not None and state["interventions"] == (heads,)
+    found = Discovery((heads, heads), (math.inf, 0.5), ({"hard": {"loss": nan}}, {}))
+    checkpoint.finish(found)
+    history.close()
+    again = RunCheckpoint(folder, History(folder), Work()).discovery()
+    assert again is not None and again.interventions == found.interventions
+    assert again.train_score == found.train_score and again.best_run == 1
+
+
 def test_a_damaged_checkpoint_is_a_sentence(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     (tmp_path / "checkpoint.pt").write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(PivotalError, match=r"whole checkpoint.*--overwrite"):
+    with pytest.raises(PivotalError, match=r"complete checkpoint.*--overwrite"):
         RunCheckpoint(folder, History(folder), Work())
 
 

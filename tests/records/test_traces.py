@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from math import inf, isnan
+from typing import Any
 
 import pytest
 
 from pivotal.errors import PivotalError
+from pivotal.records.serial import decode, replace
 from pivotal.records.traces import Both, Frame, PairOutcome, Trace, Traces
 
 FRAME = Frame(
@@ -36,14 +38,27 @@ TRACE = Trace(
     group="simple",
 )
 OUTCOME = PairOutcome(
-    7, "The “doctor”", 1, ("runs", "run"), "singular", "simple", "plural", (-3.0, 0.5), 0.125
+    pair=7,
+    prefix="The “doctor”",
+    cue=1,
+    words=("runs", "run"),
+    label="singular",
+    group="simple",
+    direction="plural",
+    log_odds=(-3.0, 0.5),
+    kl=0.125,
 )
-TRACES = Traces(FRAME, run=2, held_out=9, pairs=(OUTCOME, replace(OUTCOME, pair=8)), traces=(TRACE,))
+TRACES = Traces(frame=FRAME, run=2, held_out=9, pairs=(OUTCOME, replace(OUTCOME, pair=8)), traces=(TRACE,))
+
+
+def read(content: dict[str, Any] | str) -> Traces:
+    text = content if isinstance(content, str) else json.dumps(content)
+    return decode(text, Traces, "RUN/traces.json")
 
 
 def test_written_and_read_back() -> None:
     text = TRACES.dumps()
-    assert Traces.of(json.loads(text)) == TRACES
+    assert read(text) == TRACES
     assert len(text.splitlines()) == 1 + 4 + 3, "a head, two lists between brackets, a line for each entry"
     assert TRACES.of_pair(7) == TRACE and TRACES.of_pair(8) is None
 
@@ -58,7 +73,7 @@ def test_what_a_trace_says() -> None:
 def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
     near = Both(((-12.3457,), (-12.3456,)), ((-12.3456,), (-12.3457,)))
     trace = replace(TRACE, log_p=near, direction="singular")
-    again = Traces.of(json.loads(replace(TRACES, traces=(trace,)).dumps())).traces[0]
+    again = read(replace(TRACES, traces=(trace,)).dumps()).traces[0]
     assert trace.flipped and again.flipped
 
 
@@ -66,11 +81,18 @@ def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
     ("change", "said"),
     [
         ({"format": "pivotal-run-1"}, "'pivotal-traces-1', but it is 'pivotal-run-1'"),
-        ({"frame": {}}, "not whole"),
-        ({"pairs": [{"pair": 1}]}, "not whole"),
-        ({"traces": 3}, "not whole"),
+        ({"frame": {}}, r"RUN/traces\.json: frame\.model is missing"),
+        ({"pairs": [{"pair": 1}]}, r"pairs\[0\]\.prefix is missing"),
+        ({"traces": 3}, "traces must be a list, but it is a whole number"),
     ],
 )
 def test_broken_files_are_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(PivotalError, match=said):
-        Traces.of({**json.loads(TRACES.dumps()), **change})
+        read({**json.loads(TRACES.dumps()), **change})
+
+
+def test_numbers_that_json_does_not_have_are_null_and_read_as_nan() -> None:
+    never = Both(((-inf,), (-2.0,)), ((-1.0,), (-2.0,)))
+    text = replace(TRACES, traces=(replace(TRACE, log_p=never),)).dumps()
+    assert json.loads(text)["traces"][0]["log_p"]["untouched"] == [[None], [-2.0]]
+    assert isnan(read(text).traces[0].log_p.untouched[0][0])

@@ -17,6 +17,7 @@ import pytest
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
+from pivotal.records.serial import replace
 from pivotal.report import comparison_tables as said
 from pivotal.report.comparison import write_comparison
 from pivotal.report.comparison_figures import comparison_figures
@@ -61,31 +62,31 @@ def test_every_figure_is_inline_saved_described_and_has_its_numbers(folder: RunF
         assert svg.strip() in text and "learned@paper" in svg
     assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == len(names)
     assert text.count("<summary>The numbers</summary>") == len(names)
-    for figure in comparison_figures(folder.summary()):
+    for figure in comparison_figures(folder.comparison()):
         assert len(figure.data.rows) == 4, "two searches, two sizes"
 
 
 def test_it_says_what_compare_json_says(folder: RunFolder) -> None:
-    text, result = folder.report.read_text(encoding="utf-8"), folder.summary()
+    text, result = folder.report.read_text(encoding="utf-8"), folder.comparison()
     assert said.sentence(result) in text
     assert "with at most 3 units learned flips 100.0 ± 0.0%, learned@paper " in said.sentence(result)
-    for row in result["rows"]:
-        assert f"{row['interventions']}/{row['best']}" in text
-        assert ", ".join(map(str, row["runs"][row["best"]]["unit_numbers"])) in text
+    for row in result.rows:
+        assert f"{row.interventions}/{row.best}" in text
+        assert ", ".join(map(str, row.runs[row.best].unit_numbers)) in text
     assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
 
 
 def test_table_and_figure_as_files(folder: RunFolder) -> None:
-    result = folder.summary()
+    result = folder.comparison()
     lines = (folder.path / "compare.md").read_text(encoding="utf-8").splitlines()
     assert lines[0].startswith("| search | mode | units |")
-    assert sum(line.startswith("| learned") for line in lines) == len(result["rows"])
+    assert sum(line.startswith("| learned") for line in lines) == len(result.rows)
     tex = (folder.path / "compare.tex").read_text(encoding="utf-8")
-    assert tex.count("\\\\\n") == len(result["rows"]) + 1 and "±" not in tex and r"100.0 $\pm$ 0.0\%" in tex
+    assert tex.count("\\\\\n") == len(result.rows) + 1 and "±" not in tex and r"100.0 $\pm$ 0.0\%" in tex
     with (folder.path / "compare.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["flip_accuracy"]) for row in rows] == [
-        run["flip_accuracy"] for row in result["rows"] for run in row["runs"]
+        run.flip_accuracy for row in result.rows for run in row.runs
     ]
     assert ElementTree.fromstring((folder.path / "compare.svg").read_text(encoding="utf-8")) is not None
     assert (folder.path / "compare.png").read_bytes().startswith(b"\x89PNG")
@@ -122,20 +123,19 @@ def test_one_search_one_size_one_run_half_way(
     for name in ("flip_accuracy", "units", "kl", "kl_after_edit"):
         row[name]["sd"] = None
     (copy / "compare.json").write_text(json.dumps({**result, "finished": False, "runs": 1, "rows": [row]}))
-    text = write_comparison(RunFolder.open(copy)).read_text(encoding="utf-8")
+    half = RunFolder.open(copy)
+    text = write_comparison(half).read_text(encoding="utf-8")
     check_page(text)
     assert "The comparison is not finished" in text
     assert "* KL of some run on held-out pairs is more than a tenth above its bound of 0.05." in text
-    assert "Equal budgets" not in text and "±" not in said.sentence({**result, "runs": 1, "rows": [row]})
+    assert "Equal budgets" not in text and "±" not in said.sentence(half.comparison())
 
 
 def test_who_spends_more_than_the_budget_is_marked(folder: RunFolder) -> None:
-    result = folder.summary()
-    assert (
-        result["rows"][4]["search"] == "learned"
-        and said.nodes_of(result["rows"][4]) == result["rows"][4]["budget"]
-    )
-    result["rows"][4]["budget"] //= 2
+    result = folder.comparison()
+    row = result.rows[4]
+    assert row.search == "learned" and row.nodes == row.budget
+    result = replace(result, rows=(*result.rows[:4], replace(row, budget=row.nodes // 2), *result.rows[5:]))
     cost = said.frontier_tables(result, "equal")[2]
     assert cost.rows[0][1].endswith("†") and not cost.rows[0][2].endswith("†")
     assert cost.note.startswith("† More than a tenth above the budget")

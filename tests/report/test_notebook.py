@@ -203,17 +203,17 @@ def test_the_chart_of_scores_has_every_share(scores: pv.Evaluation) -> None:
 def test_a_run_folder_shows_what_was_found(run: RunFolder) -> None:
     assert repr(run).endswith(": a run, planted in planted, finished)")
     summary = run.summary()
-    assert f"{summary['units']} of 64 units" in page(run).text
+    assert f"{summary.units} of 64 units" in page(run).text
     assert len(rows_of(run.plot())) == 5
 
 
 def test_a_folder_with_nothing_to_show_yet(run: RunFolder, tmp_path: Path) -> None:
-    unfinished = RunFolder(tmp_path, run.settings, {})
+    unfinished = RunFolder.create(tmp_path / "run", run.settings)
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
         plot_run(unfinished)
     with pytest.raises(PivotalError, match="comparison"):
-        plot_run(replace(unfinished, kind="comparison"))
+        plot_run(RunFolder.create(tmp_path / "comparison", run.settings, kind="comparison"))
 
 
 def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:

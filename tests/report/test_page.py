@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from math import nan
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,6 +19,9 @@ import pytest
 from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
+from pivotal.records.history import Progress
+from pivotal.records.serial import replace
+from pivotal.records.summary import DropOne
 from pivotal.report import tables
 from pivotal.report.figures import drop_one
 from pivotal.report.learning import curve_rows, learning_curves
@@ -62,8 +66,8 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
     text, summary = folder.report.read_text(encoding="utf-8"), folder.summary()
     assert tables.sentence(summary) in text
     assert tables.control_sentence(summary) in text
-    for run in summary["runs"]:
-        assert ", ".join(map(str, run["unit_numbers"])) in text
+    for run in summary.runs:
+        assert ", ".join(map(str, run.unit_numbers)) in text
     assert "pivotal find planted &#x27;a &lt;b&gt;&#x27;" in text, "the command, as typed and escaped"
     assert folder.settings["model_fingerprint"] in text and folder.settings["data_fingerprint"] in text
 
@@ -71,7 +75,7 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
 def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
     summary = folder.summary()
     assert "break the bound" not in tables.control_sentence(summary)
-    summary["controls"]["broken"] = 7
+    summary = replace(summary, controls=replace(summary.controls, broken=7))
     assert " (7 break the bound on KL and do not count as doing as well): p =" in tables.control_sentence(
         summary
     )
@@ -79,12 +83,9 @@ def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
 
 def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
     summary = folder.summary()
-    best = summary["runs"][summary["best"]]
-    best["drop_one"] = [
-        {"unit": f"hidden.0:{i}", "number": i + 1, "flip_accuracy": 1 - i / 500, "kl": 0.1}
-        for i in range(400)
-    ]
-    figure = drop_one(summary)
+    many = tuple(DropOne(f"hidden.0:{i}", i + 1, 1 - i / 500, 0.1) for i in range(400))
+    runs = tuple(replace(run, drop_one=many) for run in summary.runs)
+    figure = drop_one(replace(summary, runs=runs))
     assert figure is not None and len(figure.data.rows) == 400
     assert "The 20 of 400 that matter most are drawn." in figure.alternative
     assert "400 (hidden.0:399)" in figure.svg and "381 (hidden.0:380)" in figure.svg
@@ -178,10 +179,9 @@ def test_the_generate_command_runs_as_it_stands(folder: RunFolder) -> None:
 @pytest.mark.parametrize("runs", [3, 25])
 def test_many_runs_are_a_bundle_and_not_a_legend(runs: int) -> None:
     history = [
-        {"phase": "learn", "update": update, "loss": [1.0] * runs, "units": [2.0] * runs, "accuracy": [0.5] * runs,
-         "extra": {"multiplier": [0.1] * runs}}
+        Progress("learn", update, 3, [1.0] * runs, [2.0] * runs, [0.5] * runs, {"multiplier": [0.1] * runs})
         for update in (1, 2, 3)
-    ]  # fmt: skip
+    ]
     figure = learning_curves(history)
     assert figure is not None and f"each of {runs} runs" in figure.alternative
     assert ("role-legend" in figure.svg) == (runs == 3)
@@ -223,12 +223,10 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
-    def row(phase: str, update: int, loss: list[float | None]) -> dict[str, object]:
-        return {"phase": phase, "update": update, "loss": loss, "units": [3.0, 4.0], "accuracy": []}
+    def row(phase: str, update: int, loss: list[float]) -> Progress:
+        return Progress(phase, update, 9, loss, [3.0, 4.0], [])
 
-    rows = curve_rows(
-        [row("learn", 1, [1.0, None]), row("learn", 5, [0.5, 0.6]), row("refit", 2, [0.1, 0.2])]
-    )
+    rows = curve_rows([row("learn", 1, [1.0, nan]), row("learn", 5, [0.5, 0.6]), row("refit", 2, [0.1, 0.2])])
     assert [(r["update"], r["run"]) for r in rows] == [
         (1, "0"),
         (1, "1"),
@@ -242,27 +240,27 @@ def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
 
 def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     summary = folder.summary()
-    few = {**summary, "flip_accuracy": 0.11, "max_kl": 0.05, "kl_bound_kept": False}
+    few = replace(summary, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
     assert "3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences of planted" in said
     assert "decide" not in said and said.endswith(". The bound of 0.05 on KL was not kept.")
-    assert "set once, at the cue, flip 11.0%" in tables.sentence({**few, "steps": "single"})
-    assert "not kept" not in tables.sentence({**few, "kl_bound_kept": True})
+    assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
+    assert "not kept" not in tables.sentence(replace(few, kl_bound_kept=True))
 
 
 def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> None:
     summary = folder.summary()
     assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
-    some = {**summary, "labelled": 20}
+    some = replace(summary, labelled=20)
     assert tables.clean_sentence(some).endswith("in 100% of the 20 held-out pairs that name one.")
-    assert tables.clean_sentence({**summary, "clean_accuracy": None}) == ""
+    assert tables.clean_sentence(replace(summary, clean_accuracy=None)) == ""
 
 
 def test_numbers_as_text() -> None:
     assert tables.percent(0.9999) == "99.99%"
     assert tables.percent(1.0) == "100%"
     assert tables.percent(0.994) == "99.4%"
-    assert tables.percent(None) == "–"
+    assert tables.percent(None) == tables.percent(nan) == tables.number(nan) == "–"
     assert tables.interval(0.985, 1.0) == "98.5–100%"
     assert tables.points(-0.334) == "−33.4"
     assert [tables.points(-0.0), tables.number(-1e-9), tables.signed(-0.001)] == ["+0.0", "0.000", "+0.00"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,9 +11,10 @@ import pytest
 from tests.report.study_rows import row, runs
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.folder import FORMAT
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe
+from pivotal.records.serial import encode
+from pivotal.records.study import StudyRecord
 from pivotal.report.study import StudyFolder, write_study
 
 CELL = {"question": "number single", "KL term": "without"}
@@ -26,9 +26,9 @@ def folder(tmp_path: Path) -> Path:
     failed = row({**CELL, "KL term": "with"}, status="failed", error="<no memory> & no disk", accuracy=None)
     rows = [failed, *runs(CELL, [0.8, 0.9, 1.0])]
     (tmp_path / "recipe.yaml").write_text(read_recipe("summary").text)
-    (tmp_path / "results.jsonl").write_text("".join(one.to_json() + "\n" for one in rows))
-    about = {"format": FORMAT, "name": "summary", "command": "pivotal study summary", "started": "today"}
-    (tmp_path / "study.json").write_text(json.dumps(about))
+    (tmp_path / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
+    about = StudyRecord(name="summary", command="pivotal study summary", started="today")
+    (tmp_path / "study.json").write_text(encode(about))
     return tmp_path
 
 
@@ -72,7 +72,7 @@ def test_before_any_run_is_done(folder: Path) -> None:
 
 
 def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    with pytest.raises(PivotalError, match="no folder of a study"):
+    with pytest.raises(PivotalError, match="not the folder of a study"):
         StudyFolder.open(tmp_path_factory.mktemp("empty"))
     (folder / "study.json").write_text('{"format": "pivotal-study-0"}')
     with pytest.raises(PivotalError, match="format 'pivotal-study-1', but it is 'pivotal-study-0'"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.records.test_traces import FRAME, TRACE
 
 from pivotal.cli import terminal as printing
 from pivotal.cli.heatmap import show_trace
+from pivotal.records.serial import replace
 from pivotal.records.traces import Both, Trace
 from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
 from pivotal.report.trace_figure import trace_chart, trace_figure

@@ -13,7 +13,6 @@ from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.intervention import Intervention
 from pivotal.searches.ablation import (
     Ablation,
     Effects,
@@ -22,7 +21,7 @@ from pivotal.searches.ablation import (
     found_by_ablation,
     values_of,
 )
-from pivotal.units import Steps, Unit
+from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
@@ -106,26 +105,12 @@ def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
 # -- which discovered units would it have found? --
 
 
-def intervention_on(units: tuple[Unit, ...], problem: Problem) -> Intervention:
-    return Intervention(
-        units=units,
-        directions=problem.labels,
-        values=np.zeros((2, len(units)), dtype=np.float32),
-        active=np.ones((2, len(units)), dtype=bool),
-        steps=problem.steps,
-        model=problem.model.name,
-        model_fingerprint=problem.model.fingerprint(),
-        phenomenon=problem.pairs.name,
-        data_fingerprint=problem.pairs.fingerprint(),
-    )
-
-
 @BOTH_STEPS
 def test_it_finds_the_planted_units_and_no_decoys(steps: Steps) -> None:
     planted = plant()
     problem = Problem(planted.model, PAIRS, steps=steps)
-    rows = found_by_ablation(intervention_on(planted.units + planted.decoys, problem), problem)
-    assert [row.unit for row in rows] == [*planted.units, *planted.decoys]
+    rows = found_by_ablation(planted.units + planted.decoys, problem)
+    assert [row.unit for row in rows] == list(map(str, planted.units + planted.decoys))
     assert [row.found for row in rows] == [True] * 3 + [False] * 3
     for row in rows[:3]:
         # With its number gone, a class of verbs is a toss-up; the other two classes do not notice.
@@ -139,7 +124,7 @@ def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> N
     planted = plant()
     bare = replace(PAIRS, pairs=tuple(replace(pair, label="", group="") for pair in PAIRS))
     problem = Problem(planted.model, bare)
-    (row,) = found_by_ablation(intervention_on(planted.units[:1], problem), problem)
+    (row,) = found_by_ablation(planted.units[:1], problem)
     assert row.condition == "all pairs" and row.found and row.drop == pytest.approx(1 / 6, abs=0.01)
 
 

@@ -234,7 +234,7 @@ def _about(entry: dict[str, Any]) -> str:
 def _state(entry: dict[str, Any]) -> str:
     if entry["kind"] == "study":
         failed = f", {entry['failed']} failed" if entry["failed"] else ""
-        return f"{entry['done']} runs done{failed}"
+        return f"{entry['done']} run{'' if entry['done'] == 1 else 's'} done{failed}"
     if "error" in entry:
         return str(entry["error"])
     return "finished" if entry["finished"] else "unfinished"

@@ -99,8 +99,8 @@ def study(
     from pivotal.cli.study_board import watch
     from pivotal.jobs.study.job import dry_run as plan_of
     from pivotal.jobs.study.job import study as solve
+    from pivotal.jobs.study.messages import ending
     from pivotal.jobs.study.recipe import read_recipe
-    from pivotal.jobs.study.telling import ending
 
     if gpus is not None and not ray and ray_address is None:
         raise PivotalError(
@@ -174,7 +174,7 @@ def _studied(studied: Studied) -> dict[str, Any]:
 
 
 def _print(plan: StudyPlan) -> None:
-    from pivotal.jobs.study.telling import seeds_left, total
+    from pivotal.jobs.study.messages import seeds_left, total
     from pivotal.report.tables import table
 
     rows = [

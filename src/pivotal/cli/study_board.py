@@ -12,7 +12,7 @@ from rich.text import Text
 
 from pivotal.cli import terminal
 from pivotal.jobs.study.cells import Cell
-from pivotal.jobs.study.watching import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
+from pivotal.jobs.study.watch import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
 from pivotal.searches.base import Progress
 from pivotal.searches.progress import numbers
 

@@ -172,9 +172,8 @@ def _traced(
     pair: int | None,
     has_cue: bool,
 ) -> Trace:
-    from dataclasses import replace
-
     from pivotal.evidence.trace import trace as follow
+    from pivotal.records.serial import replace
 
     try:
         found = follow(lm, saved.intervention, asking, direction=direction, any_model=any_model)

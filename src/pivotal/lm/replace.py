@@ -6,7 +6,6 @@ import re
 import shutil
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.files import differences
@@ -33,15 +32,13 @@ def check_replaceable(out: Path) -> None:
         )
 
 
-def may_be_written(path: Path, plan: dict[str, Any]) -> bool:
+def may_be_written(path: Path, plan: dict) -> bool:
     """Nothing is there, or a model that this very training has written."""
     if is_empty(path):
         return True
     if not (path / "card.json").is_file():
         return False
-    return not differences(
-        serial.read(path / "card.json", dict[str, Any]).get("training", {}), serial.plain(plan)
-    )
+    return not differences(serial.read(path / "card.json", dict).get("training", {}), serial.plain(plan))
 
 
 def make_room(out: Path, targets: Collection[Path]) -> None:

@@ -47,7 +47,7 @@ class TrainingFolder:
         lock(file, self._out)
         self._lock = file
         if (self.path / PLAN).is_file():
-            differing = differences(serial.read(self.path / PLAN, dict[str, Any]), wanted)
+            differing = differences(serial.read(self.path / PLAN, dict), wanted)
             if not differing and ((self.path / CHECKPOINT).is_file() or not overwrite):
                 return
             if not overwrite:
@@ -117,7 +117,7 @@ class TrainingFolder:
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    def save(self, content: dict[str, Any]) -> None:
+    def save(self, content: dict) -> None:
         """A full disk leaves the checkpoint before this one as it was."""
         with disk(self.path / CHECKPOINT):
             try:
@@ -143,7 +143,7 @@ def _save_array(ids: np.ndarray, path: Path) -> None:
         np.save(file, ids)
 
 
-def _save_synced(path: Path, content: dict[str, Any]) -> None:
+def _save_synced(path: Path, content: dict) -> None:
     with path.open("wb") as file:
         torch.save(content, file)
         file.flush()

@@ -101,7 +101,7 @@ def _builtin(value: object) -> object:
     raise TypeError(f"A record holds text, numbers, lists and records, but not a {type(value).__name__}.")
 
 
-def _number(kind: type, value: object) -> float:
+def _number(kind: type, value: object) -> int | float:
     """Called by msgspec for the type `Number`."""
     if value is None:
         return math.nan

@@ -19,7 +19,7 @@ DONE: Status = "done"
 FAILED: Status = "failed"
 
 
-class FoundUnit(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
     """A unit of the set that a run found."""
 
     site: str

@@ -23,7 +23,9 @@ class DropOne(Record, frozen=True):
     """The scores without one unit; the others keep their values."""
 
     unit: str
+    """Site and index, such as `hidden.0:122`."""
     number: int
+    """In the paper's counting, from 1 over all layers."""
     flip_accuracy: Number
     kl: Number
 
@@ -104,6 +106,7 @@ class RunScores(Record, frozen=True, kw_only=True):
     """The same over the positions from the first edited step on."""
     by_direction: dict[str, Share]
     by_group: dict[str, Share]
+    """By construction."""
     drop_one: tuple[DropOne, ...]
     """Empty for a single unit."""
     unit_ids: tuple[int, ...]
@@ -126,10 +129,13 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     model: str
     phenomenon: str
     steps: Steps
+    """Whether the units are set at every step of the prefix or at the cue only."""
     labels: tuple[str, str]
+    """The two labels, which are also the directions."""
     all_units: int
     """The number of units searched."""
     flip_accuracy: Number
+    """Of the median run, as are the next four; `runs` explains them."""
     interval: tuple[Number, Number]
     units: int
     kl: Number

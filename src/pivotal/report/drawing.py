@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from pivotal.records.serial import plain
 from pivotal.report.tables import Table
 
 WIDTH = 500
@@ -71,7 +72,7 @@ def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
     text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
     axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 170,
             "labelFontSize": 13, "titleFontSize": 13}  # fmt: skip
-    spec: dict[str, Any] = (
+    spec = (
         chart.configure(
             aria=False, background=paper, font=FONT, padding={"left": 26, "right": 14, "top": 6, "bottom": 6}
         )
@@ -80,4 +81,5 @@ def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
         .configure_legend(**text, labelFontSize=13, titleFontSize=13, orient="bottom")
         .to_dict(validate=False)
     )
-    return spec
+    styled: dict[str, Any] = plain(spec)  # numbers that JSON does not have become null, a gap in the chart
+    return styled

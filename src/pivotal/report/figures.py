@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pivotal.records.history import Progress
 from pivotal.records.summary import Summary
@@ -14,6 +14,7 @@ from pivotal.report.tables import ByKind, interval, number, percent, points, sig
 Row = dict[str, Any]
 
 
+@runtime_checkable
 class UnitValues(Protocol):
     """The units of a run and their values by direction."""
 

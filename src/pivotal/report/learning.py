@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isnan
 from typing import Any
 
 from pivotal.records.history import Progress
@@ -107,9 +108,14 @@ def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
     for row in learning[::-every][::-1]:
         series = {"loss": row.loss, "units": row.units, "accuracy": row.accuracy, **row.extra}
         for r in range(max(len(series.get(key, [])) for key in SERIES)):
-            at = {key: column[r] if r < len(column := series.get(key, [])) else None for key in SERIES}
+            at = {key: _at(series.get(key, []), r) for key in SERIES}
             rows.append({"update": row.update, "run": str(r), **at})
     return rows
+
+
+def _at(column: Sequence[float], run: int) -> float | None:
+    """None where a search has no such number, or it is NaN."""
+    return column[run] if run < len(column) and not isnan(column[run]) else None
 
 
 def stages(summary: Summary) -> Figure | None:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary
@@ -15,6 +15,7 @@ DECIDING = 0.5
 """Units that flip fewer preferences than this are not said to decide anything."""
 
 
+@runtime_checkable
 class ByKind(Protocol):
     """Scores by construction and direction: of a run in a summary, or of an evaluation."""
 

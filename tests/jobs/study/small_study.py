@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.jobs.study.watching import Standing
+from pivotal.jobs.study.watch import Standing
+from pivotal.records.serial import replace
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.base import Progress
 
@@ -33,7 +33,7 @@ def tiny(*changes: tuple[str, str]) -> Recipe:
 
 def lasting(rows: Iterable[StudyRow]) -> list[StudyRow]:
     """What must be the same whenever and wherever it is run: all but the time."""
-    return [dataclasses.replace(row, search_seconds=None, total_seconds=None) for row in rows]
+    return [replace(row, search_seconds=None, total_seconds=None) for row in rows]
 
 
 class Said:

@@ -17,9 +17,9 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.local import Local
+from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.jobs.study.telling import ending
-from pivotal.jobs.study.watching import StudyWatch
+from pivotal.jobs.study.watch import StudyWatch
 from pivotal.jobs.study.work import SHELF, StudyPlace
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
@@ -40,8 +40,8 @@ def test_a_row_says_all_about_a_run(finished: Path) -> None:
     ]
     row = rows[0]
     summary = RunFolder.open(finished / row.folder).summary()
-    assert row.accuracy == summary["runs"][0]["flip_accuracy"]
-    assert (row.forward_nodes, row.total_seconds) == (summary["forward_nodes"], summary["seconds"]["total"])
+    assert row.accuracy == summary.runs[0].flip_accuracy
+    assert (row.forward_nodes, row.total_seconds) == (summary.forward_nodes, summary.seconds.total)
     assert row.batch == [3, 4] and row.split_seed == 3
     assert (row.model_fingerprint, row.device) == (plant().model.fingerprint(), "cpu")
     assert row.machine.endswith("1 used") and row.versions["torch"]
@@ -184,7 +184,7 @@ def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     shutil.copytree(*began)
     (began[1] / "summary.json").unlink()
     run = json.loads((began[1] / "run.json").read_text())
-    run["settings"]["seed"] = 4
+    run["settings"]["seed"], run["seeds"] = 4, [4]
     (began[1] / "run.json").write_text(json.dumps(run))
     dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
     rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows

@@ -12,7 +12,7 @@ import pytest
 import torch
 from small_study import tiny
 
-from pivotal.jobs.study.batches import Batch, batches_of
+from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.work import SHELF, StudyPlace, carry_out
 from pivotal.problem.problem import Problem
@@ -93,3 +93,13 @@ def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
         carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))
+
+
+def test_the_seeds_of_a_batch_are_those_of_its_run_and_not_of_its_folders_name(tmp_path: Path) -> None:
+    whole = batch("memory", tmp_path)
+    carry_out(whole, StudyPlace("tiny", tmp_path))
+    folder = tmp_path / whole.folder
+    folder.rename(folder.with_name("renamed"))
+    (begun,) = begun_folders(whole.cell, tmp_path)
+    assert begun.seeds == whole.seeds and begun.folder.endswith("/renamed")
+    assert batches_of(whole.cell, tmp_path, whole.seeds) == [begun]

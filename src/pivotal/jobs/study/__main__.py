@@ -8,9 +8,9 @@ import sys
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.messages import ending, planned
 from pivotal.jobs.study.recipe import read_recipe
-from pivotal.jobs.study.telling import ending, planned
-from pivotal.jobs.study.watching import StudyLines
+from pivotal.jobs.study.watch import StudyLines
 
 
 def main() -> int:

@@ -11,13 +11,13 @@ from typing import Protocol, runtime_checkable
 from pivotal.jobs.find import Interrupted
 from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
-from pivotal.jobs.study.checking import check_cells
+from pivotal.jobs.study.checks import check_cells
 from pivotal.jobs.study.estimate import Estimate, estimate
 from pivotal.jobs.study.folder import check_folder, default_folder, opened
 from pivotal.jobs.study.harvest import recovered
 from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.jobs.study.watching import Standing, StudyWatch, UnwatchedStudy, counted
+from pivotal.jobs.study.watch import Standing, StudyWatch, UnwatchedStudy, counted
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
 from pivotal.records.serial import replace

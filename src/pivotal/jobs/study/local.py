@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pivotal.jobs.study.batches import Batch
-from pivotal.jobs.study.watching import StudyWatch
+from pivotal.jobs.study.watch import StudyWatch
 from pivotal.jobs.study.work import StudyPlace, carry_out
 from pivotal.models import device_named
 from pivotal.records.study_rows import StudyRow

@@ -17,7 +17,7 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.folder import STUDY
 from pivotal.jobs.study.harvest import failed_rows
 from pivotal.jobs.study.recipe import Resources
-from pivotal.jobs.study.watching import StudyWatch
+from pivotal.jobs.study.watch import StudyWatch
 from pivotal.jobs.study.work import StudyPlace, carry_out
 from pivotal.records.study_rows import StudyRow
 

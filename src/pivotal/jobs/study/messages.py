@@ -1,15 +1,15 @@
-"""What a study says of itself before and after, in plain lines."""
+"""The messages of a study before it starts and after it ends, in plain lines."""
 
 from __future__ import annotations
 
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
-from pivotal.jobs.study.watching import counted, span
+from pivotal.jobs.study.watch import counted, span
 from pivotal.records.study_rows import RESULTS
 
 
 def planned(plan: StudyPlan) -> list[str]:
-    """A line for each cell, and what it would take."""
+    """A line for each cell, and the estimated time."""
     lines = [plan.note] if plan.note else []
     for standing in plan.standings():
         left = seeds_left(plan, standing.cell)

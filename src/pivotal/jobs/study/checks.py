@@ -1,8 +1,9 @@
-"""What a recipe asks for must be possible: looked at before anything runs, so that all that is wrong is said at once.
+"""Checks that a recipe asks for something possible. They run before anything else, so that all errors are reported at
+once.
 
-Only what costs little is looked at: that models and phenomena are there, how pairs divide, and, of models that open in
-a second, sites and numbers of units. A transformer says what sites it has when it has been loaded and run; a slip in
-them is the failure of its cells.
+Only cheap checks are made: that models and phenomena exist, how pairs are divided, and, for models that load within a
+second, sites and numbers of units. The sites of a transformer are known only when it has been loaded; a wrong site is
+reported as a failure of its cells.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a study tells whoever looks on."""
+"""How a study reports its progress."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class StudyWatch(Protocol):
     def began(self, cell: Cell) -> None: ...
 
     def progress(self, cell: Cell, progress: Progress) -> None:
-        """Of the batch under way, where it can be seen."""
+        """Of the running batch, if the executor can see it."""
 
 
 class UnwatchedStudy:
-    """A watch that does not look."""
+    """A watch that shows nothing."""
 
     def say(self, text: str) -> None: ...
 
@@ -55,7 +55,7 @@ class UnwatchedStudy:
 
 
 class StudyLines:
-    """Plain lines on stderr: when a cell begins, when a batch ends, and every so many seconds between."""
+    """Plain lines on stderr: when a cell begins, when a batch ends, and every few seconds in between."""
 
     def __init__(self, every: float = 30.0) -> None:
         self._every, self._last = every, time.monotonic()
@@ -90,7 +90,7 @@ def counted(runs: int) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time as people say it."""
+    """A duration in seconds, minutes or hours."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     if seconds < 6000:

@@ -1,0 +1,65 @@
+"""Shell completion: the names that exist, and no torch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pivotal.cli import complete
+from pivotal.jobs.study.shipped import shipped
+from pivotal.questions.phenomena import PHENOMENA
+from pivotal.searches import SEARCHES
+
+
+def completed(line: str) -> list[str]:
+    """What bash is offered for the last word of a command line."""
+    words = line.split(" ")
+    environment = {
+        **os.environ,
+        "_PIVOTAL_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    code = "import sys; from pivotal.cli.main import app; app(prog_name='pivotal')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("pivotal fi", ["find"]),
+        ("pivotal find wiki-", ["wiki-lstm", "wiki-lstm-tied"]),
+        ("pivotal find planted number-", ["number-agreement"]),
+        ("pivotal find --search rei", ["reinforce"]),
+        ("pivotal find --search learned --preset pa", ["paper"]),
+        ("pivotal find --steps s", ["single"]),
+        ("pivotal study regu", ["regularisation"]),
+    ],
+)
+def test_a_shell_is_offered_the_names(line: str, names: list[str]) -> None:
+    assert completed(line) == names
+
+
+def test_the_names_are_those_that_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    (tmp_path / "models" / "mine" / "config.json").touch()
+    monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path))
+    assert {"planted", "wiki-lstm", "mine"} <= set(complete.models(""))
+    assert complete.searches("") == SEARCHES.names()
+    assert [name.rstrip(":") for name in complete.phenomena("")] == PHENOMENA.names()
+    assert complete.recipes("") == sorted(shipped())
+
+
+def test_completion_does_not_load_torch() -> None:
+    code = (
+        "import sys\nfrom pivotal.cli import complete as c\n"
+        "c.models(''), c.searches(''), c.phenomena(''), c.recipes('')\nsys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

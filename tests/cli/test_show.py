@@ -1,0 +1,48 @@
+"""`pivotal show`: one run in the terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+
+def test_a_finished_run(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal("show", run_folder)
+    assert done.code == 0
+    summary = json.loads((run_folder / "summary.json").read_text())
+    best = summary["runs"][summary["best"]]
+    for part in (
+        "planted in planted, units set at every step",
+        "80 held-out pairs, random split; 2 runs from seed 0",
+        "Search learned: max_units=4",
+        "3 of 64 units decide planted",
+        *best["unit_labels"],
+        *(f"{value:+.2f}".replace("-", "−") for value in best["values"]["plural"]),
+        "summary.json",
+        "report.html",
+    ):
+        assert part in done.out, part
+
+
+def test_json(pivotal: Any, run_folder: Path) -> None:
+    shown = json.loads(pivotal("show", run_folder, "--json").out)
+    assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())
+    assert shown["settings"]["search"]["name"] == "learned"
+    assert shown["command"].startswith("pivotal find planted planted")
+    assert {"summary.json", "run.json", "interventions"} <= set(shown["files"])
+
+
+def test_an_unfinished_run_says_how_to_resume_it(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_folder, tmp_path / "r")
+    (tmp_path / "r" / "summary.json").unlink()
+    done = pivotal("show", tmp_path / "r")
+    assert done.code == 0 and "not finished. To resume it: pivotal find planted planted" in done.out
+    shown = json.loads(pivotal("show", tmp_path / "r", "--json").out)
+    assert not shown["finished"] and shown["summary"] is None
+
+
+def test_what_is_not_a_run(pivotal: Any, comparison_folder: Path, tmp_path: Path) -> None:
+    pivotal("show", comparison_folder).refused("holds a comparison", "pivotal report")
+    pivotal("show", tmp_path).refused("no run folder")

@@ -1,0 +1,97 @@
+"""The question: its defaults, its checks, and its pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import subprocess
+import sys
+from typing import Any, get_args
+
+import pytest
+
+import pivotal as pv
+from pivotal.errors import PivotalError
+from pivotal.options import options_of
+from pivotal.questions.question import Question, default_test
+from pivotal.units import Steps
+
+
+def test_every_field_has_a_default_and_a_help_text() -> None:
+    for option in options_of(Question):
+        assert option.help and not option.required, option.name
+    assert pv.Question is Question
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("seed", -1, "A seed is a whole number from 0 to 2^53, but seed is -1"),
+        ("seed", 2**53 + 1, "A seed is"),
+        ("split_seed", -1, "split_seed is -1"),
+        ("test", 0, "a number of pairs or a fraction below 1, but test is 0"),
+        ("test", 1.5, "test is 1.5"),
+        ("test", -0.1, "test is -0.1"),
+        ("test", math.nan, "test is nan"),
+        ("test", math.inf, "test is inf"),
+    ],
+)
+def test_what_cannot_be_asked(field: str, value: Any, said: str) -> None:
+    with pytest.raises(PivotalError) as error:
+        Question(**{field: value})
+    assert said in str(error.value) and error.value.field == field
+
+
+def test_a_value_that_is_not_allowed_is_refused_with_a_hint() -> None:
+    """In a process of its own: here beartype would refuse it first."""
+    code = (
+        "from pivotal import PivotalError, Question\n"
+        "for field, value in (('steps', 'evry'), ('split', 'lexicl'), ('dtype', 'float8')):\n"
+        "    try: Question(**{field: value})\n"
+        "    except PivotalError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = done.stdout.splitlines()
+    assert [line.partition(" Available")[0] for line in said] == [
+        "steps cannot be 'evry'. Did you mean 'every'?",
+        "split cannot be 'lexicl'. Did you mean 'lexical'?",
+        "dtype cannot be 'float8'. Did you mean 'float64'?",
+    ]
+
+
+@pytest.mark.parametrize("steps", get_args(Steps))
+def test_what_can_be_asked(steps: Any) -> None:
+    for question in (
+        Question(steps=steps, dtype="bfloat16", split="lexical", test=0.2),
+        Question(steps=steps, seed=2**53, split_seed=3, test=1),
+    ):
+        assert Question.of({**dataclasses.asdict(question), "runs": 3}) == question
+
+
+def test_a_whole_number_of_pairs_is_one_question_however_it_is_written() -> None:
+    question = Question(test=1000.0)
+    assert question == Question(test=1000) and isinstance(question.test, int)
+
+
+def test_the_split_follows_its_own_seed() -> None:
+    pairs = Question(phenomenon="planted").load_pairs()
+    train, test = Question(phenomenon="planted", seed=0, test=80).divide(pairs)
+    assert len(test) == 80 and len(train) + len(test) == len(pairs)
+    assert Question(phenomenon="planted", seed=7, split_seed=0, test=80).divide(pairs) == (train, test)
+    assert Question(phenomenon="planted", seed=7, test=80).divide(pairs) != (train, test)
+
+
+def test_default_test_sizes() -> None:
+    assert default_test("number-agreement", 12_000) == 1000
+    assert default_test("lakretz:folder", 4_000) == 800
+    assert default_test("gender-bias", 2_873) == 200
+    assert default_test("mine.jsonl", 50) == 10
+    assert default_test("mine.jsonl", 3) == 1
+
+
+def test_a_question_needs_no_torch() -> None:
+    code = (
+        "import sys\nfrom pivotal.questions.question import Question\n"
+        "q = Question(phenomenon='planted'); q.divide(q.load_pairs())\nsys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

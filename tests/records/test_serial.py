@@ -1,0 +1,159 @@
+"""The serialiser: what is written is read back, and what does not fit is one sentence with file and place."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.paths import ROOT
+
+from pivotal.errors import PivotalError
+from pivotal.records.comparison import ComparisonRecord
+from pivotal.records.history import Progress
+from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.records.summary import Control, Share
+
+
+class Inner(Record, frozen=True):
+    kl: Number
+    name: str = "x"
+
+
+class Outer(Record, frozen=True, kw_only=True):
+    size: int
+    share: float = 0.5
+    runs: tuple[Inner, ...] = ()
+    mean: Number | None = None
+    by_name: dict[str, Inner] = {}  # noqa: RUF012 - msgspec copies it
+    pair: tuple[str, str] = ("a", "b")
+    free: Any = None
+
+
+GOOD = Outer(size=3, runs=(Inner(0.25), Inner(1.0, "größer")), by_name={"k": Inner(2)})
+
+
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+    write(tmp_path / "deep" / "r.json", GOOD)
+    assert read(tmp_path / "deep" / "r.json", Outer) == GOOD
+    assert decode(encode(GOOD, indent=0), Outer, "r") == GOOD and "\n" not in encode(GOOD, indent=0)
+    assert plain(GOOD)["by_name"] == {"k": {"kl": 2, "name": "x"}}
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_numbers_that_json_does_not_have() -> None:
+    """They are null in the file, and NaN when read; a number that may be missing is None."""
+    odd = Outer(size=1, runs=(Inner(math.inf), Inner(math.nan)), mean=-math.inf)
+    content = json.loads(encode(odd))
+    assert [run["kl"] for run in content["runs"]] == [None, None] and content["mean"] is None
+    again = decode(encode(odd), Outer, "r")
+    assert all(math.isnan(run.kl) for run in again.runs) and again.mean is None
+
+
+def test_numbers_and_texts_of_other_libraries() -> None:
+    class Version(str):
+        pass
+
+    content: dict[str, Any] = {"a": np.float64(0.5), "b": Version("2.4"), "c": (1, 2)}
+    assert plain(content) == {"a": 0.5, "b": "2.4", "c": [1, 2]}
+    with pytest.raises(TypeError, match="but not a object"):
+        encode({"a": object()})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"size": "3"}, "size must be a whole number, but it is a string."),
+        ({"size": 3.5}, "size must be a whole number, but it is a number."),
+        ({"size": True}, "size must be a whole number, but it is true or false."),
+        ({"share": None}, "share must be a number, but it is null."),
+        ({"runs": {}}, "runs must be a list, but it is an object."),
+        ({"runs": [{"kl": 1}, {"kl": "1"}]}, "runs[1].kl must be a number or null, but it is a string."),
+        ({"runs": [{"kl": 1}, {"kl": [1]}]}, "runs[1].kl must be a number or null, but it is a list."),
+        ({"runs": [{"name": "a"}]}, "runs[0].kl is missing."),
+        ({"runs": [{"kl": 1, "k1": 2}]}, "there is no key runs[0].k1 in this format."),
+        ({"colour": 1}, "there is no key colour in this format."),
+        ({"by_name": {"a": {"kl": "x"}}}, "by_name[...].kl must be a number or null"),
+        ({"pair": ["a"]}, "pair: expected `array` of length 2"),
+    ],
+)
+def test_what_does_not_fit_is_a_sentence(change: dict[str, Any], said: str) -> None:
+    text = json.dumps({**plain(GOOD), **change})
+    with pytest.raises(PivotalError) as error:
+        decode(text, Outer, "RUN/r.json")
+    assert str(error.value).startswith(f"RUN/r.json: {said}")
+    assert "\n" not in str(error.value)
+    with pytest.raises(PivotalError, match=r"^the settings: "):
+        convert(json.loads(text), Outer, "the settings")
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "truncated"),
+        (b'{"size": 3,\n "share": }', "invalid character in line 2, column 11"),
+        (b'{"size": 3', "truncated"),
+        (b'{"size": NaN}', "invalid character in line 1, column 10"),
+        (b'{"size": 3, "free": "\xff"}', "must be JSON"),
+        (b"\xff\xfe", "must be JSON"),
+        (b"[1]", "the content must be an object, but it is a list"),
+        (b'{"free": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"free": ' + b'{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+def test_damaged_json_is_a_sentence(data: bytes, said: str) -> None:
+    with pytest.raises(PivotalError) as error:
+        decode(data, Outer, "RUN/r.json")
+    assert said in str(error.value) and str(error.value).startswith("RUN/r.json")
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_file_and_one_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match="Run it first"):
+        read(tmp_path / "r.json", Outer, missing="Run it first.")
+    with pytest.raises(PivotalError, match="no such file"):
+        read(tmp_path / "r.json" / "below", Outer)
+    with pytest.raises(PivotalError, match="cannot be read"):
+        read(tmp_path, Outer)
+
+
+def test_a_file_of_another_format_is_named_before_all_else() -> None:
+    row = {"format": "other", "colour": 1}
+    with pytest.raises(PivotalError, match="must be of the format 'pivotal-traces-1', but it is 'other'"):
+        from pivotal.records.traces import Traces
+
+        decode(json.dumps(row), Traces, "t.json")
+
+
+def test_no_control_is_an_empty_object() -> None:
+    assert plain(Control()) == {} and decode("{}", Control, "c") == Control()
+    some = Control(sets=2, flip_accuracy=[0.0, 1.0], mean=0.5, best=1.0, p_value=1 / 3, broken=0)
+    assert set(plain(some)) == {"sets", "flip_accuracy", "mean", "best", "p_value", "broken"}
+
+
+def test_a_share_says_itself() -> None:
+    assert str(Share(0.5, 0.25, 1.0, 8)) == "50.0% [25.0%, 100.0%]"
+
+
+def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
+    """Results of studies are published: unknown keys are skipped there, and nowhere else."""
+    (first, *_) = (ROOT / "docs/results/units/results.jsonl").read_text(encoding="utf-8").splitlines()
+    later = {**json.loads(first), "colour": "red"}
+    later["found"][0]["colour"] = "red"
+    (tmp_path / "results.jsonl").write_text(json.dumps(later) + "\n" + '{"seed": 1}\n' + "[" * 9999 + "\n")
+    results = read_results(tmp_path / "results.jsonl")
+    assert results.rows == (decode(first, StudyRow, "row"),) and results.lost == 2
+
+
+def test_a_published_comparison_of_an_earlier_version_can_be_read() -> None:
+    assert read(ROOT / "docs/results/compare_single.json", ComparisonRecord).finished
+
+
+def test_defaults_are_not_shared() -> None:
+    one, two = (Progress("learn", 1, 2, [], [], []) for _ in range(2))
+    one.extra["x"] = [1.0]
+    assert two.extra == {}
