@@ -72,6 +72,7 @@ def load_model(
 
 
 def list_models() -> list[tuple[str, str]]:
+    """The name and a one-line description of each model that can be loaded by name."""
     return [entry for _, source in SOURCES.items() for entry in source().listed()]
 
 

@@ -91,6 +91,7 @@ class ChunkedLM(LanguageModel):
 
     @property
     def batch_nodes(self) -> int:
+        """The most nodes, times runs, to compute at once."""
         return self._chunks.batch_nodes
 
     @batch_nodes.setter
