@@ -171,6 +171,8 @@ def _convert(value: object, kind: Any) -> object:
                 return choice
         raise ValueError
     if origin in (Union, UnionType):
+        if type(value) in arguments and not isinstance(value, str):
+            return value
         # Text takes anything, so it comes last: "none" of `str | None` is None and "3" of `str | int` is 3.
         for argument in sorted(arguments, key=lambda argument: argument is str):
             try:
@@ -213,6 +215,8 @@ def _convert_simple(value: object, kind: Any) -> object:
             return value
     elif kind is float and isinstance(value, int):
         return float(value)
+    elif kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # --max-units reads a fraction too, and so gives 3 as 3.0
     elif isinstance(kind, type) and isinstance(value, kind):
         return value
     raise ValueError
