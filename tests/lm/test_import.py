@@ -203,7 +203,7 @@ def test_a_bidirectional_model_is_refused(original: Original, tmp_path: Path) ->
         ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
         (("a", *WORDS[1:]), "must have <eos> and <unk>, but .* lacks <unk>"),
         (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "lacks <eos> and <unk>"),
-        ((*WORDS[:-1], "the"), "'the' is in the vocabulary twice"),
+        ((*WORDS[:-1], "the"), "'the' occurs twice"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(

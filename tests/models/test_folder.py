@@ -70,7 +70,7 @@ def truncate(f: Path) -> None:
         ),
         (
             lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
-            "'cat' is in the vocab.* twice",
+            "words of a vocabulary must differ, but 'cat' occurs twice",
         ),
         (
             lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6),
@@ -91,12 +91,12 @@ def truncate(f: Path) -> None:
         (config(priming="hello"), r"priming text.*'hello' is not \(outside the vocabulary: hello\)"),
         (tensors(encoder__weight=None), "encoder.weight is missing"),
         (tensors(rnn__weight_ih_l0=None), "weight_ih_l0 is missing"),
-        (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is rnn.bias_hh_l1 too"),
+        (tensors(rnn__weight_ih_l1=None), "numbers 0 to 0 .* but there is also rnn.bias_hh_l1"),
         (
             tensors(rnn__weight_ih_l3=torch.zeros(16, 4)),
-            "numbers 0 to 1 .* but there is rnn.weight_ih_l3 too",
+            "numbers 0 to 1 .* but there is also rnn.weight_ih_l3",
         ),
-        (tensors(rnn__weight_hr_l0=torch.zeros(2, 4)), "but there is rnn.weight_hr_l0 too"),
+        (tensors(rnn__weight_hr_l0=torch.zeros(2, 4)), "but there is also rnn.weight_hr_l0"),
         (tensors(rnn__bias_hh_l1=None), "only one of rnn.bias_ih_l1 and rnn.bias_hh_l1"),
         (tensors(rnn__weight_hh_l1=None), r"rnn.weight_hh_l1 .* must have the shape \(16, 4\)"),
         (
