@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Tutorial
 #
-# From a model and a question to a result that can be applied, checked and handed on, in about a minute on two
-# cores. This page is a script, [tutorial.py](tutorial.py): run it, or open it as a notebook (each `# %%` is a cell).
-# What you see below the code is what it printed.
+# This tutorial takes a model and a question, and finds, applies, checks and saves the units that answer it. It runs in
+# about a minute on two cores. The page is generated from a script, [tutorial.py](tutorial.py), and is also a notebook,
+# [tutorial.ipynb](tutorial.ipynb). The output of each cell is below its code.
 #
 # ## A model and a question
 #
-# `wiki-lstm` comes with pivotal: a word-level LSTM of 2 x 650 units, trained on Wikipedia.
+# `wiki-lstm` is bundled with pivotal. It is a word-level LSTM with 2 x 650 units, trained on Wikipedia.
 
 # %%
 import pivotal as pv
@@ -16,23 +16,22 @@ model = pv.load_model("wiki-lstm")
 model
 
 # %% [markdown]
-# After *The doctors near the car* it wants a plural verb. Which of its 1,300 units make it so?
+# After *The doctors near the car* the model predicts a plural verb. Which of its 1,300 units decide that?
 
 # %%
 for word, probability in model.next_words("The doctors near the car", k=3):
     print(f"{word:6} {probability:.2f}")
 
 # %% [markdown]
-# The question is asked with **minimal pairs**: a prefix, and two words that may follow. The **cue**, in brackets, is
-# the word that decides.
+# We ask the question with **minimal pairs**. A pair is a prefix and two words that may follow it. The **cue**, in
+# brackets, is the word that decides which of the two is right.
 
 # %%
 pairs = pv.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
-# Some pairs are held out: whatever we find will be judged on them, and nothing is chosen by them. To be quick, this
-# page trains on 2,000 of the other 11,000.
+# We hold out 1,000 pairs for the evaluation. To save time, this tutorial trains on 2,000 of the other 11,000.
 
 # %%
 train, test = pairs.split(test=1000, seed=0)
@@ -42,8 +41,9 @@ problem
 # %% [markdown]
 # ## Find
 #
-# The search learns a mask over all units together with the values to set them to, and lets the number of units shrink
-# to the four that we allow. Runs are cheap, because they go through the model together.
+# The search learns a mask over all units and the values to set them to, and reduces the number of units to the four
+# that we allow. All runs go through the model together, so a second run costs little. With `progress=True`, `solve`
+# shows a progress bar.
 
 # %% tags=["varies"]
 search = pv.LearnedMask(max_units=4, updates=100, refit=30)
@@ -56,8 +56,9 @@ found.plot()
 # %% [markdown]
 # ## Evaluate
 #
-# On the held-out pairs: how often does the preference flip, in every construction and in both directions, and what
-# does each unit add? The KL says how far everything else that the model predicts was moved.
+# We evaluate on the held-out pairs. How often does the model's preference flip, for each construction and direction,
+# and how much does each unit contribute? The KL divergence measures how much the intervention changes the model's
+# other predictions.
 
 # %% tags=["varies"]
 scores = pv.evaluate(found.best, problem.on(test))
@@ -69,18 +70,19 @@ scores.plot()
 # %% [markdown]
 # ## Apply
 #
-# Within the block, the model has those units set. Outside it is untouched.
+# `edited` is the model with the intervention applied. The model itself does not change.
 
 # %% tags=["varies"]
 prompt = "The doctors near the car"
 print("untouched", *(f"{word} {probability:.2f}" for word, probability in model.next_words(prompt, k=3)))
-with model.intervened(found.best, direction="singular"):
-    print("singular ", *(f"{word} {probability:.2f}" for word, probability in model.next_words(prompt, k=3)))
+with model.intervened(found.best, direction="singular") as edited:
+    print("singular ", *(f"{word} {probability:.2f}" for word, probability in edited.next_words(prompt, k=3)))
 
 # %% [markdown]
 # ## Trace
 #
-# What happens along one sentence: the units, untouched and set, and the probability of both words after every step.
+# A trace follows one sentence step by step. It shows the activations of the units and the probabilities of both words,
+# with and without the intervention.
 
 # %% tags=["varies"]
 pair = next(pair for pair in test if pair.group == "nounpp")
@@ -91,20 +93,21 @@ trace
 trace.plot()
 
 # %% [markdown]
-# ## Is every unit needed? Would others do?
+# ## Certify
 #
-# That a search found nothing better proves little. A certificate leaves each unit out, swaps it for others and tries
-# all single units. Here with little effort, on sixty prefixes and by flips alone, though the search had the KL in mind
-# as well; `pivotal certify` [does it in earnest](certify.md). Where it does not hold, it names the better set.
+# Is every unit needed? Is there a better set? A search that found nothing better is weak evidence. A certificate
+# removes each unit, swaps it for others, and tries every single unit. To save time, this one uses sixty prefixes and
+# little effort, and compares sets by flips only, although the search also minimised the KL. The command
+# [`pivotal certify`](certify.md) is thorough. If the certificate does not hold, it names the better set.
 
 # %% tags=["varies"]
 effort = pv.Effort(candidates=2, audit=1, points=3, sample=12, finalists=2, polish=10, pairs="none")
 pv.certify(found.best, problem.sample(60), effort=effort)
 
 # %% [markdown]
-# ## Keep it, hand it on
+# ## Save and load
 #
-# An intervention is a small folder. It knows the model it belongs to, and refuses any other.
+# An intervention is saved as a small folder. It records which model it belongs to, and other models refuse it.
 
 # %%
 found.best.save("number-units")
@@ -119,8 +122,8 @@ except pv.PivotalError as error:
 # %% [markdown]
 # ## A question of your own
 #
-# Pairs can come from [a file](bring-your-own-pairs.md) or be made. Do the number units decide reflexives as well,
-# *himself* or *themselves*, of which the search has seen none?
+# Pairs can come from [a file](bring-your-own-pairs.md) or from code. Do the number units also decide reflexive
+# pronouns, *himself* or *themselves*? The search has seen none of them.
 
 # %%
 from itertools import product
@@ -138,12 +141,12 @@ reflexives
 
 # %%
 asked = problem.on(reflexives)
-print(f"Untouched, the model is right in {asked.clean_accuracy:.0%} of {len(asked)}.")
+print(f"The untouched model is right on {asked.clean_accuracy:.0%} of {len(asked)} pairs.")
 
 # %% tags=["varies"]
 pv.evaluate(found.best, asked)
 
 # %% [markdown]
-# To find the units that decide *these* pairs, ask the same way: `search.solve(problem.on(train_part))`. From the
-# command line all of this is `pivotal find`, `evaluate`, `trace` and `certify`, with a report at the end
+# To find the units that decide *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command
+# line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`, and `find` writes a report
 # ([Start](start.md)).

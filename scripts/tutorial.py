@@ -1,9 +1,9 @@
-"""Run docs/tutorial.py cell by cell and write it down with what it shows: docs/tutorial.md, and its figures.
+"""Run docs/tutorial.py cell by cell, and write it with its output: docs/tutorial.md, docs/tutorial.ipynb, figures.
 
     python scripts/tutorial.py
 
-The script is in the percent format (`# %%` begins a cell), which editors open as a notebook. Cells tagged "varies" show
-numbers that depend on how a processor rounds; what the others show must be the same everywhere, and a test sees to it.
+The script is in the percent format (`# %%` begins a cell). Cells tagged "varies" print numbers that depend on how a
+processor rounds. A test checks that the output of the other cells is the same everywhere.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import json
 import os
 import re
 import sys
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 DOCS = Path(__file__).parent.parent / "docs"
-SOURCE, PAGE = DOCS / "tutorial.py", DOCS / "tutorial.md"
+SOURCE, PAGE, NOTEBOOK = DOCS / "tutorial.py", DOCS / "tutorial.md", DOCS / "tutorial.ipynb"
 FIGURES = "images/tutorial-{}.svg"
 
 
@@ -35,7 +36,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a cell printed, and its last value as a notebook would show it."""
+    """What a cell printed, and its last value as a notebook shows it."""
 
     cell: Cell
     printed: str = ""
@@ -55,7 +56,7 @@ def cells() -> list[Cell]:
 
 
 def run(names: dict[str, Any]) -> Iterator[Shown]:
-    """Every cell in turn, in a folder that is gone afterwards; `names` keeps what they define."""
+    """Run every cell in a temporary folder. `names` holds what they define."""
     with tempfile.TemporaryDirectory() as folder, _inside(folder):
         for cell in cells():
             yield Shown(cell) if cell.markdown else _run(cell, names)
@@ -64,6 +65,42 @@ def run(names: dict[str, Any]) -> Iterator[Shown]:
 def page(shown: list[Shown]) -> str:
     figures = iter(range(1, len(shown) + 1))
     return "\n\n".join(part for one in shown for part in _parts(one, figures)) + "\n"
+
+
+def notebook(shown: list[Shown]) -> str:
+    """The cells with their output in the format of Jupyter, nbformat 4.5."""
+    made: list[dict[str, Any]] = []
+    count = 0
+    for i, one in enumerate(shown):
+        head: dict[str, Any] = {
+            "id": f"cell-{i}",
+            "metadata": {},
+            "source": one.cell.text.splitlines(keepends=True),
+        }
+        if one.cell.markdown:
+            made.append({"cell_type": "markdown", **head})
+            continue
+        count += 1
+        outputs = list(_outputs(one, count))
+        made.append({"cell_type": "code", **head, "execution_count": count, "outputs": outputs})
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = {
+        "cells": made,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
+
+
+def _outputs(one: Shown, count: int) -> Iterator[dict[str, Any]]:
+    if one.printed:
+        text = one.printed.splitlines(keepends=True)
+        yield {"output_type": "stream", "name": "stdout", "text": text}
+    for kind, data in (("text/html", one.html), ("image/svg+xml", one.figure)):
+        if data:
+            shown = {"data": {kind: data.splitlines(keepends=True)}, "metadata": {}}
+            yield {"output_type": "execute_result", "execution_count": count, **shown}
 
 
 def _run(cell: Cell, names: dict[str, Any]) -> Shown:
@@ -84,7 +121,7 @@ def _run(cell: Cell, names: dict[str, Any]) -> Shown:
 
 
 def _drawn(chart: Any) -> str:
-    """On white, so that it can be read on pages of any colour."""
+    """An SVG with a white background, readable on a page of any colour."""
     import vl_convert
 
     return str(vl_convert.vegalite_to_svg(chart.configure(background="white", padding=10).to_dict()))
@@ -121,6 +158,7 @@ def main() -> None:
         if not one.cell.markdown:
             sys.stderr.write(f"{time.monotonic() - start:6.1f} s  {one.cell.text.splitlines()[-1]}\n")
     PAGE.write_text(page(shown), encoding="utf-8")
+    NOTEBOOK.write_text(notebook(shown), encoding="utf-8")
     for i, figure in enumerate((one.figure for one in shown if one.figure), start=1):
         (DOCS / FIGURES.format(i)).write_text(figure + "\n", encoding="utf-8")
 

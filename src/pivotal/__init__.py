@@ -1,4 +1,4 @@
-"""pivotal finds the few units of a language model that decide a phenomenon, and hands them over.
+"""Find the few units of a language model that decide a phenomenon, and save them as an intervention.
 
 import pivotal as pv
 model = pv.load_model("wiki-lstm")
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pivotal.jobs.find import Finding, find
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.models import LanguageModel, list_models, load_model
+    from pivotal.models.intervened import IntervenedModel
     from pivotal.models.module import ModuleLM
     from pivotal.models.recurrent.lm import RecurrentLM
     from pivotal.models.transformers.lm import TransformersLM
@@ -32,49 +33,61 @@ if TYPE_CHECKING:
     from pivotal.records.certificate import Certificate, Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
-    from pivotal.searches import Discovery, Search
+    from pivotal.searches import Discovery, Progress, Search
+    from pivotal.searches.ablation import Ablation
+    from pivotal.searches.attribution import Attribution
+    from pivotal.searches.exchange import Exchange
+    from pivotal.searches.greedy import Greedy
     from pivotal.searches.learned import LearnedMask
+    from pivotal.searches.random import RandomUnits
+    from pivotal.searches.reinforce import Reinforce
     from pivotal.units import Site, Unit, UnitSpace
 
 _HOME = {
-    "Certificate": "records.certificate",
-    "Discovery": "searches",
-    "Effort": "records.certificate",
-    "Evaluation": "evidence.evaluation",
-    "Finding": "jobs.find",
-    "Intervention": "records.intervention",
-    "LanguageModel": "models",
-    "LearnedMask": "searches.learned",
-    "MinimalPair": "questions.pairs",
-    "ModuleLM": "models.module",
-    "PairSet": "questions.pairs",
-    "PivotalError": "errors",
-    "Problem": "problem.problem",
-    "Question": "questions.question",
-    "RecurrentLM": "models.recurrent.lm",
-    "RunFolder": "jobs.run_folder",
-    "Search": "searches",
-    "Site": "units",
-    "Trace": "records.traces",
-    "TransformersLM": "models.transformers.lm",
-    "Unit": "units",
-    "UnitSpace": "units",
-    "certify": "evidence.certify",
-    "evaluate": "evidence.evaluation",
-    "find": "jobs.find",
-    "list_models": "models",
-    "load_model": "models",
-    "load_phenomenon": "questions.phenomena",
-    "read_pairs": "questions.pairs",
-    "trace": "evidence.trace",
+    name: module
+    for module, names in {
+        "errors": "PivotalError",
+        "evidence.certify": "certify",
+        "evidence.evaluation": "Evaluation evaluate",
+        "evidence.trace": "trace",
+        "jobs.find": "Finding find",
+        "jobs.run_folder": "RunFolder",
+        "models": "LanguageModel list_models load_model",
+        "models.intervened": "IntervenedModel",
+        "models.module": "ModuleLM",
+        "models.recurrent.lm": "RecurrentLM",
+        "models.transformers.lm": "TransformersLM",
+        "problem.problem": "Problem",
+        "questions.pairs": "MinimalPair PairSet read_pairs",
+        "questions.phenomena": "load_phenomenon",
+        "questions.question": "Question",
+        "records.certificate": "Certificate Effort",
+        "records.intervention": "Intervention",
+        "records.traces": "Trace",
+        "searches": "Discovery Progress Search",
+        "searches.ablation": "Ablation",
+        "searches.attribution": "Attribution",
+        "searches.exchange": "Exchange",
+        "searches.greedy": "Greedy",
+        "searches.learned": "LearnedMask",
+        "searches.random": "RandomUnits",
+        "searches.reinforce": "Reinforce",
+        "units": "Site Unit UnitSpace",
+    }.items()
+    for name in names.split()
 }
 
 __all__ = [
+    "Ablation",
+    "Attribution",
     "Certificate",
     "Discovery",
     "Effort",
     "Evaluation",
+    "Exchange",
     "Finding",
+    "Greedy",
+    "IntervenedModel",
     "Intervention",
     "LanguageModel",
     "LearnedMask",
@@ -83,8 +96,11 @@ __all__ = [
     "PairSet",
     "PivotalError",
     "Problem",
+    "Progress",
     "Question",
+    "RandomUnits",
     "RecurrentLM",
+    "Reinforce",
     "RunFolder",
     "Search",
     "Site",
@@ -105,7 +121,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when first used: `pivotal --help` must not wait for torch."""
+    """Import a name when it is first used, so that `pivotal --help` does not wait for torch."""
     if name not in _HOME:
         raise AttributeError(f"module 'pivotal' has no attribute {name!r}")
     from importlib import import_module

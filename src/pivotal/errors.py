@@ -1,4 +1,4 @@
-"""The one error that bad input raises, and the sentence that helps with a misspelt name."""
+"""The error for invalid input, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 
 class PivotalError(Exception):
-    """Bad input: the message says the rule, the value and the cure.
+    """Invalid input. The message states the rule, the value and the remedy.
 
-    `field` names the part of the input that is wrong, so that a reader can add file, line and column.
+    `field` names the part of the input that is wrong, so that the reader of a file can add line and column.
     """
 
     def __init__(self, message: str, field: str = "") -> None:
@@ -18,16 +18,16 @@ class PivotalError(Exception):
 
 
 def in_short(error: BaseException) -> str:
-    """The first line of what somebody else's error says, to put into a sentence of ours."""
+    """The first line of another library's error, to quote in a message."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """Text to put after an "unknown name" message: the nearest name, if any is near, and all there are."""
+    """A hint to append to an "unknown name" message: the closest name, if there is one, and all available names."""
     known = sorted(options)
     if not known:
-        return " There is none to choose from."
-    # Compared in lower case: a wrong capital is a common slip, and difflib counts it as a difference.
+        return " None is available."
+    # Compare in lower case: wrong capitals are common, and difflib counts them as differences.
     by_lower = {option.lower(): option for option in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1)
     guess = f" Did you mean '{by_lower[near[0]]}'?" if near else ""

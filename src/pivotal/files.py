@@ -1,4 +1,4 @@
-"""Files: text, atomic writes, locks, and the message when the disk refuses."""
+"""Files: text, atomic writes, locks, and messages about failed writes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, TextIO
 from pivotal.errors import PivotalError
 
 PARTIAL = ".partial"
-"""The suffix of a file that is being written. A kill may leave one behind."""
+"""The suffix of a file that is being written. A killed process may leave one behind."""
 
 
 def asset(*names: str) -> Path:
-    """The path of something bundled with the package, such as `asset("recipes")`."""
+    """The path of a bundled file or folder, such as `asset("recipes")`."""
     return Path(str(resources.files("pivotal"))).joinpath("assets", *names)
 
 
@@ -30,7 +30,7 @@ def models_home() -> Path:
 
 
 def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
-    """Readers of `path` see the old file or the whole new one, even after a kill."""
+    """Write a file so that readers see the old file or the complete new one, even if the process is killed."""
     partial = path.with_name(path.name + PARTIAL)
     try:
         write(partial)
@@ -40,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text atomically, and make the folder that it belongs to."""
+    """Write UTF-8 text atomically, and create its folder if necessary."""
     with disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
@@ -48,21 +48,21 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """A full disk or a folder that may not be written is bad luck, not a bug: say so in a sentence."""
+    """Turn an error of the disk within the block, such as a full disk, into a PivotalError about `path`."""
     try:
         yield
     except OSError as error:
         raise PivotalError(
             f"Cannot write {error.filename or path}: {error.strerror or error}. "
-            "Make room, get the right to write, or name another folder with --out; what was saved stays."
+            "Free some space, change the permissions, or name another folder with --out. Saved files are kept."
         ) from None
 
 
 def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
-    """Held until the file is closed, or its process ends, however it ends."""
+    """Lock a file until it is closed or the process ends. Raises PivotalError if another process holds the lock."""
     try:
         import fcntl
-    except ImportError:  # Windows has other locks; there we go without
+    except ImportError:  # Windows has no fcntl: no lock there
         return
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -71,7 +71,7 @@ def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
         raise PivotalError(
             f"Another process is working on the {kind} in {folder}. Wait for it, or name another with --out."
         ) from None
-    except OSError:  # some network file systems know no locks
+    except OSError:  # some network file systems have no locks
         return
 
 
@@ -79,7 +79,7 @@ def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
 
 
 def read_text(path: Path) -> str:
-    """The UTF-8 text of a file (a byte order mark is dropped)."""
+    """Read a UTF-8 text file, without a byte order mark."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -104,12 +104,12 @@ def read_text(path: Path) -> str:
 
 
 def _place(data: bytes, offset: int) -> tuple[int, int]:
-    """Line and column, from 1, of a byte."""
+    """The line and column of a byte, counted from 1."""
     return data.count(b"\n", 0, offset) + 1, offset - (data.rfind(b"\n", 0, offset) + 1) + 1
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], within: str = "") -> list[str]:
-    """What differs between two settings, in words."""
+    """The differences between two settings, in words."""
     found = []
     for key in dict.fromkeys([*there, *here]):
         a, b = there.get(key), here.get(key)

@@ -1,4 +1,4 @@
-"""The settings of a plugin: the fields of its frozen dataclass, as command-line and recipe options."""
+"""The settings of a plugin: the fields of its frozen dataclass as options of the command line and of recipes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SIMPLE = {int: "a whole number", float: "a number", bool: "true or false", str:
 
 @dataclass(frozen=True)
 class Option:
-    """One field of a plugin."""
+    """A field of a plugin's dataclass."""
 
     name: str
     type: Any
@@ -33,12 +33,12 @@ class Option:
 
     @property
     def allowed(self) -> str:
-        """What the option takes, in words."""
+        """A description of the values that the option takes."""
         return _describe(self.type)
 
 
 def options_of(cls: type) -> list[Option]:
-    """The fields of a dataclass with their types, defaults, and the string under each field as its help."""
+    """The fields of a dataclass with their types and defaults. The string under a field is its help."""
     if not dataclasses.is_dataclass(cls):
         return []
     types, helps = get_type_hints(cls), field_docs(cls)
@@ -63,7 +63,7 @@ def options_of(cls: type) -> list[Option]:
 
 
 def build(cls: type[T], values: Mapping[str, object]) -> T:
-    """An instance from texts, as a command line has them, or from typed values, as YAML has them."""
+    """Build an instance from strings, as on a command line, or from typed values, as in YAML."""
     title = getattr(cls, "name", cls.__name__)
     options = {option.name: option for option in options_of(cls)}
     settings: dict[str, object] = {}
@@ -113,7 +113,7 @@ def _choices(cls: type) -> dict[str, tuple[object, ...]]:
 
 
 def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
-    """The options that a preset of the plugin stands for; none without a preset."""
+    """The options of a preset of the plugin; none if `preset` is None."""
     presets: Mapping[str, Mapping[str, Any]] = getattr(cls, "presets", {})
     if preset is not None and preset not in presets:
         title = getattr(cls, "name", cls.__name__)
@@ -121,15 +121,15 @@ def preset_of(cls: type, preset: str | None) -> dict[str, Any]:
     return {} if preset is None else dict(presets[preset])
 
 
-@functools.cache  # reading the source takes a hundred times as long as all the rest, and a study asks for every cell
+@functools.cache  # reading the source is a hundred times slower than the rest, and a study does it for every cell
 def field_docs(cls: type) -> dict[str, str]:
-    """The string literals under the fields in the source of the class and its bases."""
+    """The string literals under the fields, in the source of the class and its bases."""
     helps: dict[str, str] = {}
     for ancestor in reversed(cls.__mro__):
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
         except (OSError, TypeError, SyntaxError):
-            continue  # no source, as in an interactive session: an option without help is still an option
+            continue  # no source, as in an interactive session: the option has no help
         definition = tree.body[0]
         assert isinstance(definition, ast.ClassDef)
         for field, below in zip(definition.body, definition.body[1:], strict=False):
@@ -158,7 +158,7 @@ def _describe(kind: Any) -> str:
 
 
 def _convert(value: object, kind: Any) -> object:
-    """`value` as a `kind`; ValueError if it is not one."""
+    """Convert `value` to the type `kind`. Raises ValueError if that is impossible."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         for choice in arguments:
@@ -166,7 +166,9 @@ def _convert(value: object, kind: Any) -> object:
                 return choice
         raise ValueError
     if origin in (Union, UnionType):
-        # Text takes anything, so it comes last: "none" of `str | None` is None and "3" of `str | int` is 3.
+        if type(value) in arguments and not isinstance(value, str):
+            return value
+        # str comes last because it accepts anything: "none" is None for `str | None`, and "3" is 3 for `str | int`.
         for argument in sorted(arguments, key=lambda argument: argument is str):
             try:
                 return _convert(value, argument)
@@ -208,6 +210,8 @@ def _convert_simple(value: object, kind: Any) -> object:
             return value
     elif kind is float and isinstance(value, int):
         return float(value)
+    elif kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # --max-units also takes fractions, so 3 arrives as 3.0
     elif isinstance(kind, type) and isinstance(value, kind):
         return value
     raise ValueError

@@ -1,4 +1,4 @@
-"""Finding plugins: a class in a module of the package's folder, or an entry point of another distribution."""
+"""Plugin discovery: classes in the modules of a folder, and entry points of other distributions."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """The concrete subclasses of `base` by their `name`; looked for when first asked.
+    """The concrete subclasses of `base` by their `name`. They are discovered on first use.
 
-    `kind` is the plural that users know, such as "phenomena"; the entry points' group is `pivotal.<kind>`.
+    `kind` is the plural that users see, such as "phenomena". The group of the entry points is `pivotal.<kind>`.
     """
 
     def __init__(self, kind: str, package: str, base: type[T]) -> None:
@@ -29,24 +29,26 @@ class Registry(Generic[T]):
         self._package = package
         self._base = base
         self._found: dict[str, type[T]] | None = None
-        # A broken plugin of somebody else must not take the built-in ones down with it.
+        # A broken plugin of another package must not break the built-in ones.
         self._broken: dict[str, str] = {}
 
     def names(self) -> list[str]:
+        """The names in alphabetical order."""
         return sorted(self._classes())
 
     def items(self) -> list[tuple[str, type[T]]]:
+        """The names with their classes."""
         return sorted(self._classes().items())
 
     def get(self, name: str) -> type[T]:
-        """The class of that name."""
+        """The class of that name. Raises PivotalError if there is none."""
         classes = self._classes()
         if name in classes:
             return classes[name]
         if name in self._broken:
             raise PivotalError(
                 f"The plugin '{name}' of {self.kind} cannot be loaded ({self._broken[name]}). "
-                "Update or uninstall the package that brings it."
+                "Update or uninstall the package that provides it."
             )
         raise PivotalError(f"There are no {self.kind} named '{name}'.{did_you_mean(name, classes)}")
 

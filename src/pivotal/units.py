@@ -1,4 +1,4 @@
-"""Sites, units, and the flat numbering of the units that a search covers."""
+"""Sites, units, and the numbering of the units that a search covers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from pivotal.errors import PivotalError, did_you_mean
 
 Steps = Literal["single", "every"]
-"""When units are edited: at the cue only, or at every step of the prefix."""
+"""The steps at which units are edited: at the cue only, or at every step of the prefix."""
 
 MAX_UNITS: dict[Steps, int] = {"every": 4, "single": 5}
 """The most units that a search may use by default; the paper ends up with about these numbers (3.3 and 5)."""
@@ -24,34 +24,38 @@ class Site:
 
     name: str
     width: int
-    """How many units it has."""
+    """The number of units."""
     first: int = 1
-    """The paper's number of the site's first unit: layer 1 starts at 1, layer 2 of a 650-unit LSTM at 651."""
+    """The paper's number of the first unit: layer 1 starts at 1, layer 2 of a 650-unit LSTM at 651."""
     bounds: tuple[float, float] | None = None
-    """The range that the model itself can reach; values outside it would be states that never occur."""
+    """The range of values that the model itself can reach."""
     size: int = 1
-    """Coordinates of a unit, which are replaced together: 1, or those of an attention head."""
+    """The number of coordinates of a unit: 1, or the width of an attention head. They are replaced together."""
     within: str = ""
-    """The site that has the same coordinates one by one, if there is one; `all` takes that and not this."""
+    """The site whose units are the single coordinates of this site, if any. The pattern `all` selects that site."""
 
     @property
     def coordinates(self) -> int:
+        """The number of coordinates of all units."""
         return self.width * self.size
 
     @property
     def kind(self) -> str:
+        """The name without the layer, e.g. `hidden`."""
         return self.name.rpartition(".")[0] or self.name
 
 
 class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One coordinate of a site (0-based), or several that go together, with its number in the paper's 1-based
-    counting."""
+    """A unit of a site: one coordinate, or several that are replaced together.
+
+    `index` counts from 0 within the site; `number` is the paper's number, which counts from 1 through the layers.
+    """
 
     site: str
     index: int
     number: int
     size: int = 1
-    """How many coordinates it has."""
+    """The number of coordinates."""
 
     def __str__(self) -> str:
         return f"{self.site}:{self.index}"
@@ -59,8 +63,10 @@ class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_u
 
 @dataclass(frozen=True, slots=True)
 class UnitSpace:
-    """The ordered sites that a search covers; their units have flat ids 0..len-1. A mask has an entry per unit, values
-    have one per coordinate, in the same order."""
+    """The ordered sites that a search covers. Their units have the flat ids 0 to len - 1.
+
+    A mask has one entry per unit, and values have one entry per coordinate, in the same order.
+    """
 
     sites: tuple[Site, ...]
 
@@ -90,15 +96,16 @@ class UnitSpace:
 
     @property
     def coordinates(self) -> int:
+        """The number of coordinates of all units."""
         return sum(site.coordinates for site in self.sites)
 
     @property
     def plain(self) -> bool:
-        """Whether every unit is one coordinate: masks and values then have the same entries."""
+        """Whether every unit is a single coordinate, so that masks and values have the same shape."""
         return all(site.size == 1 for site in self.sites)
 
     def slice_of(self, name: str) -> slice | None:
-        """Where the site's units stand among the flat ids; None if the search does not cover the site."""
+        """The flat ids of a site's units; None if the search does not cover the site."""
         start = 0
         for site in self.sites:
             if site.name == name:
@@ -107,7 +114,7 @@ class UnitSpace:
         return None
 
     def coordinates_of(self, name: str) -> slice:
-        """Where the coordinates of one of the sites stand among all of them."""
+        """The positions of a site's coordinates among all coordinates."""
         start = 0
         for site in self.sites:
             if site.name == name:
@@ -118,6 +125,7 @@ class UnitSpace:
         )
 
     def unit(self, flat: int) -> Unit:
+        """The unit with a flat id."""
         start = 0
         for site in self.sites:
             if start <= flat < start + site.width:
@@ -127,6 +135,7 @@ class UnitSpace:
         raise PivotalError(f"Unit ids run from 0 to {len(self) - 1}, but {flat} was given.")
 
     def flat(self, unit: Unit) -> int:
+        """The flat id of a unit. Raises PivotalError if the unit is not among the sites."""
         where = self.slice_of(unit.site)
         if where is None:
             raise PivotalError(
@@ -144,13 +153,13 @@ class UnitSpace:
         return flat
 
     def places(self, unit: Unit) -> range:
-        """Where the coordinates of a unit stand among all of them."""
+        """The positions of a unit's coordinates among all coordinates."""
         where = self.coordinates_of(unit.site)
         start = where.start + unit.index * unit.size
         return range(start, start + unit.size)
 
     def bounds(self) -> tuple[list[float], list[float]]:
-        """Lower and upper bound of each coordinate's value; infinite where the site has none."""
+        """The lower and upper bound of each coordinate's value; infinite where the site has no bounds."""
         low: list[float] = []
         high: list[float] = []
         for site in self.sites:
@@ -164,9 +173,10 @@ _PATTERN = re.compile(r"(?P<kind>[A-Za-z_][\w\-]*)(?:\.(?P<from>\d+)(?:-(?P<to>\
 
 
 def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tuple[Site, ...]:
-    """The sites that a pattern names, in the model's order.
+    """The sites that a pattern selects, in the model's order.
 
-    `all` (once each coordinate), a kind (`hidden`), one site (`hidden.0`), a range (`mlp.3-8`), or several with commas.
+    A pattern is `all` (every coordinate once), a kind (`hidden`), a site (`hidden.0`), a range (`mlp.3-8`), or several
+    of these separated by commas.
     """
     parts = pattern.split(",") if isinstance(pattern, str) else list(pattern)
     wanted: set[str] = set()
@@ -184,7 +194,7 @@ def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tup
 
 
 def pattern_of(sites: Iterable[Site]) -> str:
-    """Sites as `select_sites` reads them: `hidden.0-1`, `mlp.3-8, resid.2`."""
+    """The pattern that selects these sites, such as `hidden.0-1` or `mlp.3-8, resid.2`."""
     levels: dict[str, list[list[int]]] = {}
     for site in sites:
         kind, _, level = site.name.rpartition(".")
@@ -204,7 +214,7 @@ def pattern_of(sites: Iterable[Site]) -> str:
 
 
 def _check_range(available: Sequence[Site], pattern: str) -> None:
-    """A range of sites lies within the model's layers; not every layer between need have such a site."""
+    """Refuse a range that leaves the model's layers. A layer inside the range may lack such a site."""
     found = _PATTERN.fullmatch(pattern)
     if found is None or found["to"] is None or found["kind"] not in {site.kind for site in available}:
         return
@@ -215,8 +225,8 @@ def _check_range(available: Sequence[Site], pattern: str) -> None:
     low, high = min(levels), max(levels)
     if not low <= first <= last <= high:
         raise PivotalError(
-            f"A range of sites goes up and stays within the model, whose layers are {low} to {high}, but {pattern!r} "
-            f"does not. Use {kind}.{low}-{high}, or a part of it."
+            f"A range of sites ascends within the model's layers, {low} to {high}, but {pattern!r} does not. "
+            f"Use {kind}.{low}-{high}, or a part of it."
         )
 
 

@@ -163,11 +163,11 @@ def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> 
         ),
         (
             lambda o: {n: t for n, t in o("GRU", 3).state_dict().items() if not n.endswith("l1")},
-            "numbers 0 to 0 .* but there is rnn.bias_hh_l2 too: a layer between is missing",
+            "numbers 0 to 0 .* but there is also rnn.bias_hh_l2. A layer between is missing",
         ),
         (
             lambda o: {n: t for n, t in o().state_dict().items() if n != "rnn.bias_hh_l1"},
-            "of rnn.bias_ih_l1 and rnn.bias_hh_l1 there is only one",
+            "only one of rnn.bias_ih_l1 and rnn.bias_hh_l1",
         ),
         (lambda o: {**o().state_dict(), "encoder.weight": 3}, "something else stands where a tensor should"),
         (
@@ -203,7 +203,7 @@ def test_a_bidirectional_model_is_refused(original: Original, tmp_path: Path) ->
         ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
         (("a", *WORDS[1:]), "must have <eos> and <unk>, but .* lacks <unk>"),
         (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "lacks <eos> and <unk>"),
-        ((*WORDS[:-1], "the"), "'the' is in the vocabulary twice"),
+        ((*WORDS[:-1], "the"), "'the' occurs twice"),
     ],
 )
 def test_a_vocabulary_that_does_not_fit_is_refused(

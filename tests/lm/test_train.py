@@ -173,7 +173,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
         text=True,
     )
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
-    assert "Cannot write" in ended.stderr and "what was saved stays" in ended.stderr
+    assert "Cannot write" in ended.stderr and "Saved files are kept" in ended.stderr
     assert checkpoint.read_bytes() == before
     assert not (tmp_path / "model").exists() and not list(tmp_path.rglob("*.partial"))
     (resumed,) = learn(valid=None)

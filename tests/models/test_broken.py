@@ -47,8 +47,8 @@ def no_tokenizer(folder: Path) -> None:
     ("spoil", "said"),
     [
         (cut, r"model\.safetensors must be a whole safetensors file.*Download it again"),
-        (pointer, r"model\.safetensors.*a pointer of Git LFS.*git lfs pull"),
-        (of_a_wider_model, r"config\.json must describe the weights.*mlp.*32, and it is .*24"),
+        (pointer, r"model\.safetensors.*a Git LFS pointer.*git lfs pull"),
+        (of_a_wider_model, r"config\.json must describe the weights.*mlp.*32, and the weights have .*24"),
         (no_tokenizer, r"has no tokenizer\.json.*save_pretrained"),
         (lambda f: (f / "tokenizer.json").write_text("{oh"), r"tokenizer\.json must be JSON"),
         (

@@ -98,7 +98,7 @@ def test_priming_leaves_room_for_a_sentence() -> None:
 
 
 def test_experts_are_no_sites() -> None:
-    with pytest.raises(PivotalError, match=r"'mlp' matches none.*mixture of experts, and those are no sites"):
+    with pytest.raises(PivotalError, match=r"'mlp' matches none.*mixture of experts\. Experts are not sites"):
         model_of("mixtral").unit_space("mlp")
     for family, sites in (("mixtral", "neurons"), ("mamba", "mlp")):
         with pytest.raises(PivotalError, match="matches none") as refused:

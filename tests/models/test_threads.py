@@ -139,7 +139,7 @@ def test_a_block_concerns_its_own_model() -> None:
 def test_adapters_of_one_module_take_turns() -> None:
     """Two models that differ in what they read before a sentence may share the weights."""
     module = random_model("llama")
-    models = [TransformersLM("m", module, tokenizer(bos=True), priming=text) for text in (None, "")]
+    models = [TransformersLM("m", module, tokenizer(bos=True), priming=text) for text in (None, "", None)]
     ids = models[0].encode("The doctor near cars").ids
     edited = [m.intervened(i, "plural") for m in models for i in interventions(m, "mlp")[:1]]
     alone = [one.next_logits([ids]) for one in edited]

@@ -352,4 +352,4 @@ def test_did_you_mean():
     )
     assert did_you_mean("BASE", ["Base"]) == " Did you mean 'Base'? Available: Base."
     assert did_you_mean("zzz", ["a"]) == " Available: a."
-    assert did_you_mean("zzz", []) == " There is none to choose from."
+    assert did_you_mean("zzz", []) == " None is available."

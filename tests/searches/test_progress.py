@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -64,8 +65,14 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
         with capture() as shown:
             report = NotebookBar()
             for update in (0, 5, 10):
-                report(Progress("learn", update, 10, [], [], []))
+                report.progress(Progress("learn", update, 10, [], [], []))
     finally:
         shell.clear_instance()
     assert [output.update for output in shown.outputs] == [False, True]
     assert 'value="10"' in shown.outputs[-1].data["text/html"]
+
+
+def test_find_takes_the_same_argument(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    question = pv.Question(model="planted", phenomenon="planted", test=80)
+    pv.find(question, SEARCH, controls=0, out=str(tmp_path / "run"), progress=True)
+    assert "20/20" in capfd.readouterr().err

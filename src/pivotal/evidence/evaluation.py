@@ -48,6 +48,7 @@ class Evaluation:
     """What became of each pair, in the order of the problem's."""
 
     def as_dict(self) -> dict[str, Any]:
+        """The scores as plain data, as summary.json has them."""
         return serial.plain(self)
 
     def __repr__(self) -> str:

@@ -38,6 +38,7 @@ from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
 from pivotal.searches.choosing import settled
 from pivotal.searches.learned import LearnedMask
+from pivotal.searches.progress import bars
 
 
 @runtime_checkable
@@ -76,14 +77,30 @@ def find(
     model: LanguageModel | None = None,
     command: str = "",
     watch: Watch | None = None,
+    progress: bool = False,
 ) -> Finding:
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `model` is the question's model, if
     it is already loaded. A run that was stopped is resumed, and a finished one is read from its folder, unless
-    `overwrite` is set.
+    `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
+    if progress:
+        with bars() as shown:
+            return find(
+                question,
+                search,
+                runs=runs,
+                controls=controls,
+                out=out,
+                overwrite=overwrite,
+                device=device,
+                batch_nodes=batch_nodes,
+                model=model,
+                command=command,
+                watch=shown,
+            )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
     if controls < 0:

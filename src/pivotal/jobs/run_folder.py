@@ -54,6 +54,7 @@ class RunFolder:
 
     @property
     def kind(self) -> Kind:
+        """What the folder holds: a run or a comparison."""
         return self.info.kind
 
     @property
@@ -97,6 +98,7 @@ class RunFolder:
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
+        """Open the folder of a run or a comparison. Raises PivotalError if it is neither."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
         return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
@@ -120,6 +122,7 @@ class RunFolder:
 
     @property
     def result(self) -> Path:
+        """The path of the file that the job writes when it is finished."""
         return self.path / RESULT[self.kind]
 
     @property
@@ -129,6 +132,7 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
+        """The path of report.html."""
         return self.path / REPORT
 
     def _check_resumable(self, wanted: dict[str, Any], kind: Kind) -> None:
@@ -177,6 +181,7 @@ class RunFolder:
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
+        """Delete what the job has written, and the folder if it is then empty."""
         with disk(self.path):
             self._clear(self.path)
             if not any(self.path.iterdir()):
@@ -185,9 +190,11 @@ class RunFolder:
     # -- what is found -------------------------------------------------------------------------------------
 
     def write_json(self, name: str, record: Any) -> None:
+        """Write a JSON file into the folder."""
         serial.write(self.path / name, record)
 
     def write_text(self, name: str, text: str) -> None:
+        """Write a text file into the folder, atomically."""
         write_text(self.path / name, text)
 
     def summary(self) -> Summary:
@@ -261,6 +268,7 @@ class RunFolder:
         return Intervention.load(self.path / INTERVENTIONS / str(run))
 
     def runs_saved(self) -> int:
+        """The number of runs whose interventions are saved."""
         folder = self.path / INTERVENTIONS
         return sum(1 for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else 0
 

@@ -1,4 +1,4 @@
-"""Models by name. One file in this folder adds a kind of model."""
+"""Load models by name. One file in this folder adds a kind of model."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def load_model(
     priming: str | None = None,
     batch_nodes: int | None = None,
 ) -> LanguageModel:
-    """A model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME.
+    """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME.
 
-    `dtype` is what it computes in, by default the model's own; `priming` is the text that a model reads before every
-    sentence, by default the model's own; `batch_nodes` bounds the memory of models that can bound it: so many nodes,
-    times runs, are computed at once.
+    `dtype` is the number type that the model computes in, and `priming` is the text that it reads before every
+    sentence; both default to the model's own. `batch_nodes` is the most nodes, times runs, that are computed at once;
+    it bounds the memory of models that support it.
     """
     if not isinstance(spec, str | os.PathLike):
         raise PivotalError(
@@ -51,11 +51,11 @@ def load_model(
         )
     if not str(spec).strip():
         raise PivotalError(
-            "A model is named by `pivotal list models` or by the path of its folder, not by nothing."
+            "A model is loaded by its name or path, but the name is empty. `pivotal list models` shows the names."
         )
     if batch_nodes is not None and batch_nodes < 1:
         raise PivotalError(f"At least one node must be computed at once, but batch_nodes is {batch_nodes}.")
-    # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
+    # Saturated gates produce denormal numbers, which a CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     chosen = device_named(device)
     number = _dtype(dtype, chosen)
@@ -72,10 +72,12 @@ def load_model(
 
 
 def list_models() -> list[tuple[str, str]]:
+    """The name and a one-line description of each model that can be loaded by name."""
     return [entry for _, source in SOURCES.items() for entry in source().listed()]
 
 
 def device_named(name: str | None) -> torch.device:
+    """The device of that name; by default a GPU if there is one. Raises PivotalError if torch does not have it."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -1,4 +1,4 @@
-"""A name for weights that depends on every one of them."""
+"""A checksum of a module's weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 @torch.no_grad()
 def checksum(model: torch.nn.Module) -> str:
-    """Of all weights, in whole numbers: the same on every device, whatever the order of summation."""
+    """A checksum of all weights. Integer sums make it independent of the device and the order of summation."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         plain = tensor.detach().contiguous().reshape(-1)

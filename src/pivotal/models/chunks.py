@@ -1,4 +1,4 @@
-"""A tree in parts, so that memory stays bounded however large the tree and however many the runs."""
+"""Run a tree in parts, so that memory stays bounded for any size of the tree and any number of runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pivotal.models.tree import PrefixTree
 
 
 class Chunk(Protocol):
-    """A part of a tree, laid out, with whatever a model keeps about it."""
+    """A part of a tree with its layout, and whatever a model caches for it."""
 
     @property
     def layout(self) -> Layout: ...
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Chunk)
 
 @dataclass
 class PreparedChunks:
-    """A tree, and its parts at the size that was last asked for."""
+    """A tree, and its parts for the size that was last requested."""
 
     tree: PrefixTree
     most: int = 0
@@ -40,8 +40,11 @@ class PreparedChunks:
 
 
 class Chunks:
-    """Runs trees part by part. `divide(tree, most)` makes parts of at most `most` nodes, `run(chunk, edit)` gives the
-    states of a part's nodes; both belong to the model."""
+    """Runs trees part by part.
+
+    The model provides `divide(tree, most)`, which makes parts of at most `most` nodes, and `run(chunk, edit)`, which
+    returns the states of a part's nodes. Both are called with `lock` held, so that threads take turns (see hooks.py).
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class Chunks:
         lock: AbstractContextManager[object],
     ) -> None:
         self.batch_nodes = batch_nodes
-        """Nodes, times runs, that are computed at once."""
+        """The most nodes, times runs, to compute at once."""
         self._divide, self._run_one, self._lock = divide, run, lock
 
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
@@ -66,14 +69,14 @@ class Chunks:
             return prepared.chunks
 
     def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
-        """One part at a time takes the lock: the backward pass runs parts again, on a thread of its own on a GPU."""
+        """Hold the lock for one part only: the backward pass may run a part again, on a GPU in another thread."""
         with self._lock:
             return self._run_one(chunk, edit)
 
     def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)
         chunks = self.chunks(prepared, runs)
-        # What is too much to be held at once is computed again in the backward pass, part by part.
+        # If all parts do not fit in memory together, the backward pass computes each of them again.
         again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
         again = again and prepared.tree.n_live * runs > self.batch_nodes
         found = [
@@ -85,12 +88,13 @@ class Chunks:
 
 
 class ChunkedLM(LanguageModel):
-    """A model that runs trees part by part, by `_chunks`, which it makes for itself."""
+    """A model that runs trees part by part. A subclass sets `_chunks`."""
 
     _chunks: Chunks
 
     @property
     def batch_nodes(self) -> int:
+        """The most nodes, times runs, to compute at once."""
         return self._chunks.batch_nodes
 
     @batch_nodes.setter

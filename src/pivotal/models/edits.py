@@ -1,4 +1,4 @@
-"""The edit itself: h -> (1 - m) * h + m * b, at the rows that are to be edited."""
+"""Edits of activations: h -> (1 - m) * h + m * b, at the edited rows."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pivotal.units import Site, UnitSpace
 
 @runtime_checkable
 class Edit(Protocol):
-    """A change of activations, called in-stream where a site is computed.
+    """A change of activations. A model calls it where it computes a site, and continues with the result.
 
-    `spans` says which rows are edited, and in which direction. The result may have more runs than `h` came with: up
-    to the first edit all runs are the same and are computed once. An edit may say in `sites` which sites it changes and
-    in `runs` how many runs it makes (see `sites_of`, `runs_of`): a model can then leave out what no edit can change.
+    `spans` are the rows to edit, with their directions. The result may have more runs than `h`: before the first edit
+    all runs are equal and are computed once. An edit may have the attributes `sites`, the sites that it changes, and
+    `runs`, the number of runs that it returns (see `sites_of`, `runs_of`). A model can then skip what does not change.
     """
 
     def __call__(
@@ -30,17 +30,21 @@ class Edit(Protocol):
 
 
 def sites_of(edit: Edit) -> frozenset[str] | None:
-    """The sites that an edit changes; None if it does not say, and may change any."""
+    """The sites that an edit changes; None if it may change any site."""
     return getattr(edit, "sites", None)
 
 
 def runs_of(edit: Edit) -> int:
+    """The number of runs that an edit returns."""
     return getattr(edit, "runs", 1)
 
 
 class _Replace(torch.autograd.Function):
-    """(1 - m) * h + m * v in the spans, h elsewhere. As one autograd node it makes half as many passes over memory as
-    interpolation and concatenation would, which on a CPU is a tenth of a search's time."""
+    """(1 - m) * h + m * v in the spans, h elsewhere.
+
+    One autograd node needs half as many passes over memory as interpolation and concatenation, which saves a tenth of a
+    search's time on a CPU.
+    """
 
     @staticmethod
     def forward(ctx: Any, h: Tensor, spans: Sequence[Span], *chosen: Tensor) -> Tensor:  # type: ignore[override]
@@ -80,12 +84,12 @@ class _Replace(torch.autograd.Function):
 
 
 _MANY = 8
-"""Sites from which on it pays to look which of them a hard mask leaves alone: what comes before the others, or would
-be kept for their gradient, need not be computed. (With few sites, looking would only make a GPU wait.)"""
+"""With at least this many sites, it pays to look up which of them a hard mask leaves unchanged: a model can skip them.
+With fewer sites, the look-up only makes a GPU wait."""
 
 
 def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
-    """The sites where the mask is not zero, one at least."""
+    """The sites where the mask is not zero, or the last site if there is none."""
     used = (mask != 0).flatten(0, -2).any(0)
     sizes = [site.width for site in space.sites]
     touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
@@ -95,8 +99,11 @@ def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
 def by_first_site(
     space: UnitSpace, mask: Shaped[Tensor, "runs directions units"], at_once: int
 ) -> list[Int[Tensor, " some"]]:
-    """Which masks to run together, at most so many: those that begin in neighbouring sites, since a pass begins at the
-    first site that any of its masks edits. With few sites all passes begin there, and all masks go together."""
+    """Groups of masks to run together, at most `at_once` in each.
+
+    A pass starts at the first site that any of its masks edits, so a group has masks that start in neighbouring sites.
+    With few sites, all masks are one group.
+    """
     if len(space.sites) < _MANY:
         return [torch.arange(len(mask), device=mask.device)]
     first = (mask != 0).any(1).float().argmax(-1)
@@ -104,7 +111,7 @@ def by_first_site(
 
 
 def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:
-    """What is said of each unit, said of each of its coordinates."""
+    """Repeat the entry of each unit for each of its coordinates."""
     if space.plain:
         return of_units
     parts = of_units.split([site.width for site in space.sites], -1)
@@ -116,7 +123,7 @@ def _each(of_units: Tensor, size: int) -> Tensor:
 
 
 class MaskedEdit:
-    """Replaces the masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
+    """Replaces masked units by the values of the row's direction (the paper's Equation 1), for R runs at once."""
 
     def __init__(
         self,
@@ -126,8 +133,8 @@ class MaskedEdit:
         *,
         zeros_stay: bool = False,
     ) -> None:
-        """`zeros_stay` says that zeros of a mask that is being learned have no gradient, as those of Hard Concrete have
-        none: a site that is left alone altogether then needs no edit."""
+        """With `zeros_stay`, a zero of the mask has no gradient, as in a Hard Concrete mask. A site whose mask is all
+        zeros then needs no edit."""
         self.runs = mask.shape[0]
         few = len(space.sites) < _MANY or (mask.requires_grad and not zeros_stay)
         sites = space.sites if few else _touched(space, mask)
@@ -143,6 +150,7 @@ class MaskedEdit:
 
     @staticmethod
     def of(intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu") -> MaskedEdit:
+        """The edit of an intervention."""
         mask, values = dense(intervention, space, device)
         return MaskedEdit(space, mask, values)
 
@@ -154,12 +162,12 @@ class MaskedEdit:
             return h
         masks, values = part
         self.reached[site] += sum(span.stop - span.start for span in spans)
-        # Masks and values are learned in float32, whatever the model computes in.
+        # Masks and values are float32, whatever the model computes in.
         chosen = [some[span.direction].to(h.dtype) for span in spans for some in (masks, values)]
         return _Replace.apply(h, spans, *chosen)
 
     def check_reached(self) -> None:
-        """An edit that silently does nothing is the commonest trap of intervention tools: here it is an error."""
+        """Raise PivotalError if a site was never reached: an edit must not silently do nothing."""
         missed = [site for site, rows in self.reached.items() if rows == 0]
         if missed:
             raise PivotalError(
@@ -171,7 +179,7 @@ class MaskedEdit:
 def dense(
     intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu"
 ) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
-    """Mask and values of an intervention over a whole unit space."""
+    """The mask and values of an intervention over a whole unit space."""
     directions = len(intervention.directions)
     mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)
     ids = [space.flat(unit) for unit in intervention.units]

@@ -1,4 +1,4 @@
-"""Picking rows out of a tensor, with a way back that is cheap, and the same every time."""
+"""Row selection with a backward pass that is fast and deterministic."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class _Rows(torch.autograd.Function):
 def distinct_rows(
     x: Float[Tensor, "nodes _ width"], rows: Int[Tensor, " rows"]
 ) -> Float[Tensor, "rows _ width"]:
-    """Some rows, each at most once: the backward pass then copies, where that of indexing would have to add up."""
+    """Select rows, each at most once. The backward pass copies where that of indexing would add."""
     return _Rows.apply(x, rows, True)
 
 
 def shared_rows(
     x: Float[Tensor, "parents _ width"], rows: Int[Tensor, " nodes"]
 ) -> Float[Tensor, "nodes _ width"]:
-    """Some rows, each as often as it is asked for."""
+    """Select rows, each any number of times."""
     return _Rows.apply(x, rows, False)
 
 
 def added_up(
     grad: Float[Tensor, "nodes _ width"], rows: Int[Tensor, " nodes"], n: int
 ) -> Float[Tensor, "{n} _ width"]:
-    """For each of n rows, the sum of what comes back from wherever it was taken to.
+    """The sum of the gradients of all copies of each of the n rows.
 
-    On a GPU `index_add_` adds in whatever order its threads arrive, and the same seed would give other last digits each
-    time. This way a search takes a tenth longer, and gives the same.
+    On a GPU, the order in which `index_add_` adds is not deterministic, so the same seed would give different last
+    digits. `index_put_` is deterministic and makes a search a tenth slower.
     """
     back = grad.new_zeros(n, *grad.shape[1:])
     return back.index_put_((rows,), grad, accumulate=True) if grad.is_cuda else back.index_add_(0, rows, grad)

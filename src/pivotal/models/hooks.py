@@ -1,7 +1,7 @@
 """Edits by hooks: attached for one pass and always removed.
 
-Hooks, and forward functions that are replaced for a pass, belong to modules that all threads share. Whoever attaches
-them holds the lock of the model (`lock_of`) meanwhile, so that passes of several threads through one model take turns.
+All threads share the modules that hooks are attached to. Code that attaches hooks, or replaces a forward function,
+holds the lock of the model (`lock_of`) meanwhile. Several threads can therefore use one model; their passes take turns.
 """
 
 from __future__ import annotations
@@ -38,15 +38,17 @@ class Tap:
     side: str
     """`input` or `output`."""
     block: int = 0
-    """The block that it lies in, counted from the first."""
+    """The index of the block that contains it."""
     axis: int = -1
-    """Where the units are in it: last, or second as convolutions have it."""
+    """The axis of the units: the last, or the second for convolutions."""
 
 
 @contextmanager
 def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
-    """Within the block, what flows through the taps is replaced by `apply(site, h)`. A tap that nothing flowed
-    through is an error: the edit would silently have done nothing."""
+    """Within the block, replace the activations at the taps by `apply(site, h)`.
+
+    A tap that is never reached is an error: the edit would silently do nothing.
+    """
     reached: set[str] = set()
 
     def run(tap: Tap, h: Tensor) -> Tensor:
@@ -62,7 +64,7 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
     if missed:
         raise PivotalError(
             f"An edit must reach every site that it names, but the model never ran {', '.join(missed)}. "
-            "It computes them in another way here (fused kernels?); choose other sites."
+            "It computes them in another way here, perhaps in fused kernels. Choose other sites."
         )
 
 
@@ -78,29 +80,30 @@ def _attach(tap: Tap, run: Callable[[Tap, Tensor], Tensor]) -> Any:
 
 @torch.no_grad()
 def check_causal(logits_of: Callable[[Tensor], Tensor], tokens: Tensor, logits: Tensor) -> None:
-    """Refuses a model in which a later token changes what is predicted from earlier ones."""
+    """Raise PivotalError if a later token changes the predictions of earlier positions."""
     other = tokens.clone()
     other[:, -1] = tokens[:, 1]
     worst = float((logits_of(other) - logits)[:, :-1].abs().max())
     if worst > (1e-5 if logits.dtype.itemsize >= 4 else 2e-2) * float(logits.abs().max()):
         raise PivotalError(
-            "pivotal edits models that read from left to right, but in this one later words change what is predicted "
-            "from earlier ones: it is an encoder, or looks ahead. Use a causal language model."
+            "pivotal edits models that read from left to right, but in this one later words change the predictions of "
+            "earlier positions. Use a causal language model."
         )
 
 
 def first_of(output: Any) -> Tensor:
+    """The hidden state in a module's output: the output itself, or the first of several."""
     return output[0] if isinstance(output, tuple | list) else output
 
 
 def with_first(output: Any, h: Tensor) -> Any:
-    """A block's output with another hidden state: blocks return it alone or as the first of several."""
+    """A module's output with another hidden state."""
     return type(output)((h, *output[1:])) if isinstance(output, tuple | list) else h
 
 
 @contextmanager
 def running(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within the block, the module computes `forward` instead of what it is."""
+    """Within the block, replace the module's forward function."""
     before = vars(module).get("forward")
     module.forward = forward
     try:

@@ -1,4 +1,4 @@
-"""Models of ours in a repository of Hugging Face: `hf:ORG/NAME`, or `ORG/NAME` where there is no such folder."""
+"""Recurrent models in a Hugging Face repository: `hf:ORG/NAME`, or `ORG/NAME` if there is no such folder."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
 
 
 class HubSource(ModelSource):
-    """Fetches config.json first: if that is of another format, another source may know the model."""
+    """Downloads config.json first. If its format is different, another source may know the model."""
 
     name: ClassVar[str] = "hub"
-    summary: ClassVar[str] = "recurrent models in a repository of Hugging Face: hf:ORG/NAME"
+    summary: ClassVar[str] = "recurrent models in a Hugging Face repository: hf:ORG/NAME"
 
     def listed(self) -> list[tuple[str, str]]:
         return []
@@ -36,7 +36,7 @@ class HubSource(ModelSource):
         if hub is None:
             if spec.startswith("hf:"):
                 raise PivotalError(
-                    f"To fetch {spec} the package huggingface_hub is needed. Install pivotal[hf], or give the path of "
+                    f"Downloading {spec} needs the package huggingface_hub. Install pivotal[hf], or give the path of "
                     "a local folder."
                 )
             return None
@@ -49,14 +49,15 @@ class HubSource(ModelSource):
 
 
 def _repository(spec: str) -> re.Match[str] | None:
-    """Without `hf:`, what begins with a folder that is here is a path, and a mistyped one asks no network."""
+    """The repository that a spec names. Without `hf:`, a spec that starts with an existing folder is a path: a typing
+    error in a path must not cause a download."""
     if not spec.startswith("hf:") and Path(spec).parent.is_dir():
         return None
     return _REPOSITORY.fullmatch(spec)
 
 
 def fetch_all(spec: str, patterns: Sequence[str]) -> Path | None:
-    """The folder of a repository with the files that match; None if the spec names no repository."""
+    """Download the files of a repository that match, and return their folder; None if the spec names no repository."""
     named = _repository(spec)
     if named is None or Path(spec).exists() or (hub := _hub()) is None:
         return None
@@ -75,17 +76,17 @@ def _hub() -> Any:
 
 
 def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
-    """The file in the cache of huggingface_hub, fetched if it is not there."""
+    """The path of a file in the cache of huggingface_hub, downloaded if necessary."""
     try:
         return Path(hub.hf_hub_download(repository, name))
-    except Exception as error:  # of the network, the file system, the repository's name …
+    except Exception as error:  # the network, the file system, the name of the repository
         raise _unreachable(error, spec, name, repository) from None
 
 
 def _unreachable(error: Exception, spec: str, what: str, repository: str) -> PivotalError:
     here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
     return PivotalError(
-        f"{here}{what} of the repository {repository} of Hugging Face cannot be had ({in_short(error)}). "
+        f"{here}Cannot download {what} of the Hugging Face repository {repository} ({in_short(error)}). "
         "Without a network, give the path of a local folder."
     )
 

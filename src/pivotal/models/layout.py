@@ -1,8 +1,8 @@
-"""The nodes of a PrefixTree laid out as rows of tokens, for models that read whole sequences at once.
+"""The nodes of a PrefixTree as rows of tokens, for models that read whole sequences at once.
 
-*Packed*: the nodes of the tree are one row, each with the position of its depth and an attention mask that lets it see
-its ancestors and itself. Every distinct prefix is computed once; it needs a model whose layers look at other positions
-through masked attention and nothing else. *Rows*: one padded row per longest prefix, for any causal model.
+*Packed*: all nodes are one row. Each node has the position of its depth, and an attention mask lets it see itself and
+its ancestors. Every distinct prefix is computed once. This works for models whose layers access other positions
+through masked attention only. *Rows*: one padded row per longest prefix, for any causal model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pivotal.models.tree import PrefixTree, Span
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some longest prefixes of a tree with all nodes on the way to them; `own` are the nodes to be read off here."""
+    """Some longest prefixes of a tree, and all nodes on the paths to them. The states of `own` are read here."""
 
     ends: np.ndarray
     nodes: np.ndarray
@@ -30,28 +30,29 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Rows of tokens; a *place* is a token of a row, counted row by row."""
+    """Rows of tokens. A *place* is the index of a token, counted row by row."""
 
     tokens: Int[Tensor, "rows steps"]
     positions: Int[Tensor, "rows steps"]
     sees: Bool[Tensor, "steps keys"] | None
-    """Packed: which keys each step may look at, those of `before` first. None: the model's own causal order."""
+    """Packed: the keys that each step attends to, those of `before` first. None: the model's own causal mask."""
     spans: tuple[Span, ...]
-    """The edited places, or ranges of `edited` where that is given."""
+    """The edited places, or ranges of `edited` if that is set."""
     edited: Int[Tensor, " edited"] | None
     read: Int[Tensor, " nodes"]
-    """The place of each node that is read off here."""
+    """The place of each node of the part's `own`."""
     live_rows: Int[Tensor, " nodes"]
-    """The same nodes as rows of a model's `states`."""
+    """The rows of the same nodes in a model's `states`."""
     before: Layout | None = None
-    """What comes before the first edit and can be had from a cache."""
+    """The tokens before the first edit, whose keys and values can be cached."""
 
     @property
     def places(self) -> int:
+        """The number of places."""
         return self.tokens.numel()
 
     def apply(self, edit: Edit, site: str, runs: int, h: Tensor) -> Tensor:
-        """The edit at a site. `h` has a row per run and place, run by run, in whatever shape the model gives it."""
+        """Apply an edit at a site. `h` has one row per run and place, run by run, in the shape that the model uses."""
         flat = h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1)
         number = flat.float() if flat.dtype.itemsize < 4 else flat
         if self.edited is None:
@@ -61,14 +62,14 @@ class Layout:
         return new.transpose(0, 1).contiguous().view(h.shape).to(h.dtype)
 
     def pick(self, h: Float[Tensor, "..."], runs: int) -> Float[Tensor, "nodes runs width"]:
-        """The states of the nodes that are read off here."""
+        """The states of the nodes of the part's `own`."""
         return h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1).index_select(0, self.read)
 
 
 def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
-    """The tree in parts of at most `most` tokens, whole branches together; a prefix longer than that stays whole.
+    """Divide a tree into parts of at most `most` tokens. A longer prefix is a part of its own.
 
-    With `shared`, nodes on the way to several ends count once, as they do in a packed row.
+    With `shared`, a node on the paths to several ends counts once, as in a packed row.
     """
     found, taken = [], np.zeros(len(tree.token), dtype=bool)
     ends: list[int] = []
@@ -98,13 +99,13 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
 def packed(
     tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device, *, cached: bool
 ) -> Layout:
-    """One row for all nodes. With `cached`, the priming and the frozen nodes are a layout of their own, `before`."""
+    """One row for all nodes. With `cached`, the priming and the frozen nodes are a separate layout, `before`."""
     edited = np.where(tree.edited[part.nodes], tree.direction[part.nodes], -1)
     repeated = ~np.isin(part.nodes, part.own)
     order = np.lexsort((tree.depth[part.nodes], repeated, edited, tree.live[part.nodes]))
     nodes, edited, repeated = part.nodes[order], edited[order], repeated[order]
     first = len(priming)
-    place = np.full(len(tree.token), first - 1)  # the root is the last of the priming
+    place = np.full(len(tree.token), first - 1)  # the root is the last token of the priming
     place[nodes] = first + np.arange(len(nodes))
     above = np.concatenate([np.arange(first) - 1, place[tree.parent[nodes]]])
     tokens = np.concatenate([np.array(priming, dtype=np.int64), tree.token[nodes]])
@@ -140,7 +141,7 @@ def packed(
 
 
 def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device) -> Layout:
-    """A row per longest prefix, padded on the right, where no earlier position can see it."""
+    """One row per longest prefix, padded on the right, where a causal model does not see the padding."""
     first = len(priming)
     steps = first + int(tree.depth[part.ends].max())
     tokens = np.zeros((len(part.ends), steps), dtype=np.int64)
@@ -171,7 +172,7 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
 
 
 def _spans(direction: np.ndarray, repeated: np.ndarray) -> tuple[Span, ...]:
-    """The runs of equal directions in an array that is sorted by them, repeated states last; -1 is no direction."""
+    """The ranges of equal directions in a sorted array, with repeated states last. -1 is no direction."""
     spans = []
     for value in np.unique(direction[direction >= 0]):
         where = np.flatnonzero(direction == value)
@@ -180,7 +181,7 @@ def _spans(direction: np.ndarray, repeated: np.ndarray) -> tuple[Span, ...]:
 
 
 def _ends(tree: PrefixTree) -> Iterator[int]:
-    """The nodes without children, branch by branch."""
+    """The nodes without children, in depth-first order."""
     children: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parent.tolist()):
         if node:
@@ -196,7 +197,7 @@ def _ends(tree: PrefixTree) -> Iterator[int]:
 
 
 def _ancestors(above: np.ndarray) -> np.ndarray:
-    """(places x places): whether the second is the first or stands above it."""
+    """A matrix (places x places): whether the second place is the first or one of its ancestors."""
     places = np.arange(len(above))
     sees = np.zeros((len(above), len(above)), dtype=bool)
     at = places.copy()

@@ -1,4 +1,4 @@
-"""What to do when a device runs out of memory: compute less at once, say so, and go on."""
+"""Recovery from out-of-memory errors: compute fewer nodes at once, warn, and continue."""
 
 from __future__ import annotations
 
@@ -12,24 +12,23 @@ import torch
 from pivotal.errors import PivotalError
 
 FEWEST = 64
-"""A part may always have this many nodes, however many runs there are."""
+"""The least number of nodes of a part, whatever the number of runs."""
 
 T = TypeVar("T")
 
 
 @runtime_checkable
 class Bounded(Protocol):
-    """Whatever computes at most so many nodes, times runs, at once."""
+    """An object with a limit on the nodes, times runs, that it computes at once."""
 
     batch_nodes: Any
-    """A whole number, or None where there is no bound to lower."""
+    """A whole number, or None if there is no limit to lower."""
 
 
 def as_memory_allows(bounded: Bounded, passes: Callable[[], T]) -> T:
-    """What `passes` gives. If memory runs out in it, it is begun again with half as many nodes at once.
+    """Call `passes`, and call it again with half as many nodes at once whenever memory runs out.
 
-    So it must be such that it can be begun again: numbers at random are drawn before it, and what it learns is put to
-    use after it.
+    `passes` must be repeatable: random numbers are drawn before it, and parameters are updated after it.
     """
     while True:
         try:
@@ -42,8 +41,7 @@ def as_memory_allows(bounded: Bounded, passes: Callable[[], T]) -> T:
                     f"The model does not fit into memory even with {bounded.batch_nodes} nodes at once. "
                     "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
                 ) from error
-        # Not in the handler: as long as there is the error, there are the frames that it went through, and the whole
-        # graph that was too large.
+        # Outside the handler: the error keeps its frames alive, and with them the graph that was too large.
         _halve(bounded)
 
 
@@ -53,7 +51,7 @@ def _halve(bounded: Bounded) -> None:
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
     warnings.warn(
-        f"Out of memory: going on with half as many nodes at once, {bounded.batch_nodes} "
+        f"Out of memory: continuing with half as many nodes at once, {bounded.batch_nodes} "
         "(--batch-nodes sets it from the start).",
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""Your own `nn.Module`: anything that maps token ids to logits from left to right, some of its modules being sites."""
+"""Language models from any `nn.Module` that maps token ids to logits from left to right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.units import Site
 
 _STEPS = 7
-"""Of the sentence that a module is tried on: no width that anybody would choose."""
+"""The length of the probe, chosen to differ from the usual widths, so that the axis of the steps can be recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ class _ModuleChunk:
 
 
 class ModuleLM(ChunkedLM):
-    """A module of your own as a language model.
+    """A language model from your own module.
 
-    `module(ids)` takes ids of the shape (rows, steps) and gives logits (rows, steps, vocabulary); it must read from
-    left to right, since rows are padded on the right. A site is the output of a module, named by its path in `module`,
-    or its first input, with `:input` behind the path: a vector per step, (rows, steps, width) or (rows, width, steps).
+    `module(ids)` maps ids of shape (rows, steps) to logits of shape (rows, steps, vocabulary). It must be causal,
+    because rows are padded on the right. `sites` maps the name of each site to a module's path: the site is the output
+    of that module, or its first input if `:input` follows the path. A site has the shape (rows, steps, width) or
+    (rows, width, steps).
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class ModuleLM(ChunkedLM):
         batch_nodes: int = 16_384,
     ) -> None:
         """`words` are the words in the order of their ids, or a tokenizer of transformers. `priming` is the text that
-        the model reads before every sentence; without one, words are read from nothing."""
+        the model reads before every sentence; the default is none."""
         self.name = name
         self._module = module.eval().requires_grad_(False)
         weight = next(module.parameters(), None)
@@ -126,7 +127,7 @@ class ModuleLM(ChunkedLM):
             return layout.pick(self._last(layout.tokens.repeat(runs, 1)), runs)
 
     def _last(self, tokens: Tensor) -> Tensor:
-        """The last states: what the output layer gets or, without one, the logits themselves."""
+        """The last states: the input of the output layer, or the logits if there is no output layer."""
         caught: list[Tensor] = []
 
         def catch(h: Tensor) -> Tensor:
@@ -149,7 +150,7 @@ class ModuleLM(ChunkedLM):
 
 
 def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:
-    """The sites in the order in which the module computes them."""
+    """The sites in the order of computation."""
     seen: list[Tap] = []
     ran: dict[str, int] = dict.fromkeys(sites, 0)
     named = dict(module.named_modules())
@@ -159,13 +160,13 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
         plain, _, side = path.partition(":")
         if plain not in named or side not in ("", "input", "output"):
             raise PivotalError(
-                f"The site {site} must be the path of a module, with :input behind it or not, but it is {path!r}."
+                f"The site {site} must be the path of a module, optionally with :input, but it is {path!r}."
                 + did_you_mean(plain, [name for name in named if name])
             )
         if isinstance(named[plain], nn.RNNBase) and side != "input":
             raise PivotalError(
-                f"What is edited at a site must be what the next step reads, but {path} ({site}) is a "
-                f"torch.nn.{type(named[plain]).__name__}, whose steps read from within. Use pv.RecurrentLM."
+                f"An edit at a site must reach the next step, but {path} ({site}) is a "
+                f"torch.nn.{type(named[plain]).__name__}, whose steps run inside the module. Use pv.RecurrentLM."
             )
 
         def see(_: nn.Module, args: Any, out: Any = None) -> None:
@@ -190,13 +191,11 @@ def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[
     if again:
         raise PivotalError(
             f"A site is a module that runs once, but {again[0]} ({sites[again[0]]}) ran {ran[again[0]]} times. "
-            "Name a module that each of its uses has of its own."
+            "Name a module that is used once."
         )
     places = [(id(tap.module), tap.side) for tap in seen]
     if len(set(places)) < len(places):
-        raise PivotalError(
-            f"Each site is a place of its own, but two of {', '.join(sites)} are the same place. Name it once."
-        )
+        raise PivotalError(f"Sites must differ, but two of {', '.join(sites)} are the same. Name each once.")
     missed = [site for site in sites if not ran[site]]
     if missed or not sites:
         raise PivotalError(
@@ -212,7 +211,7 @@ def _tap(site: str, path: str, h: Any, module: nn.Module, side: str) -> Tap:
     if len(shape) != 3 or _STEPS not in shape[1:]:
         raise PivotalError(
             f"The site {site} must have a vector per step, (rows, steps, width) or (rows, width, steps), but for "
-            f"{_STEPS} steps {path} has the shape {shape or type(h).__name__}. Name a module before or behind it."
+            f"{_STEPS} steps {path} has the shape {shape or type(h).__name__}. Name another module."
         )
     axis = 2 if shape[1] == _STEPS else 1
     return Tap(Site(site, shape[axis]), module, side, axis=axis)
@@ -220,7 +219,8 @@ def _tap(site: str, path: str, h: Any, module: nn.Module, side: str) -> Tap:
 
 @torch.no_grad()
 def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None:
-    """The linear layer whose output is the logits: of it a few words can be asked. None if there is no such layer."""
+    """The linear layer whose output is the logits, so that `readout` can compute a few words only; None if there is
+    none."""
     found: list[nn.Linear] = []
 
     def see(layer: nn.Linear, args: Any, out: Tensor) -> None:
@@ -242,7 +242,7 @@ class Words:
     def __init__(self, words: Sequence[str], size: int, priming: str, unk: str) -> None:
         if len(words) != size or len(set(words)) != size:
             raise PivotalError(
-                f"A module with {size} logits needs as many different words, but {len(words)} words were given, "
+                f"A module with {size} logits needs {size} different words, but {len(words)} words were given, "
                 f"{len(set(words))} of them different."
             )
         self._texts = tuple(words)

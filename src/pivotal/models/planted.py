@@ -1,10 +1,10 @@
 """A small model whose responsible units are known by construction: the ground truth for every search.
 
-A plain RNN reads "The NOUN filler…" and then prefers a singular or a plural verb. Nouns and verbs come in classes; the
-number of a noun of class i is latched in one planted unit, and the verbs of class i read that unit and no other. A
-preference about class i therefore flips if and only if planted unit i is changed: the planted set is sufficient, every
-one of its units is necessary, and no other set of that size will do. Decoy units carry the number as well, even more
-strongly, but nothing reads them: a probe would choose them, an intervention must not.
+A plain RNN reads "The NOUN filler…" and then prefers a singular or a plural verb. Nouns and verbs come in classes. One
+planted unit stores the number of the nouns of class i, and only this unit affects the verbs of class i. A preference of
+class i therefore flips if and only if planted unit i changes: the planted set is sufficient, each of its units is
+necessary, and no other set of that size is sufficient. Decoy units encode the number even more strongly, but they
+affect nothing. A probe would select them; an intervention must not.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pivotal.questions.phenomena.planted import FILLERS, LEXICON
 from pivotal.units import Unit
 
 _LATCH = 1.6
-"""A unit that feeds itself back this strongly keeps its sign: tanh(1.6 h) = h has solutions at about +-0.87."""
+"""With this recurrent weight a unit keeps its sign: tanh(1.6 h) = h has solutions at about +-0.87."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """The model and the units that decide its verbs."""
+    """A planted model, the units that decide its verbs, and the decoys."""
 
     model: RecurrentLM
     units: tuple[Unit, ...]
@@ -41,7 +41,7 @@ def plant(
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
 ) -> Planted:
-    """A planted model; the seed decides which units are planted and everything that does not matter."""
+    """Make a planted model. The seed determines which units are planted, and all weights that decide nothing."""
     generator = torch.Generator().manual_seed(seed)
     classes = len(LEXICON)
     order = torch.randperm(hidden, generator=generator).tolist()
@@ -66,7 +66,7 @@ def plant(
             noise = torch.randn(len(others), generator=generator) * 0.3
             for word, sign in ((singular, 1.0), (plural, -1.0)):
                 decoder[ids[word], planted[c]] = sign * (1 + torch.rand((), generator=generator))
-                decoder[ids[word], others] = noise  # the same in both forms: it decides nothing
+                decoder[ids[word], others] = noise  # the same for both forms, so it decides nothing
     weights: dict[str, Tensor] = {
         "encoder.weight": encoder,
         "decoder.weight": decoder,

@@ -1,9 +1,9 @@
 """The PrefixTree: every distinct prefix is one node, and a model runs each node once.
 
-12,000 sentences about number share most of their beginnings; run level by level over the tree they cost a
-seventh of what they cost one by one. Two prefixes are the same node only if the model would be in the same state
-after them, so the key of a node is (direction, cue, tokens) from the edited step on, and (tokens) before it: what
-stands before the first edit is *frozen*: it never changes, whatever the mask, and is computed once.
+Two prefixes are the same node only if the model has the same state after both. The key of a node is therefore
+(direction, cue, tokens) from the first edited step on, and (tokens) before it. Nodes before the first edit are
+*frozen*: no mask changes them, and they are computed once. The 12,000 sentences of number agreement share most of their
+prefixes: the tree costs a sixth of running them one by one.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from pivotal.units import Steps
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Rows [start, stop) that are edited, all in one direction."""
+    """Rows [start, stop) that are edited in the same direction."""
 
     start: int
     stop: int
     direction: int
     repeats: int = 0
-    """So many of them, the last, are states that stand in another row or part as well: to edit, not to count."""
+    """The number of rows at the end that repeat states of another row or part. They are edited but not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The nodes of one depth: rows [start, live) are frozen, [live, stop) live, with what a model needs to step.
+    """The nodes of one depth. Rows [start, live) are frozen, and rows [live, stop) are live.
 
-    `parent` is the row of each live row's parent in the level above. `source` names the rows of the level above that
-    have live children, `up` each live row's parent's place in `source`: a recurrent model multiplies once per parent
-    and not once per child.
+    `parent` is the row of each live row's parent in the level above. `source` is the rows of the level above that have
+    live children, and `up` is the index of each live row's parent in `source`: a recurrent model multiplies once per
+    parent and not once per child.
     """
 
     start: int
@@ -52,7 +52,7 @@ class Level:
 
 
 class PrefixTree:
-    """Nodes in breadth-first order; node 0 is the root, the state before the first token."""
+    """Nodes in breadth-first order. Node 0 is the root, the state before the first token."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class PrefixTree:
         directions: Sequence[int] | None = None,
         steps: Steps | None = None,
     ) -> PrefixTree:
-        """The tree of the sequences; with `steps` given, of the sequences edited there in their directions.
+        """Build the tree of some sequences, each edited at its cue or at every step, in its direction.
 
-        Without `steps` no node is edited and every node is live: the tree of a clean run.
+        Without `steps`, no node is edited and every node is live. That is the tree of a clean run.
         """
         nodes: dict[tuple[int, int, int, int], int] = {(-1, -1, -1, -1): 0}
         rows: list[tuple[int, int, int, int, bool, bool]] = [(0, -1, 0, -1, False, False)]
@@ -117,25 +117,26 @@ class PrefixTree:
         )._reordered(order)
 
     def __len__(self) -> int:
-        """The number of nodes, the root left out: it is no token of any sentence."""
+        """The number of nodes without the root, which is not a token of any sentence."""
         return len(self.token) - 1
 
     @cached_property
     def n_live(self) -> int:
+        """The number of live nodes."""
         return int(self.live.sum())
 
     @cached_property
     def live_row(self) -> np.ndarray:
-        """Node -> its row among the live nodes (the rows that a model's `states` returns); -1 if frozen."""
+        """The row of each node among the live nodes, which is its row in a model's `states`; -1 for frozen nodes."""
         return np.where(self.live, np.cumsum(self.live) - 1, -1)
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens of each example's prefix."""
+        """The number of tokens of each example."""
         return self.depth[self.leaf]
 
     def spread(self, per_example: np.ndarray) -> np.ndarray:
-        """Sum over the examples that pass through each node of a number per example."""
+        """For each node, the sum of a number over the examples that pass through it."""
         total = np.zeros(len(self.token))
         np.add.at(total, self.leaf, per_example)
         for rows in reversed(self._depths()):
@@ -143,18 +144,18 @@ class PrefixTree:
         return total
 
     def live_steps(self) -> np.ndarray:
-        """Per node, how many nodes on the way to it, itself included, are live."""
+        """For each node, the number of live nodes on the path to it, including itself."""
         return self.gathered(self.live.astype(np.int64))
 
     def gathered(self, per_node: np.ndarray) -> np.ndarray:
-        """Per node, the sum over the nodes on the way to it, itself included."""
+        """For each node, the sum over the nodes on the path to it, including itself."""
         total = per_node.copy()
         for rows in self._depths():
             total[rows] += total[self.parent[rows]]
         return total
 
     def path(self, node: int) -> list[int]:
-        """The nodes on the way to a node, itself included, the root left out."""
+        """The nodes on the path from the root to a node, including the node but not the root."""
         found = []
         while node > 0:
             found.append(node)
@@ -162,12 +163,12 @@ class PrefixTree:
         return found[::-1]
 
     def _depths(self) -> list[slice]:
-        """The rows of each depth, from 1 on."""
+        """The rows of each depth, from depth 1."""
         starts = np.searchsorted(self.depth, np.arange(1, int(self.depth.max(initial=0)) + 2)).tolist()
         return [slice(start, stop) for start, stop in itertools.pairwise(starts)]
 
     def restrict(self, examples: np.ndarray) -> PrefixTree:
-        """The tree of some of the examples, its nodes in the same order."""
+        """The tree of some examples, with its nodes in the same order."""
         keep = np.zeros(len(self.token), dtype=bool)
         front = np.unique(self.leaf[examples])
         while len(front):
@@ -177,7 +178,7 @@ class PrefixTree:
         return self._subset(keep, self.leaf[examples])
 
     def frozen_part(self) -> PrefixTree:
-        """The nodes before any edit, as a tree to be run clean."""
+        """The nodes before the first edits, as the tree of a clean run."""
         keep = ~self.live
         part = self._subset(keep, np.zeros(0, dtype=np.int64))
         part.live = np.arange(len(part.token)) > 0
@@ -209,7 +210,7 @@ class PrefixTree:
         )
 
     def levels(self, device: torch.device | str = "cpu") -> list[Level]:
-        """The levels from depth 1 on; the root is depth 0 and has no level."""
+        """The levels from depth 1. The root, at depth 0, has no level."""
         levels = []
         above = 0
         for rows in self._depths():

@@ -143,14 +143,17 @@ class Problem:
 
     @property
     def labels(self) -> tuple[str, str]:
+        """The two labels of the pairs, which are the directions of an edit."""
         return self.pairs.labels
 
     @cached_property
     def prepared(self) -> Any:
+        """What the model computes once for this tree."""
         return self.model.prepare(self.tree)
 
     @cached_property
     def clean_states(self) -> Float[Tensor, "live width"]:
+        """The last states of the untouched model at every live node."""
         with torch.no_grad():
             return self.model.states(self.prepared)[:, 0]
 
@@ -263,11 +266,13 @@ class Problem:
         return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
 
     def run_intervention(self, intervention: Intervention) -> Outcome:
+        """Run the model with an intervention on every pair."""
         with torch.no_grad():
             return self.run(*dense(intervention, self.space, self.model.device))
 
     @cached_property
     def clean_log_ratio(self) -> Float[Tensor, " examples"]:
+        """The log ratio of the two words in the untouched model, for each example."""
         with torch.no_grad():
             return self._log_ratio(self.clean_states[:, None])[0]
 

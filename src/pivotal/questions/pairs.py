@@ -78,6 +78,7 @@ class MinimalPair:
 
     @property
     def cue_word(self) -> str:
+        """The word of the prefix that decides which of the two words is expected."""
         return self.prefix.split(" ")[self.cue]
 
 

@@ -121,6 +121,7 @@ class Intervention:
     __hash__ = None  # type: ignore[assignment]
 
     def direction(self, label: str) -> int:
+        """The index of a direction by its label. Raises PivotalError if there is no such direction."""
         if label not in self.directions:
             raise PivotalError(
                 f"This intervention flips to {' or '.join(self.directions)}, not to {label!r}."
@@ -163,6 +164,7 @@ class Intervention:
         )
 
     def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
+        """Raise PivotalError if the intervention was found in another model, unless `any_model` is set."""
         if any_model or fingerprint == self.model_fingerprint:
             return
         weights, _, priming = self.model_fingerprint.partition("+")
@@ -182,6 +184,7 @@ class Intervention:
     # -- on disk ------------------------------------------------------------------------------------------------
 
     def card(self) -> Card:
+        """The content of card.json: everything but the values."""
         return Card(
             model=self.model,
             model_fingerprint=self.model_fingerprint,
@@ -221,6 +224,7 @@ class Intervention:
 
     @staticmethod
     def load(folder: str | Path) -> Intervention:
+        """Read an intervention from the folder that `save` wrote."""
         folder = Path(folder)
         card = serial.read(
             folder / CARD,

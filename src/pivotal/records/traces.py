@@ -90,6 +90,7 @@ class Trace(Record, frozen=True, kw_only=True):
 
     @property
     def flipped(self) -> bool:
+        """Whether the edit flips the preference."""
         before, after = self.log_odds
         return before <= 0 < after
 

@@ -1,7 +1,7 @@
-"""How objects show themselves in a notebook: HTML for `_repr_html_`, charts for `plot`.
+"""How objects display themselves in a notebook: HTML for `_repr_html_`, charts for `plot`.
 
-The classes themselves lie far below and must know nothing of tables and charts: their methods import this module when
-they are called, and only then. Nothing here needs torch, so that what was saved can be looked at without it.
+The classes are in lower rooms, which must not import tables and charts. Their methods import this module when they are
+called. Nothing here needs torch, so that saved results can be shown without it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pivotal.searches.base import Discovery
 
 _PAIRS = 5
-"""Pairs of a set that are shown."""
+"""The number of pairs to show."""
 
 # -- charts -----------------------------------------------------------------------------------------------------------
 
 
 def plot_interventions(interventions: Sequence[Intervention]) -> Any:
-    """What the units of all runs are set to, the most frequent first."""
+    """The values of the units of all runs, most frequent units first."""
     count = Counter(unit for one in interventions for unit in one.units)
     units = sorted(count, key=lambda unit: (-count[unit], unit.number, str(unit)))
     runs = [
@@ -49,11 +49,12 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
 
 
 def plot_evaluation(scores: Evaluation) -> Any:
-    """Flipped preferences by construction and direction, with their intervals."""
+    """The share of flipped preferences by construction and direction, with intervals."""
     return shares_chart(scores)
 
 
 def plot_run(folder: RunFolder) -> Any:
+    """The share of flipped preferences of the best run."""
     if folder.kind != "run":
         raise PivotalError(
             f"One run can be plotted, but {folder.path} is a {folder.kind}: see its report.html."
@@ -65,7 +66,7 @@ def plot_run(folder: RunFolder) -> Any:
 
 
 def plot_trace(trace: Trace) -> Any:
-    """Units, words and KL over the steps."""
+    """The units, the words and the KL at each step."""
     return trace_chart(trace)
 
 
@@ -138,7 +139,7 @@ def trace_html(trace: Trace) -> str:
 
 
 def run_html(folder: RunFolder) -> str:
-    """Of a run that is finished; of any other folder its line of text."""
+    """The tables of a finished run. Other folders are one line of text."""
     if folder.kind != "run" or not folder.finished:
         return paragraphs(repr(folder))
     summary = folder.summary()
@@ -173,6 +174,6 @@ class _Values:
 
 
 def _marked(prefix: str, cue: int) -> str:
-    """The prefix with its cue in brackets."""
+    """A prefix with its cue in brackets."""
     words = prefix.split(" ")
     return " ".join([*words[:cue], f"[{words[cue]}]", *words[cue + 1 :]])

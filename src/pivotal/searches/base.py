@@ -46,10 +46,12 @@ class Discovery:
 
     @property
     def best_run(self) -> int:
+        """The index of the run with the lowest training score."""
         return int(np.argmin(self.train_score))
 
     @property
     def best(self) -> Intervention:
+        """The intervention of the best run."""
         return self.interventions[self.best_run]
 
     def __repr__(self) -> str:

@@ -154,6 +154,7 @@ class LearnedMask(Search):
 
     @property
     def family(self) -> HardConcrete:
+        """The distribution of a mask entry."""
         return LOUIZOS if self.support == "closed" else PAPER
 
     @property

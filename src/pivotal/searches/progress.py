@@ -26,16 +26,23 @@ def reporting(
 ) -> Iterator[Callable[[Progress], None] | None]:
     """Resolve the argument `progress`: True shows a bar, a function is called with each report, None is silent."""
     if progress is True:
-        from rich.console import Console
-
-        console = Console(stderr=True)
-        if console.is_jupyter:
-            yield NotebookBar()
-        else:
-            with terminal_bars(console) as bars:
-                yield bars.progress
+        with bars() as shown:
+            yield shown.progress
     else:
         yield progress or None
+
+
+@contextmanager
+def bars() -> Iterator[TerminalBars | NotebookBar]:
+    """Show progress within the block, in a notebook or on the terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_jupyter:
+        yield NotebookBar()
+    else:
+        with terminal_bars(console) as shown:
+            yield shown
 
 
 @contextmanager
@@ -51,8 +58,8 @@ def terminal_bars(console: Console) -> Iterator[TerminalBars]:
         TextColumn("{task.fields[numbers]}"),
         TimeRemainingColumn(elapsed_when_finished=True),
         console=console,
-    ) as bars:
-        yield TerminalBars(bars)
+    ) as shown:
+        yield TerminalBars(shown)
 
 
 class TerminalBars:
@@ -93,7 +100,11 @@ class NotebookBar:
         self._shown: Any = None
         self._phase, self._last = "", 0.0
 
-    def __call__(self, progress: Progress) -> None:
+    def say(self, text: str) -> None:
+        """Print a line."""
+        print(text)
+
+    def progress(self, progress: Progress) -> None:
         """Redraw the bar, but not more than ten times a second within a phase."""
         from IPython.display import HTML, display
 

@@ -1,7 +1,7 @@
-"""The recurrent cells, with their element-wise part as one autograd node each where that pays.
+"""The recurrent cells. The element-wise part of the LSTM is one autograd node, for speed.
 
-Each cell takes the two halves of its gates (from the input, from the parent's state) and the parent's memory. The
-matrix products are outside: the adapter does them once per parent instead of once per child.
+Each cell takes the two halves of its gates (from the input and from the parent's state) and the parent's memory. The
+model computes the matrix products outside, once per parent instead of once per child.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from pivotal.models.gather import added_up, shared_rows
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """What reaches the nodes of a level."""
+    """The inputs of the nodes of a level."""
 
     x: Float[Tensor, "nodes _ input"]
-    """Each node's input, still to go through `weight` and `bias`, or its gates already if `weight` is None."""
+    """The input of each node, or its gates if `weight` is None."""
     weight: Float[Tensor, "gates input"] | None
     bias: Float[Tensor, " gates"] | None
     r: Float[Tensor, "parents _ gates"]
-    """Gates from the parents' states; `r[up]` are each node's."""
+    """The gates from the parents' states. `r[up]` are those of each node."""
     up: Int[Tensor, " nodes"]
     carry: Float[Tensor, "above _ hidden"]
-    """c of the level above, or h in a network that has no c; `carry[parent]` is each node's parent's."""
+    """c of the level above, or h in a network without c. `carry[parent]` is that of each node's parent."""
     parent: Int[Tensor, " nodes"]
 
     def gates(self) -> tuple[Float[Tensor, "nodes _ gates"], Float[Tensor, "nodes _ gates"]]:
-        """Both halves of each node's gates."""
+        """Both halves of the gates of each node."""
         x = self.x if self.weight is None else torch.nn.functional.linear(self.x, self.weight, self.bias)
         return x, shared_rows(self.r, self.up)
 
@@ -42,18 +42,18 @@ class RecurrentCell(Protocol):
 
     @property
     def gates(self) -> int:
-        """How many gate blocks the weight matrices have."""
+        """The number of gate blocks in the weight matrices."""
 
     @property
     def has_memory(self) -> bool:
-        """Whether there is a state beside h (the LSTM's c)."""
+        """Whether there is a state besides h (the LSTM's c)."""
 
     @property
     def one_bias(self) -> bool:
-        """Whether the two halves of the gates are only ever added: one bias then stands for both, and comes with r."""
+        """Whether the two halves of the gates are only added, so that one bias, part of r, replaces both."""
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        """A factor per gate row, folded into the weights when they are loaded."""
+        """A factor per gate row, multiplied into the weights when they are loaded."""
 
     def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
         """New h and c of the nodes."""
@@ -65,11 +65,11 @@ def _through_tanh(grad: Tensor, y: Tensor) -> Tensor:
 
 
 class _LSTMStep(torch.autograd.Function):
-    """The element-wise part as one autograd node, with few passes over memory: on a CPU it would otherwise cost more
-    than the matrix products.
+    """The element-wise part as one autograd node with few passes over memory. As separate operations it would cost more
+    than the matrix products on a CPU.
 
-    Sigmoid gates arrive halved, since sigmoid(2z) = (1 + tanh(z)) / 2, so that i, f, o = (1 + a) / 2 and g = a with
-    a single a = tanh(z) over all four.
+    The sigmoid gates are halved. Since sigmoid(2z) = (1 + tanh(z)) / 2, one a = tanh(z) over all four gates gives
+    i, f, o = (1 + a) / 2 and g = a.
     """
 
     @staticmethod
@@ -82,7 +82,7 @@ class _LSTMStep(torch.autograd.Function):
         elif a.shape[1] == x.shape[1]:
             a.flatten(0, 1).addmm_(
                 x.flatten(0, 1), weight.t()
-            )  # flatten is a view here: the product is added in place
+            )  # flatten is a view here, so the product is added in place
         else:
             a = torch.nn.functional.linear(x, weight) + a  # either side may still have a single run
         a.tanh_()
@@ -93,14 +93,14 @@ class _LSTMStep(torch.autograd.Function):
         h = torch.addcmul(t, o, t).mul_(0.5)
         ctx.save_for_backward(a, c, t, up, parent, weight)
         ctx.above = len(r), len(carry)
-        ctx.set_materialize_grads(False)  # nobody reads the c of the last words: no zeros for them
+        ctx.set_materialize_grads(False)  # the c of the last words is unused: make no zeros for it
         return h, new_c
 
     @staticmethod
     def backward(ctx: Any, dh: Tensor | None, dc: Tensor | None) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         a, c, t, up, parent, weight = ctx.saved_tensors
         i, f, g, o = a.chunk(4, -1)
-        # d is half of the derivative by the new c: each of its uses below wants the half
+        # d is half of the derivative by the new c, as each of its uses below needs it
         half = torch.zeros_like(t) if dh is None else dh * 0.5
         d = _through_tanh(torch.addcmul(half, half, o), t)
         d = (d if dc is None else d.add_(dc)).mul_(0.5)
@@ -128,7 +128,7 @@ class LSTM:
     one_bias: bool = True
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        """Sigmoid gates (i, f, o) are halved so that one tanh serves all four."""
+        """The sigmoid gates (i, f, o) are halved, so that one tanh computes all four gates."""
         return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
 
     def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:

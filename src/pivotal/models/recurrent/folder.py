@@ -1,4 +1,4 @@
-"""Recurrent models in a folder of ours: config.json, model.safetensors, vocab.txt. The bundled model is one."""
+"""Recurrent models in folders of config.json, model.safetensors and vocab.txt. The bundled models are such folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WRITTEN = (*FILES, "card.json")
 
 
 class FolderSource(ModelSource):
-    """Bundled and local models by name, and any folder in the same format by its path."""
+    """Opens bundled and local models by name, and any folder in this format by its path."""
 
     name = "folder"
     summary = (
@@ -37,14 +37,14 @@ class FolderSource(ModelSource):
     light = True
 
     def listed(self) -> list[tuple[str, str]]:
-        """Bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
+        """The bundled models, then those in `models_home`, where several seeds of one model may share a folder."""
         home = models_home()
         local = [path for depth in ("*", "*/*") for path in home.glob(f"{depth}/config.json")]
         bundled = sorted(asset("models").glob("*/config.json"))
         return [(path.parent.name, _summary(path.parent)) for path in bundled] + [
             (name, _summary(path.parent))
             for path in sorted(local)
-            # What begins with a dot is not written to its end.
+            # A folder that begins with a dot is still being written.
             if "/." not in f"/{(name := path.parent.relative_to(home).as_posix())}"
         ]
 
@@ -61,7 +61,7 @@ class FolderSource(ModelSource):
 
 
 def local_folder(spec: str) -> tuple[Path | None, str]:
-    """The folder of that path, or of a local model of that name, and what to call the model; None if there is none."""
+    """The folder with that path, or of the local model with that name, and the model's name; None if there is none."""
     if Path(spec).is_dir():
         return Path(spec), Path(spec).resolve().name
     at_home = models_home() / spec
@@ -69,7 +69,7 @@ def local_folder(spec: str) -> tuple[Path | None, str]:
 
 
 def is_of_transformers(folder: Path) -> bool:
-    """Whether a folder's config.json is one of Hugging Face transformers, which names the type of model."""
+    """Whether a folder's config.json belongs to Hugging Face transformers, which names the type of model."""
     try:
         config = read_json(folder / "config.json")
     except OSError:
@@ -78,7 +78,7 @@ def is_of_transformers(folder: Path) -> bool:
 
 
 def _summary(folder: Path) -> str:
-    """What its card says of a model; one bad card must not hide the other models."""
+    """The summary on a model's card. A bad card must not hide the other models."""
     try:
         return str(json.loads((folder / "card.json").read_text(encoding="utf-8"))["summary"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -93,7 +93,7 @@ def load_folder(
     priming: str | None = None,
     name: str | None = None,
 ) -> RecurrentLM:
-    """The model of a folder, called `name` or as the folder is."""
+    """Load the model of a folder. Its name is `name`, or that of the folder."""
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
         raise PivotalError(
@@ -140,7 +140,7 @@ def load_folder(
     for key, value in found.items():
         if config.get(key, value) != value:
             raise PivotalError(
-                f"{folder / 'config.json'} says {key} {config[key]!r}, but in its model it is {value!r}: these files "
+                f"{folder / 'config.json'} says {key} {config[key]!r}, but the model has {value!r}: these files "
                 "do not belong together."
             )
     return model
@@ -158,11 +158,12 @@ def save_folder(
     replace: bool = False,
     int8: bool = False,
 ) -> Path:
-    """Writes a model folder that `load_folder` reads: beside it first, then renamed, so that it is whole or not there.
+    """Write a model folder that `load_folder` reads. It is written beside its place and then renamed, so that it is
+    complete or absent.
 
-    `weights` have the names that `RecurrentLM` takes; `card` needs a `summary`. A tied decoder is left out.
-    OSError if the disk is full or something is in `folder` already; `replace` puts the new model in the place of
-    another, and of nothing else. `int8` stores the matrices in a quarter of the space.
+    `weights` have the names that `RecurrentLM` takes, and `card` needs a `summary`. A tied decoder is omitted. `int8`
+    stores the matrices in a quarter of the space. Raises OSError if the disk is full or `folder` is not empty. With
+    `replace`, the new model may replace another model, and nothing else.
     """
     check_name(folder)
     if not is_empty(folder):
@@ -201,7 +202,7 @@ def save_folder(
         for name, content in (("config.json", config), ("card.json", dict(card))):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
             (partial / name).write_text(text, encoding="utf-8")
-        # safetensors lets nobody else read what it writes.
+        # safetensors writes files that other users cannot read.
         shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
         for file in partial.iterdir():
             with file.open("rb") as written:
@@ -217,7 +218,7 @@ def save_folder(
 
 
 def check_name(folder: Path) -> None:
-    """A folder is written beside its place first, so it must have a name to be beside."""
+    """Refuse a folder without a name, which has no place beside it to write to first."""
     if folder.name in ("", ".."):
         raise PivotalError(
             f"A model needs a folder of its own, but {folder} has no name. Name another with --out."
@@ -225,19 +226,19 @@ def check_name(folder: Path) -> None:
 
 
 def is_empty(folder: Path) -> bool:
-    """Nothing is there, or a folder with nothing in it."""
+    """Whether the path does not exist, or is an empty folder."""
     return not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
 
 
 def is_only_a_model(folder: Path) -> bool:
-    """A model in our format and not a file besides: all that may ever be replaced or removed."""
+    """Whether a folder holds a model in our format and no other file. Only such a folder may be replaced or removed."""
     if not holds_a_model(folder):
         return False
     return all(path.name in WRITTEN and not path.is_dir() for path in folder.iterdir())
 
 
 def holds_a_model(folder: Path) -> bool:
-    """Whether its config.json is that of a model in our format."""
+    """Whether a folder's config.json is that of a model in our format."""
     try:
         _read_config(folder / "config.json")
     except (PivotalError, OSError):
@@ -250,7 +251,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise PivotalError(
-            f"{path} must be JSON, but it cannot be read: {error}. Take it from where the model came from."
+            f"{path} must be JSON, but it cannot be read: {error}. Restore the original file."
         ) from None
 
 
@@ -270,7 +271,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Matrices stored as `X.int8` and `X.scale` (one per row) become `X` in float32."""
+    """Convert matrices that are stored as `X.int8` and `X.scale` (one scale per row) to `X` in float32."""
     weights = {}
     for key, tensor in tensors.items():
         if key.endswith(".int8"):

@@ -1,8 +1,8 @@
-"""Word-level LSTM, GRU and plain RNN language models, unrolled so that an edit flows on.
+"""Word-level LSTM, GRU and plain RNN language models, unrolled so that an edit propagates.
 
-Hooks on a fused `nn.LSTM` see a layer's whole output at once: a change there reaches neither the next step nor, in
-the same step, the layer above. Here the network runs level by level over the PrefixTree, and an edit enters where
-the state is computed: layer 2 of the same step and every later step see the edited state. Cell states are never edited.
+Hooks on a fused `nn.LSTM` see the whole output of a layer at once: a change there does not reach the next step. Here
+the network runs level by level over the PrefixTree, and edits apply where a state is computed: layer 2 of the same step
+and every later step see the edited state. Cell states are never edited.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pivotal.units import Site
 
 @dataclass(frozen=True, slots=True)
 class LayerState:
-    """h and c of some nodes; runs is 1 as long as no edit has made the runs differ."""
+    """h and c of some nodes. The number of runs is 1 until an edit makes the runs differ."""
 
     h: Float[Tensor, "nodes _ hidden"]
     c: Float[Tensor, "nodes _ hidden"] | None
@@ -38,14 +38,14 @@ class PreparedTree:
     levels: list[Level]
     token_rows: list[Tensor]
     table: Float[Tensor, "tokens gates"]
-    """Gates of the first layer that come from each distinct token: no edit changes them."""
+    """The first layer's gates from each distinct token. No edit changes them."""
     frozen: list[list[LayerState]]
-    """Clean states of each level's frozen nodes, layer by layer; entry 0 is the root."""
+    """The clean states of each level's frozen nodes, layer by layer. Entry 0 is the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Weights with the cell's scale folded in; `bias` goes with the input, `recurrent_bias` with the state."""
+    """Weights multiplied by the cell's scale. `bias` is added to the input, `recurrent_bias` to the state."""
 
     input: Float[Tensor, "gates input"]
     recurrent: Float[Tensor, "gates hidden"]
@@ -69,8 +69,8 @@ class RecurrentLM(LanguageModel):
         dtype: torch.dtype = torch.float32,
         fingerprint: str | None = None,
     ) -> None:
-        """`weights` has the names of `nn.LSTM` and friends behind `rnn.`, and `encoder.weight`, `decoder.weight`,
-        `decoder.bias`. Every sentence starts from the state after the `priming` text."""
+        """`weights` has the tensors of `nn.LSTM`, `nn.GRU` or `nn.RNN` with the prefix `rnn.`, and `encoder.weight`,
+        `decoder.weight`, `decoder.bias`. Every sentence starts from the state after the `priming` text."""
         check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
@@ -105,7 +105,7 @@ class RecurrentLM(LanguageModel):
         priming: str = "<eos>",
         unk: str = "<unk>",
     ) -> RecurrentLM:
-        """A model of your own: the three torch modules and the words in the order of their indices."""
+        """Make a model from three torch modules and the words in the order of their ids."""
         if rnn.bidirectional:
             raise PivotalError(
                 "A language model must read from left to right, but this recurrent module is bidirectional."
@@ -129,7 +129,7 @@ class RecurrentLM(LanguageModel):
         bias = weights.get(f"rnn.bias_ih_l{level}", zeros) * scale
         recurrent_bias = weights.get(f"rnn.bias_hh_l{level}", zeros) * scale
         if self._cell.one_bias:
-            # One bias, added where the rows are fewest: to the tokens in the first layer, to the parents above it.
+            # One bias, added where there are fewest rows: to the tokens in the first layer, to the parents elsewhere.
             bias = recurrent_bias = bias + recurrent_bias
         return Layer(
             input=weights[f"rnn.weight_ih_l{level}"] * scale[:, None],
@@ -196,7 +196,7 @@ class RecurrentLM(LanguageModel):
     def read(
         self, ids: Int[Tensor, "steps texts"], states: list[LayerState] | None = None
     ) -> tuple[Float[Tensor, "steps texts hidden"], list[LayerState]]:
-        """The last states along long texts, side by side, and where to go on from; they begin at the zero state."""
+        """The last states along several long texts, and the states to continue from. They start from zero states."""
         same = torch.arange(ids.shape[1], device=self.device)
         first = self._layers[0]
         tops = []
@@ -239,7 +239,7 @@ class RecurrentLM(LanguageModel):
         return torch.cat([top.expand(-1, runs, -1) for top in tops])
 
     def _step_through(self, prepared: PreparedTree, edit: Edit | None) -> list[list[LayerState]]:
-        """States of every level, frozen rows first; entry 0 is the root."""
+        """The states of every level, with frozen rows first. Entry 0 is the root."""
         states = [prepared.frozen[0]]
         for depth, (level, rows) in enumerate(
             zip(prepared.levels, prepared.token_rows, strict=True), start=1
@@ -262,7 +262,7 @@ class RecurrentLM(LanguageModel):
     def _step(
         self, layer: Layer, weight: Tensor | None, x: Tensor, above: LayerState, level: Level
     ) -> tuple[Tensor, Tensor | None]:
-        """Products with the recurrent matrix are made once per parent and handed down to the children."""
+        """One step of a layer. The product with the recurrent matrix is computed once per parent."""
         parents = distinct_rows(above.h, level.source)
         recurrent = torch.nn.functional.linear(parents, layer.recurrent, layer.recurrent_bias)
         carry = above.h if above.c is None else above.c
@@ -271,7 +271,7 @@ class RecurrentLM(LanguageModel):
     def readout(
         self, states: Float[Tensor, "*rows hidden"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
-        """In float32 at least: two logits decide a flip, and half precision would round them to sixteenths."""
+        """In float32 or better: two logits decide a flip, and half precision rounds them to sixteenths."""
         wide = torch.promote_types(self.dtype, torch.float32)
         if ids is None:
             return torch.nn.functional.linear(states, self._decoder, self._decoder_bias).to(wide)

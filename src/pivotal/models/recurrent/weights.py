@@ -1,4 +1,4 @@
-"""The parts of a recurrent model: whether they belong together, and what they are known by."""
+"""Checks that the parts of a recurrent model belong together, and its fingerprint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pivotal.models.recurrent.cells import CELLS
 
 
 def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> None:
-    """Parts of different models must not be put together: some would run, and give the answers of no model."""
+    """Raise PivotalError if cell, words and weights do not fit together. Some misfits would run, with wrong results."""
     if cell not in CELLS:
         raise PivotalError(f"There is no recurrent cell {cell!r}." + did_you_mean(cell, CELLS))
     needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
@@ -26,11 +26,11 @@ def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> 
     for name in ("encoder.weight", "decoder.weight"):
         if len(weights[name]) != len(words):
             raise PivotalError(
-                f"A model of {len(words)} words needs as many rows of {name}, but there are {len(weights[name])}."
+                f"A model of {len(words)} words needs {len(words)} rows of {name}, but there are {len(weights[name])}."
             )
     if len(set(words)) < len(words):
         twice = next(word for word, count in Counter(words).items() if count > 1)
-        raise PivotalError(f"Every word stands for one row, but {twice!r} is in the vocabulary twice.")
+        raise PivotalError(f"The words of a vocabulary must differ, but {twice!r} occurs twice.")
     broken = [name for name, tensor in weights.items() if not bool(tensor.isfinite().all())]
     if broken:
         raise PivotalError(f"Weights must be finite numbers, but {broken[0]} has some that are not.")
@@ -49,7 +49,7 @@ def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> 
 
 
 def check_layers(names: Collection[str]) -> None:
-    """The recurrent tensors are those of layers 0 to n - 1, biases both or neither: nothing is left unread."""
+    """Raise PivotalError unless the recurrent tensors are those of layers 0 to n - 1, each with both biases or none."""
     layers = 0
     while f"rnn.weight_ih_l{layers}" in names:
         layers += 1
@@ -62,18 +62,19 @@ def check_layers(names: Collection[str]) -> None:
     strange = sorted(name for name in names if name.startswith("rnn.") and name not in known)
     if strange:
         raise PivotalError(
-            f"The recurrent layers have the numbers 0 to {layers - 1} (rnn.weight_ih_l0 …), but there is {strange[0]} "
-            "too: a layer between is missing, or the model is of another kind."
+            f"The recurrent layers have the numbers 0 to {layers - 1} (rnn.weight_ih_l0 …), but there is also "
+            f"{strange[0]}. A layer between is missing, or the model is of another kind."
         )
     for i in range(layers):
         ours, other = f"rnn.bias_ih_l{i}", f"rnn.bias_hh_l{i}"
         if (ours in names) != (other in names):
             raise PivotalError(
-                f"A layer has both biases or neither, but of {ours} and {other} there is only one."
+                f"A layer has both biases or neither, but only one of {ours} and {other} is there."
             )
 
 
 def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
+    """A digest of the weights and the vocabulary."""
     digest = hashlib.sha256("\n".join(words).encode())
     for key in sorted(weights):
         digest.update(key.encode())

@@ -1,4 +1,4 @@
-"""The words of word-level models: the two that all of them have, and the file that lists them."""
+"""The vocabulary of word-level models: the two words that all have, and the file that lists the words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ UNK, EOS = "<unk>", "<eos>"
 
 
 def read_words(path: Path) -> list[str]:
-    """A word per line, in the order of their ids."""
+    """Read a vocabulary: one word per line, in the order of the ids."""
     lines = [line.removesuffix("\r") for line in read_text(path).split("\n")]
     return lines[:-1] if lines[-1] == "" else lines

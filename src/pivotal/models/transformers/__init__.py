@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face transformers, run by hooks."""
+"""Causal language models of Hugging Face transformers, edited by hooks."""
 
 from pivotal.models.transformers.source import TransformersSource
 

@@ -1,8 +1,8 @@
-"""Where a transformer's sites are, found by running it once and looking at what its modules do.
+"""The sites of a transformer, found by running the model once and observing its modules.
 
-No list of architectures: the blocks are the module list with the most weights; what mixes positions in a block is told
-from what does not by changing one position and looking at another; a projection is a module with a weight matrix that
-ran once, on every position, and returned something as wide as the block does.
+There is no list of architectures. The blocks are the module list with the most weights. A module mixes positions if a
+change at one position changes its output at another. A projection is a module with a weight matrix that runs once, on
+every position, and whose output is as wide as the block's.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from pivotal.models.hooks import Tap, check_causal, first_of
 from pivotal.units import Site
 
 _STEPS = 6
-"""Positions of the probe: enough that what mixes neighbours only (a shift by one) does not reach from end to end."""
+"""The length of the probe: long enough that a module that mixes neighbours only does not reach from end to end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Anatomy:
-    """The parts of a causal language model that pivotal needs to know."""
+    """The parts of a causal language model that pivotal uses."""
 
     blocks: nn.ModuleList
     taps: tuple[Tap, ...]
     """In the order of computation."""
     head: nn.Module
     outputs: tuple[int, ...]
-    """How many things each block returns; 0 if it returns its hidden state and no tuple."""
+    """The number of values that each block returns; 0 if it returns its hidden state and not a tuple."""
     states: Tensor
     logits: Tensor
-    """What the probe's head got, and what the model made of it."""
+    """The input of the head on the probe (`states`), and the model's logits."""
 
 
 @dataclass
@@ -58,12 +58,13 @@ class _Log:
 
 
 def probe_tokens(vocabulary: int, device: torch.device, steps: int = _STEPS) -> Tensor:
-    """Some tokens, the same every time, from the middle of the vocabulary where no special ones are."""
+    """A fixed sequence of tokens from the middle of the vocabulary, where there are no special tokens."""
     return torch.arange(1, steps + 1, device=device)[None] * max(1, vocabulary // (steps + 3)) % vocabulary
 
 
 @torch.no_grad()
 def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
+    """Find the blocks, the sites and the output projection of a model."""
     blocks = _blocks(model)
     log = _Log()
     handles = [module.register_forward_hook(log, with_kwargs=True) for module in model.modules()]
@@ -90,7 +91,7 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
         h = first_of(call.output)
         if (
             h.numel() == _STEPS * h.shape[-1]
-        ):  # some blocks hand on several streams, and none of them is the residual
+        ):  # some blocks return several streams, none of which is the residual
             found.add("resid", level, block, "output", h.shape[-1], call.order)
     head = _head(model, log, logits)
     outputs = tuple(
@@ -101,7 +102,7 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
 
 @dataclass
 class _Taps:
-    """Taps with the order in which they are computed; the units of a kind are numbered through from block to block."""
+    """Taps with their order of computation. The units of a kind are numbered consecutively through the blocks."""
 
     taps: list[tuple[int, Tap]] = field(default_factory=list)
     firsts: dict[str, int] = field(default_factory=dict)
@@ -127,8 +128,10 @@ class _Taps:
 
 
 def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
-    """How many heads the input of an attention's output projection is made of, side by side; None if that cannot be
-    told. The configuration says how many there are, and the module must know the width that each of them then has."""
+    """The number of heads in the input of an attention's output projection; None if it is unknown.
+
+    The configuration gives the number, and one of the module's attributes must equal the resulting width of a head.
+    """
     config: Any = model.config
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     heads = getattr(text, "num_attention_heads", None)
@@ -147,15 +150,15 @@ def _blocks(model: nn.Module) -> nn.ModuleList:
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
     if not lists:
         raise PivotalError(
-            f"A model's sites are those of its list of blocks, but {type(model).__name__} has no such list. "
+            f"The sites of a model are in its list of blocks, but {type(model).__name__} has no such list. "
             "Wrap it in pivotal.models.module.ModuleLM and name its sites."
         )
     return max(lists, key=weight)[1]
 
 
 def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
-    """(kind, the part that it belongs to, module, call) of each projection of a block onto the residual stream that
-    some site feeds."""
+    """The projections of a block onto the residual stream whose inputs are sites: (kind, part of the block, module,
+    call)."""
     width = first_of(log.calls[block].output).shape[-1]
     chosen: list[tuple[str, nn.Module, nn.Module, _Call]] = []
     neurons: list[tuple[nn.Module, nn.Module, _Call]] = []
@@ -168,8 +171,8 @@ def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.M
             and child in log.calls
             and (after := _mixed(child, log.calls[child], [m for _, m, _ in found]))
         ):
-            # The first projection behind the mixing is that of what was mixed; what comes behind it stands in a block
-            # within the block, and is an MLP.
+            # The first projection after the mixing is the output projection of the attention. Any later one belongs to
+            # a nested block, and is that of an MLP.
             mixed = [entry for entry in found if entry[1] in after]
             chosen += [("attn" if attends else "mixer", *place) for place in mixed[:1]]
             neurons += mixed[1:]
@@ -182,7 +185,8 @@ def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.M
 
 
 def _projects(module: nn.Module, log: _Log, width: int) -> bool:
-    """A weight matrix that ran once, on all positions. Experts run on some only: their neurons are no site."""
+    """Whether a module has a weight matrix and ran once, on all positions. Experts run on some positions only, so their
+    neurons are not a site."""
     call, weight = log.calls.get(module), getattr(module, "weight", None)
     if call is None or call.count != 1 or not isinstance(weight, Tensor) or weight.ndim < 2 or not call.args:
         return False
@@ -198,8 +202,8 @@ def _projects(module: nn.Module, log: _Log, width: int) -> bool:
 
 
 def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Module] | None:
-    """The parts that get something else at a position beyond its neighbour if the first position gets something else;
-    None if what the module gives does not change there either: then it mixes nothing."""
+    """The parts whose input at later positions changes when the first position changes; None if the module's output at
+    later positions does not change, so that the module does not mix positions."""
 
     def run(change: float) -> tuple[Tensor, dict[nn.Module, Tensor]]:
         args, kwargs, got = call.args, dict(call.kwargs), {}
@@ -222,7 +226,7 @@ def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Mod
     def differ(a: Tensor, b: Tensor) -> bool:
         return not torch.allclose(a[:, 2:], b[:, 2:], rtol=1e-4, atol=1e-7)
 
-    # The logged output would not do to compare with: some blocks go on to write into it.
+    # Do not compare with the logged output: some blocks write into it later.
     (before, was), (after, now) = run(0.0), run(1.0)
     if before.ndim != 3 or not differ(before, after):
         return None
@@ -250,7 +254,7 @@ def _head(model: nn.Module, log: _Log, logits: Tensor) -> nn.Module:
     ]
     if not found:
         raise PivotalError(
-            f"A language model ends in a projection onto its vocabulary, but {type(model).__name__} has none that "
-            "can be found. Wrap it in pivotal.models.module.ModuleLM."
+            f"A language model ends in a projection onto its vocabulary, but none was found in "
+            f"{type(model).__name__}. Wrap the model in pivotal.models.module.ModuleLM."
         )
     return max(found, key=lambda entry: entry[0])[1]

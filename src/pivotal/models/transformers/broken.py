@@ -1,4 +1,4 @@
-"""Files of a model that are missing or not whole: which one, and what to do."""
+"""Checks for missing and damaged model files, with messages that say what to do."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ UNREADABLE: tuple[type[Exception], ...] = (
     ImportError,
     RuntimeError,
 )
-"""What transformers raises where it cannot load a model."""
+"""The errors that transformers raises when it cannot load a model."""
 _TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "*.spm", "tekken.json")
 _POINTER = b"version https://git-lfs"
 
 
 def check_has_tokenizer(folder: Path) -> None:
+    """Raise PivotalError if a folder has no tokenizer."""
     if not any(path for pattern in _TOKENIZERS for path in folder.glob(pattern)):
         raise PivotalError(
             f"A model's folder holds its tokenizer, but {folder} has no tokenizer.json. Put it there with "
@@ -35,12 +36,12 @@ def check_has_tokenizer(folder: Path) -> None:
 
 
 def check_whole(weights: Iterable[Path], cure: str = "Download it again.") -> None:
-    """Names the first file of weights that is a pointer of Git LFS or, if it is of safetensors, cannot be opened."""
+    """Raise PivotalError for the first file that is a Git LFS pointer, or a safetensors file that cannot be opened."""
     for path in weights:
         with path.open("rb") as file:
             if file.read(len(_POINTER)) == _POINTER:
                 raise PivotalError(
-                    f"{path} must hold weights, but it is only a pointer of Git LFS. Fetch the file with git lfs pull."
+                    f"{path} must hold weights, but it is only a Git LFS pointer. Download the file with git lfs pull."
                 )
         if path.suffix != ".safetensors":
             continue
@@ -54,6 +55,6 @@ def check_whole(weights: Iterable[Path], cure: str = "Download it again.") -> No
 
 
 def check_json(files: Iterable[Path]) -> None:
-    """Names the first file that is no JSON."""
+    """Raise PivotalError for the first file that is not JSON."""
     for path in sorted(files):
         read_json(path)

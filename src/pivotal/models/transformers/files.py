@@ -1,4 +1,4 @@
-"""Where weights come from, and what is kept of them: converted GGUF files and the digests of large files."""
+"""The origin of weights and the cache: packaged models, converted GGUF files, digests of large files."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ PACKAGED = {
         ],
     ),
 }
-"""Models that come as packages: what they are, and the (package, file) of each of their parts, in order."""
+"""Models that are distributed as packages: a description, and the (package, file) of each part in order."""
 
 
 def home() -> Path:
+    """The folder of the cache."""
     return models_home().parent
 
 
 def packaged(name: str) -> list[Path] | None:
-    """The parts of a packaged model's GGUF file; None if its packages are not installed. Nothing is imported."""
+    """The parts of a packaged model's GGUF file; None if its packages are not installed. It imports nothing."""
     found = []
     for package, file in PACKAGED[name][1]:
         spec = find_spec(package)
@@ -49,7 +50,7 @@ def packaged(name: str) -> list[Path] | None:
 
 
 def joined(name: str, parts: list[Path]) -> Path:
-    """One file of several parts, joined once and kept."""
+    """One file made of several parts, cached."""
     if len(parts) == 1:
         return parts[0]
     path = home() / "joined" / f"{name}-{_stamp(*parts)}.gguf"
@@ -66,12 +67,12 @@ def joined(name: str, parts: list[Path]) -> Path:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file, remembered."""
+    """The SHA-256 of a file, cached."""
     return remembered(path, "sha256", lambda: _sha256(path))
 
 
 def remembered(path: Path, fact: str, find: Callable[[], str]) -> str:
-    """A fact that follows from a file, found once and kept as long as the file's size and time stay the same."""
+    """A fact about a file, cached as long as the file's size and time stay the same."""
     note = home() / "digests" / f"{_stamp(path)}.json"
     try:
         known = dict(json.loads(note.read_text(encoding="utf-8")))
@@ -93,11 +94,11 @@ def _sha256(path: Path) -> str:
 
 
 _WHOLE = "converted-2"
-"""A file that a converted folder has when it is whole, and of the form that is read now."""
+"""A file that marks a converted folder as complete and in the current format."""
 
 
 def converted(gguf: Path, convert: Callable[[Path, Path], None]) -> Path:
-    """The folder that `convert(gguf, folder)` makes of a GGUF file, made once; whole or not at all."""
+    """The folder that `convert(gguf, folder)` makes from a GGUF file, cached. It is complete or absent."""
     folder = home() / "converted" / f"{gguf.stem}-{digest(gguf)[:16]}"
     if not (folder / _WHOLE).is_file():
         try:
@@ -130,5 +131,5 @@ def _kept(path: Path, write: Callable[[Path], object]) -> None:
 def _unwritable(error: OSError, path: Path) -> PivotalError:
     return PivotalError(
         f"Cannot write {error.filename or path}: {error.strerror or error}. "
-        "Make room, or name another folder for what pivotal keeps with the environment variable PIVOTAL_HOME."
+        "Free some space, or set the environment variable PIVOTAL_HOME to another folder."
     )

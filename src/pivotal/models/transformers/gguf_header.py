@@ -1,4 +1,4 @@
-"""The few facts of a GGUF file that converting it loses; the file's own reader takes half a minute to tell them."""
+"""Reads the header of a GGUF file, for facts that the conversion loses. The gguf package needs half a minute for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STRING, _ARRAY = 8, 9
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The keys and values at the head of the file; the values of arrays are left out."""
+    """The keys and values in the header of a file, without the values of arrays."""
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ValueError("it does not begin with GGUF")

@@ -1,4 +1,4 @@
-"""From the last state to logits, of the whole vocabulary or of a few words."""
+"""The output projection: logits of the whole vocabulary or of a few words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOLERANCE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """logits = cap * tanh(scale * (W h + b) / cap), without a cap: scale * (W h + b)."""
+    """logits = cap * tanh(scale * (W h + b) / cap), or scale * (W h + b) without a cap."""
 
     weight: Float[Tensor, "vocabulary width"]
     bias: Float[Tensor, " vocabulary"] | None
@@ -28,7 +28,7 @@ class Head:
     @staticmethod
     @torch.no_grad()
     def of(anatomy: Anatomy, config: Any) -> Head:
-        """Scale and cap are read off the probe's logits: models scale and cap them in ways of their own."""
+        """Determine scale and cap from the probe's logits, because models apply them in different ways."""
         weight, bias = _parameters(anatomy.head, anatomy.states.device)
         logits = anatomy.logits.to(weight.device, torch.float32)
         plain = Head(weight, bias)
@@ -54,7 +54,7 @@ class Head:
         if ids is not None:
             weight = weight[ids.to(weight.device)]
             bias = None if bias is None else bias[ids.to(bias.device)]
-        # Few words are cheap to have exactly; of a whole vocabulary only the product is in half precision.
+        # A few words are computed in full precision. For the whole vocabulary, the product may be in half precision.
         number = weight.dtype if ids is None else torch.promote_types(weight.dtype, torch.float32)
         logits = linear(states.to(weight.device, number), weight.to(number)).to(device)
         logits = logits.float() if logits.dtype.itemsize < 4 else logits
@@ -71,9 +71,7 @@ class Head:
 def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor | None]:
     weight, bias = head.weight, getattr(head, "bias", None)
     assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
-    if (
-        weight.is_meta
-    ):  # spread over devices by accelerate, which fetches it when it is used: we always use it
+    if weight.is_meta:  # spread over devices by accelerate, which loads the weights on use
         from accelerate.utils import align_module_device
 
         with align_module_device(head, device):
@@ -82,7 +80,7 @@ def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor |
 
 
 def _caps(config: Any) -> list[float]:
-    """Numbers of the configuration that might cap the logits."""
+    """The numbers of a configuration that may be the cap of the logits."""
     settings = config.to_dict() if hasattr(config, "to_dict") else {}
     found = [value for key, value in settings.items() if "cap" in key and isinstance(value, int | float)]
     return [float(value) for value in found if value > 0 and not isinstance(value, bool)]

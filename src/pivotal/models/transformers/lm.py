@@ -1,4 +1,4 @@
-"""A causal language model of `transformers` behind the interface that pivotal knows."""
+"""Causal language models of `transformers` with the interface of a LanguageModel."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from pivotal.models.tree import PrefixTree
 from pivotal.units import Site, UnitSpace
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
-"""Nodes of a packed row: attention looks at all pairs of them, most of which the mask then hides. To a CPU that is a
-tenth of the work and more; a GPU would rather have fewer rows."""
+"""The most nodes of a packed row. Attention computes all pairs of nodes, most of which are masked. On a CPU that is a
+tenth of the work or more, so its rows are shorter; a GPU is faster with fewer rows."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
-"""Settings that say how far a layer sees; `sliding_window_pattern` and `max_window_layers` count layers."""
+"""The settings that limit how far a layer sees. `sliding_window_pattern` and `max_window_layers` count layers."""
 _EXPERTS = re.compile(r"(num|local|routed)_experts$")
 
 
@@ -43,7 +43,10 @@ class _Chunk:
 
 
 class TransformersLM(ChunkedLM):
-    """Any causal language model of `transformers`, with its tokenizer. Weights are frozen."""
+    """Any causal language model of `transformers`, with its tokenizer. The weights are frozen.
+
+    Several threads can use one model. Their passes take turns, because edits are hooks on shared modules.
+    """
 
     def __init__(
         self,
@@ -56,9 +59,9 @@ class TransformersLM(ChunkedLM):
         words: str | None = None,
         batch_nodes: int = 4096,
     ) -> None:
-        """`priming` is the text read before every sentence: by default what the tokenizer puts there itself, BOS or
-        nothing; give "" for nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, for
-        whoever knows them. `batch_nodes` bounds memory: so many nodes, times runs, are computed at once."""
+        """`priming` is the text that the model reads before every sentence. The default is what the tokenizer adds, BOS
+        or nothing; "" adds nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, if they
+        are known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
         self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model))
         self._model = model.eval().requires_grad_(False)
@@ -66,7 +69,7 @@ class TransformersLM(ChunkedLM):
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
         if priming is not None and self._tokens.priming == Tokens(tokenizer, self._vocabulary, None).priming:
-            priming = None  # its own, said in so many words
+            priming = None  # the tokenizer's own, written out
         self._fingerprint = _fingerprint(
             fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
         )
@@ -97,8 +100,8 @@ class TransformersLM(ChunkedLM):
             none = all(site.kind != "mlp" for site in self._sites)
             if "mlp" in sites and none and _has_experts(self._model.config):
                 raise PivotalError(
-                    f"{error} {self.name} is a mixture of experts, and those are no sites: a token goes through a few "
-                    "of them only."
+                    f"{error} {self.name} is a mixture of experts. Experts are not sites, because a token passes "
+                    "through only a few of them."
                 ) from None
             raise
 
@@ -114,7 +117,7 @@ class TransformersLM(ChunkedLM):
         return self._fingerprint
 
     def describe(self) -> str:
-        """How it reads sentences, in a line."""
+        """One line about how this model reads sentences."""
         before = self._tokens.priming_text()
         reads = (
             f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
@@ -143,7 +146,7 @@ class TransformersLM(ChunkedLM):
     # -- computation --------------------------------------------------------------------------------------------
 
     def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
-        """One packed row for each part or, where the model cannot do that, several rows."""
+        """One packed row for each part, or several rows if the model does not support packed rows."""
         trunk, priming = self._trunk, self._tokens.priming
         deepest = int(tree.depth.max(initial=0))
         self.check_length(deepest)
@@ -169,7 +172,7 @@ class TransformersLM(ChunkedLM):
 
 
 def _first_device(model: Any) -> torch.device:
-    """Where the tokens go in; of a model that is spread over several devices, the first that computes."""
+    """The device of the embedding. For a model that is spread over several devices, the first device that computes."""
     device: torch.device = model.get_input_embeddings().weight.device
     if device.type != "meta":
         return device
@@ -182,7 +185,7 @@ def _has_experts(config: Any) -> bool:
 
 
 def _sizes(config: Any, names: re.Pattern[str]) -> list[int]:
-    """The whole numbers of a configuration whose names end so."""
+    """The whole numbers of a configuration whose names match a pattern."""
     text = config.get_text_config() if hasattr(config, "get_text_config") else config
     return [
         value
@@ -192,7 +195,7 @@ def _sizes(config: Any, names: re.Pattern[str]) -> list[int]:
 
 
 def _window(config: Any) -> int:
-    """The depth up to which every layer sees all of a sentence: beyond it a mask of ours would show too much."""
+    """The length up to which every layer sees the whole sentence. Beyond it, our attention mask would be wrong."""
     sizes = _sizes(config, _WINDOW)
     return min((size for size in sizes if size > 1), default=2**31)
 

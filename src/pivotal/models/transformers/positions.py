@@ -1,4 +1,4 @@
-"""How long a text may be: some models look their positions up in a table, and have none beyond its end."""
+"""The longest text of a model. Some models look up positions in a table and have none beyond its end."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 _LENGTHS = (5, 7)
-"""Of the texts that are tried."""
+"""The lengths of the probes."""
 
 
 @torch.no_grad()
 def positions_of(model: nn.Module, token: int, device: torch.device) -> int | None:
-    """How many positions a model has; None if it computes them, as rotary models do, or has none.
+    """The number of positions of a model; None if it computes them, as rotary models do, or has none.
 
-    Read off what it does: in a text that is one token many times over, only positions count up. A table is as long
-    whatever the length of the text; what is not was made of the text.
+    The probe repeats one token, so that only positions count up. A look-up with consecutive indices, in a table whose
+    length does not depend on the length of the probe, is the look-up of positions.
     """
     found = []
     trunk = getattr(
         model, "base_model", model
-    )  # without the head, which is much of the work and knows no positions
+    )  # without the head, which is much of the work and has no positions
     for steps in _LENGTHS:
         with _Lookups(steps) as lookups:
             trunk(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
@@ -31,7 +31,7 @@ def positions_of(model: nn.Module, token: int, device: torch.device) -> int | No
 
 
 class _Lookups(TorchFunctionMode):
-    """Notes the tables that are looked up at one position after another."""
+    """Records the lengths of the tables that are looked up with consecutive indices."""
 
     def __init__(self, steps: int) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class _Lookups(TorchFunctionMode):
         elif func is torch.embedding:
             self._note(args[0].shape[0], args[1])
         elif func in (torch.gather, torch.Tensor.gather) and len(args) == 3 and isinstance(args[2], Tensor):
-            # The sines and cosines of GPT-J.
+            # GPT-J looks up sines and cosines.
             self._note(args[0].shape[args[1]], args[2].movedim(args[1], -1))
         elif func is torch.Tensor.__getitem__ and isinstance(args[1], Tensor) and args[0].ndim:
             self._note(args[0].shape[0], args[1])

@@ -28,7 +28,7 @@ _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
 
 
 class TransformersSource(ModelSource):
-    """`hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model that comes as a package."""
+    """Opens `hf:ORG/NAME`, a folder that `save_pretrained` wrote, a `.gguf` file, or a model from a package."""
 
     name: ClassVar[str] = "transformers"
     summary: ClassVar[str] = (
@@ -96,7 +96,7 @@ def _load(
     *,
     ours: bool = False,
 ) -> LanguageModel:
-    """`ours` is a folder that `_convert` wrote."""
+    """Load a folder. `ours` marks a folder that `_convert` wrote."""
     _require()
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -114,7 +114,9 @@ def _load(
                 folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **settings
             )
     except UNREADABLE as error:
-        check_whole(_weights(folder), f"Remove {folder}: it is made anew." if ours else "Download it again.")
+        check_whole(
+            _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
+        )
         raise PivotalError(
             f"{name} cannot be loaded as a causal language model: {in_short(error)}."
         ) from error
@@ -123,14 +125,14 @@ def _load(
     if others := sorted(loading["mismatched_keys"]):
         weight, stored, wanted = others[0]
         raise PivotalError(
-            f"{folder / 'config.json'} must describe the weights beside it, but by it {weight} would be "
-            f"{_by(wanted)}, and it is {_by(stored)}. Take both from the same model."
+            f"{folder / 'config.json'} must describe the weights, but it says that {weight} is {_by(wanted)}, and the "
+            f"weights have {_by(stored)}. Take both from the same model."
         )
     if lacking := sorted(loading["missing_keys"]):
-        # transformers would go on with random numbers in their place
+        # transformers would use random numbers instead
         raise PivotalError(
-            f"The weights of {name} must be whole, but {len(lacking)} tensors are missing, {lacking[0]} for example. "
-            "They belong to another kind of model, or to no causal language model."
+            f"The weights of {name} must be complete, but {len(lacking)} tensors are missing, e.g. {lacking[0]}. "
+            "They belong to another kind of model."
         )
     if "device_map" not in settings:
         model = model.to(device)
@@ -158,8 +160,8 @@ def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:
 
 
 def _converted_tokenizer(folder: Path) -> Any:
-    """That of a folder of ours, whose tokenizer.json is whole: AutoTokenizer would read it several times, to build the
-    same of its parts, and take seconds for a vocabulary of a quarter of a million."""
+    """The tokenizer of a folder that `_convert` wrote. AutoTokenizer builds the same tokenizer, but reads the file
+    several times, which takes seconds for a vocabulary of a quarter of a million."""
     from transformers import PreTrainedTokenizerFast
 
     settings = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))
@@ -180,7 +182,7 @@ def _check_kind(name: str, config: Any) -> None:
 
 
 def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether the weights alone would fill the device; such a model is spread over all that there are."""
+    """Whether the weights would fill the device. Such a model is spread over all devices."""
     if device.type != "cuda":
         return False
     free, _ = torch.cuda.mem_get_info(device)
@@ -188,7 +190,7 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 
 def _convert(gguf: Path, folder: Path) -> None:
-    """A GGUF file as a folder in float32: what is slow about GGUF is reading it."""
+    """Convert a GGUF file to a folder in float32, which loads much faster."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -202,7 +204,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     except UNREADABLE as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
-    # Whether a model was trained with BOS stands in the file; the tokenizer made of it does not know.
+    # The file says whether the model was trained with BOS, but the converted tokenizer does not.
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
@@ -218,8 +220,8 @@ def _convert(gguf: Path, folder: Path) -> None:
 
 
 def _untied(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Each weight under the first of its names, as transformers itself saves them: if the head were there in place of
-    the embedding that it shares, all of that would be drawn at random at every load, only to be thrown away."""
+    """Each weight under its first name, as transformers saves them. If a shared embedding were saved under the name of
+    the head, every load would first fill the embedding with random numbers."""
     first: dict[tuple[int, torch.Size], tuple[str, torch.Tensor]] = {}
     for name, weight in model.state_dict().items():
         first.setdefault((weight.data_ptr(), weight.shape), (name, weight.contiguous()))
@@ -227,19 +229,19 @@ def _untied(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _check_tokenizer(gguf: Path, tokenizer: Any) -> None:
-    """As it will be loaded: some releases of transformers lose a tokenizer's merges on the way."""
+    """Check the converted tokenizer, because some releases of transformers lose its merges."""
     from transformers import __version__
 
     if (whole := share_of_whole_words(tokenizer)) < 0.5:
         raise PivotalError(
-            f"A word that is one token must be read as that token, but the tokenizer that transformers {__version__} "
-            f"makes of {gguf} does so for {whole:.0%} of them. Use another release; 5.22 is known to be right."
+            f"A word with a token of its own must be encoded as that token, but the tokenizer that transformers "
+            f"{__version__} makes from {gguf} does so for only {whole:.0%} of them. Use another release; 5.22 works."
         )
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without the progress bars and notes of transformers."""
+    """Silence the progress bars and messages of transformers."""
     from transformers.utils import logging
 
     bars, level = logging.is_progress_bar_enabled(), logging.get_verbosity()

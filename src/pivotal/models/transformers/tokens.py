@@ -1,4 +1,4 @@
-"""Text to tokens and back, with a tokenizer of `transformers`."""
+"""Encoding and decoding with a tokenizer of `transformers`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding
 
 _BEFORE = "The"
-"""Words are asked about after a prefix, never at the beginning of a text: there they often are other tokens."""
+"""The tokens of a word are determined after this prefix, because a word at the start of a text often has others."""
 _LOOKED_AT = 2000
-"""Tokens that are enough to say how a tokenizer reads."""
+"""The number of tokens to check."""
 _WORD = re.compile(r" [A-Za-z]{3,}")
 
 
 class Tokens:
-    """A sentence as a model reads it. What it reads before every sentence, BOS for example, is the *priming*."""
+    """A tokenizer with what pivotal needs. The *priming* is what the model reads before every sentence, such as BOS."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, priming: str | None = None) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise PivotalError(
-                "A tokenizer must tell which characters its tokens stand for, but "
-                f"{type(tokenizer).__name__} is a slow one, which cannot. Convert it to a tokenizer.json."
+                "A tokenizer must map its tokens to characters, but the slow tokenizer "
+                f"{type(tokenizer).__name__} cannot. Convert it to a tokenizer.json."
             )
         self._tokenizer = tokenizer
         self._vocabulary = vocabulary
@@ -35,7 +35,7 @@ class Tokens:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _priming(self, text: str | None) -> tuple[int, ...]:
-        """By default what the tokenizer itself puts before a text: BOS if the model was trained with it."""
+        """The tokens of the priming. The default is what the tokenizer adds: BOS if the model was trained with it."""
         if text is not None:
             try:
                 return tuple(self._checked(self._ids(text), text))
@@ -51,6 +51,7 @@ class Tokens:
         return ()
 
     def priming_text(self) -> str:
+        """The priming as text."""
         return "".join(str(t) for t in self._tokenizer.convert_ids_to_tokens(list(self.priming)))
 
     def encode(self, text: str) -> Encoding:
@@ -74,20 +75,20 @@ class Tokens:
         return self._checked(new, word)[0]
 
     def text(self, token: int) -> str:
-        """With its leading space, if it has one."""
+        """The text of a token, with its leading space if it has one."""
         if not self._anchor:
             return str(self._tokenizer.decode([token]))
         before = self._tokenizer.decode(self._anchor)
         return str(self._tokenizer.decode([*self._anchor, token]))[len(before) :]
 
     def continued(self, prompt: str, tokens: Sequence[int]) -> str:
-        """All at once: a letter outside ASCII may be several tokens."""
+        """Decode all tokens at once, because a letter outside ASCII may be several tokens."""
         ids = self._ids(prompt)
         before = self._tokenizer.decode(ids)
         return prompt + str(self._tokenizer.decode([*ids, *tokens]))[len(before) :]
 
     def special(self) -> list[int]:
-        """Tokens that are no text: the special ones, and rows of the embedding that no token uses."""
+        """The tokens without text: special tokens, and unused rows of the embedding."""
         used = range(len(self._tokenizer), self._vocabulary)
         return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
 
@@ -104,18 +105,20 @@ class Tokens:
 
 
 def digest_of_words(tokenizer: Any) -> str:
-    """SHA-256 of the vocabulary."""
+    """The SHA-256 of the vocabulary."""
     return hashlib.sha256("\n".join(_words_of(tokenizer)).encode()).hexdigest()
 
 
 def _words_of(tokenizer: Any) -> list[str]:
-    """The vocabulary in the order of the ids, to tell tokenizers apart."""
+    """The vocabulary in the order of the ids."""
     return [f"{i}:{word}" for i, word in sorted((i, word) for word, i in tokenizer.get_vocab().items())]
 
 
 def share_of_whole_words(tokenizer: Any) -> float:
-    """Of the words that are one token, how many are read as that token; 1 if there are none to look at. A tokenizer
-    that has lost what joins the pieces of words knows them all and reads none of them whole."""
+    """The share of the words with a token of their own that are encoded as that token; 1 if there are no such words.
+
+    A tokenizer that has lost its merges still has these tokens, but never uses them.
+    """
     tokens = Tokens(tokenizer, len(tokenizer))
     step = max(1, len(tokenizer) // _LOOKED_AT)
     words = {i: tokens.text(i) for i in range(0, len(tokenizer), step)}
@@ -131,7 +134,7 @@ def _reads(tokens: Tokens, word: str) -> int | None:
 
 
 def _word_of(text: str, starts: Sequence[int], a: int, b: int) -> int:
-    """The word that the token at [a, b) belongs to; a token of white space belongs to the word that follows."""
+    """The word of the token at [a, b). White space belongs to the word that follows it."""
     while a < len(text) - 1 and text[a].isspace():
         a += 1
     return max((i for i, start in enumerate(starts) if start <= a), default=0)

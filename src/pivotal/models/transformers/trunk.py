@@ -1,4 +1,4 @@
-"""Running a transformer over laid-out nodes: edits by hooks, frozen nodes from a cache, no block that is not needed."""
+"""Runs a transformer over a layout of nodes, with edits by hooks, cached frozen nodes, and skipped blocks."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from pivotal.models.transformers.anatomy import Anatomy, probe_tokens
 from pivotal.models.tree import PrefixTree, Span
 
 Past = list[tuple[Tensor, Tensor]]
-"""Keys and values of every layer, for one run."""
+"""The keys and values of every layer, for one run."""
 
 
 _ENTRIES = 4
-"""Blocks whose inputs are kept for a part of a tree: a search narrows down to few sites, but not at once."""
+"""The number of blocks whose inputs are cached for a part of a tree: a search narrows down to few sites gradually."""
 
 
 class _Reached(Exception):
-    """The block whose input was wanted has been reached; nothing after it needs to run."""
+    """Raised to stop a pass at the block whose input is wanted."""
 
 
 class Trunk:
     """The model up to its output projection.
 
-    What it may do is tried at load, on a small tree, against plain rows of tokens: `packs` (the tree as one row under a
-    mask), `caches` (frozen nodes as keys and values), `skips` (start at the first edited block).
+    Loading tries three optimisations on a small tree and compares them with plain rows of tokens: `packs` (the tree as
+    one row with a mask), `caches` (frozen nodes as keys and values), `skips` (start at the first edited block).
     """
 
     def __init__(self, model: nn.Module, anatomy: Anatomy, vocabulary: int, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class Trunk:
     def states(
         self, layout: Layout, past: Past | None, edit: Edit | None, entries: dict[int, Tensor]
     ) -> Float[Tensor, "nodes runs width"]:
-        """The last states of the layout's nodes. `entries` keeps the inputs of first edited blocks between calls."""
+        """The last states of the layout's nodes. `entries` caches the inputs of first edited blocks between calls."""
         if edit is None:
             return layout.pick(self._forward(layout, past, 1), 1)
         runs, wanted = runs_of(edit), sites_of(edit)
@@ -63,14 +63,14 @@ class Trunk:
 
     @torch.no_grad()
     def past(self, layout: Layout) -> Past:
-        """Keys and values of the places of a layout."""
+        """The keys and values of the places of a layout."""
         cache = _cache(None, 1)
         self._forward(layout, cache, 1)
         return [(layer.keys, layer.values) for layer in cache.layers]
 
     @torch.no_grad()
     def _enter(self, layout: Layout, past: Past | None, block: int, entries: dict[int, Tensor]) -> None:
-        """Keeps what flows into a block: the same for all runs as long as nothing before it is edited."""
+        """Cache the input of a block. It is the same for all runs if nothing before the block is edited."""
         caught: list[Tensor] = []
         start = max((kept for kept in entries if kept < block), default=0)
 
@@ -97,8 +97,8 @@ class Trunk:
         first: int = 0,
         entry: Tensor | None = None,
     ) -> Tensor:
-        """What the output projection gets, rows of all runs below one another. With `first`, blocks before it do
-        nothing and it starts from `entry`."""
+        """The input of the output projection, with the rows of all runs below one another. With `first`, the blocks
+        before it are skipped, and it starts from `entry`."""
         caught: list[Tensor] = []
 
         def catch(h: Tensor, *_: Any, **__: Any) -> Tensor:
@@ -139,14 +139,14 @@ class Trunk:
         sequences = [[a, b, c], [a, b, d, e], [a, b, d, f, c], [a, f], [b, c, a]]
         expected = self._ends(sequences, "rows")
 
-        # A GPU may be told to multiply float32 numbers as TF32, with ten bits; a wrong mask is wrong by far more.
+        # A GPU may multiply float32 numbers as TF32, with ten bits. A wrong mask causes much larger differences.
         exact = self._dtype.itemsize >= 4 and self._device.type == "cpu"
         tolerance = (1e-4 if exact else 5e-2) * float(expected.abs().max())
 
         def agrees(how: str, sites: frozenset[str] = frozenset()) -> bool:
             try:
                 found = self._ends(sequences, how, sites)
-            except Exception:  # whatever a model does with a mask that it does not know
+            except Exception:  # models fail in many ways on a mask that they do not support
                 return False
             return float((found - expected).abs().max()) <= tolerance
 
@@ -162,9 +162,11 @@ class Trunk:
     def _ends(
         self, sequences: list[list[int]], how: str, sites: frozenset[str] = frozenset()
     ) -> Float[Tensor, "sequences runs width"]:
-        """The states after some sequences, in two runs, with the sequences laid out in one way or another. Packed as
-        for edits of the second token, so that it stands behind what follows it: a model that adds a causal order of
-        its own to the mask then does not see it, and says so. To try the cache, the first token is taken for frozen."""
+        """The states after some sequences, in two runs, with a given layout.
+
+        The packed layout is that of edits at the second token, which places this token behind its successors. A model
+        that adds its own causal mask then fails the comparison. To try the cache, the first token counts as frozen.
+        """
         cues, directions = [1] * len(sequences), [0] * len(sequences)
         tree = PrefixTree.build(sequences, cues, directions, None if how == "rows" else "single")
         (part,) = parts(tree, 10**6, shared=False)
@@ -178,7 +180,7 @@ class Trunk:
 
 
 class _Nothing:
-    """An edit that changes nothing, in two runs."""
+    """An edit of two runs that changes nothing."""
 
     runs = 2
 
@@ -203,7 +205,7 @@ def _passing_on(outputs: int) -> Any:
 
 
 def _feed(block: nn.Module, h: Tensor) -> Any:
-    """Gives a block an input of ours instead of what reaches it; the result takes that back."""
+    """Replace the input of a block. Returns a function that undoes it."""
 
     def feed(_: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         return ((h, *args[1:]), kwargs) if args else ((), {**kwargs, "hidden_states": h})

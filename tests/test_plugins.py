@@ -1,0 +1,218 @@
+"""One file adds a model, a mask, a search or a phenomenon: as an entry point of another package, or in the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pivotal
+from pivotal.options import options_of
+from pivotal.searches.learned import LearnedMask
+
+MODEL = '''
+"""Adds up its states. The first unit holds the number of the noun."""
+import torch
+from pivotal.models import ModelSource
+from pivotal.models.module import ModuleLM
+
+WORDS = "<eos> <unk> The cat cats dog dogs near behind often runs run sleeps sleep".split()
+
+class Sum(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = torch.nn.Embedding(len(WORDS), 6)
+        self.state = torch.nn.Tanh()
+        self.output = torch.nn.Linear(6, len(WORDS))
+        with torch.no_grad():
+            self.embedding.weight[:, 0] = 0
+            self.embedding.weight[[3, 5], 0], self.embedding.weight[[4, 6], 0] = 2.0, -2.0
+            self.output.weight[-4:, 1:] = 0
+            self.output.bias.zero_()
+            self.output.weight[-4:, 0] = torch.tensor([1.0, -1.0, 1.0, -1.0])
+
+    def forward(self, ids):
+        return self.output(self.state(self.embedding(ids)).cumsum(1))
+
+class ToySource(ModelSource):
+    name = "toys"
+    summary = "toy models"
+
+    def listed(self):
+        return [("toy", "a model of six units")]
+
+    def open(self, spec, *, device, dtype, priming):
+        return ModuleLM("toy", Sum().to(device), WORDS, {"state.0": "state"}) if spec == "toy" else None
+'''
+PHENOMENON = '''
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena.base import Phenomenon
+
+@dataclass(frozen=True)
+class PetAgreement(Phenomenon):
+    """Cats and dogs, near and far."""
+
+    name: ClassVar[str] = "pets"
+    labels: ClassVar[tuple[str, str]] = ("singular", "plural")
+    summary: ClassVar[str] = "agreement of cats and dogs"
+
+    def pairs(self):
+        verbs, gaps = (("runs", "run"), ("sleeps", "sleep")), ("", " near", " behind", " often", " near often")
+        made = [
+            MinimalPair(f"The {noun}{'s' * number}{gap}", 1, verb, self.labels[number], noun)
+            for noun, verb, gap, number in product(("cat", "dog"), verbs, gaps, (0, 1))
+        ]
+        return PairSet(self.name, self.labels, tuple(made))
+'''
+SEARCH = '''
+from dataclasses import dataclass
+from typing import ClassVar
+import torch
+from pivotal.searches.base import Discovery, Search, interventions_of
+
+@dataclass(frozen=True)
+class SingleUnit(Search):
+    """Set every unit alone, up for one direction and down for the other, and keep the best."""
+
+    name: ClassVar[str] = "single-unit"
+    summary: ClassVar[str] = "tries every unit alone"
+
+    max_units: int = 1
+    """One is all that it takes."""
+    value: float = 0.9
+    """The value that a unit is set to, or its negative."""
+
+    def _solve(self, problem, *, runs, seed, progress, checkpoint):
+        units = len(problem.space)
+        mask = torch.eye(units).repeat(2, 1)
+        sign = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).repeat_interleave(units, 0)
+        values = self.value * sign[..., None].expand(-1, -1, units).contiguous()
+        wrong = 1 - problem.run(mask, values).flipped().float().mean(1)
+        best = int(wrong.argmin())
+        chosen = mask[best].bool().expand(runs, 2, -1)
+        found = interventions_of(problem, chosen, values[best].expand(runs, -1, -1))
+        return Discovery(found, (float(wrong[best]),) * runs, ({},) * runs)
+'''
+MASK = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from pivotal.searches.masks.base import MaskFamily
+from pivotal.searches.masks.hard_concrete import HardConcrete
+
+_WIDE = HardConcrete(temperature=0.5, low=-0.3, high=1.3)
+
+@dataclass(frozen=True)
+class Wide(MaskFamily):
+    """Hard Concrete, stretched further."""
+
+    name: ClassVar[str] = "wide"
+    summary: ClassVar[str] = "a wider Hard Concrete mask"
+
+    def sample(self, logits, uniform):
+        return _WIDE.sample(logits, uniform)
+
+    def nonzero(self, logits):
+        return _WIDE.nonzero(logits)
+
+    def fractional(self, logits):
+        return _WIDE.fractional(logits)
+
+    def mean(self, logits):
+        return _WIDE.mean(logits)
+
+    def estimator(self):
+        return _WIDE.estimator()
+'''
+FILES = {"models": MODEL, "questions/phenomena": PHENOMENON, "searches": SEARCH, "searches/masks": MASK}
+"""The room of each kind, and the one file that adds to it."""
+NAMES = {"models": "toy", "phenomena": "pets", "searches": "single-unit", "masks": "wide"}
+
+USE = """
+import json, sys
+from typer.testing import CliRunner
+from pivotal.cli.main import app
+from pivotal.models import load_model
+from pivotal.questions.phenomena import PHENOMENA
+from pivotal.searches import SEARCHES
+from pivotal.searches.masks import MASKS
+from pivotal.testing import check_mask, check_model, check_phenomenon, check_search
+
+def pivotal(*arguments):
+    done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+listed = {kind: [entry["name"] for entry in pivotal("list", kind)[kind]] for kind in json.loads(sys.argv[1])}
+check_model(load_model("toy"), ["The cat near", "The cats near", "The dog", "The dog near often"])
+check_phenomenon(PHENOMENA.get("pets"))
+check_search(SEARCHES.get("single-unit")())
+check_mask(MASKS.get("wide")())
+common = ["find", "toy", "pets", "--steps", "every", "--max-units", "1", "--test", "8", "--controls", "0", "--quiet"]
+found = [pivotal(*common, "--out", f"run{i}", *more) for i, more in enumerate(json.loads(sys.argv[2]))]
+print(json.dumps({"listed": listed, "found": found}))
+"""
+
+
+def as_entry_points(folder: Path) -> Path:
+    """Another distribution, as pip would install it: modules, and a .dist-info with its entry points."""
+    lines = []
+    for room, text in FILES.items():
+        kind = room.rpartition("/")[2]
+        (folder / f"toy_{kind}.py").write_text(text, encoding="utf-8")
+        lines.append(f"[pivotal.{kind}]\nany = toy_{kind}\n")
+    info = folder / "toy_plugins-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: toy-plugins\nVersion: 1.0\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def as_files_of_the_rooms(folder: Path) -> Path:
+    """A copy of the package, made of links, with one more file in each room."""
+    package = Path(pivotal.__file__).parent
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, folder / "pivotal", copy_function=os.symlink, ignore=ignored)
+    for room, text in FILES.items():
+        (folder / "pivotal" / room / "yours.py").write_text(text, encoding="utf-8")
+    return folder
+
+
+def use(folder: Path, *options: list[str]) -> dict[str, Any]:
+    paths = [str(folder), str(Path(pivotal.__file__).parent.parent)]
+    done = subprocess.run(
+        [sys.executable, "-c", USE, json.dumps([*NAMES]), json.dumps(options)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PIVOTAL_HOME": str(folder / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("add", [as_entry_points, as_files_of_the_rooms])
+def test_one_file_adds_one_of_each_kind(add: Any, tmp_path: Path) -> None:
+    """Each is listed, keeps its contract, and is used by `find`."""
+    searches = [["--search", "single-unit", "-o", "value=2.5"]]
+    if any(option.name == "mask" for option in options_of(LearnedMask)):  # until then a mask is only listed
+        searches.append(["--search", "learned", "-o", "mask=wide", "--updates", "60"])
+    used = use(add(tmp_path), *searches)
+    for kind, name in NAMES.items():
+        assert name in used["listed"][kind]
+    for summary in used["found"]:
+        best = summary["runs"][summary["best"]]
+        assert best["unit_labels"] == ["state.0:0"] and best["flip_accuracy"] == 1
