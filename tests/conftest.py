@@ -31,9 +31,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of a file share fixtures that are costly to make, so one worker gets them all. The tests of a file
-    marked `apart` share none: they are handed out one by one, at the end, when the workers would otherwise wait for the
-    last of them."""
+    """Files with slow tests come first, so that short ones fill the time at the end in which a worker would wait for
+    another. One worker gets a whole file, since its tests share fixtures that are costly to make; the tests marked
+    `apart` share none and go to whichever worker is free."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
     for item in items:
-        if item.get_closest_marker("apart") is None and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(TESTS))))
+        if item.get_closest_marker("apart") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(TESTS).as_posix()))

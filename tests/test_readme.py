@@ -34,6 +34,7 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
         assert (ROOT / target).exists(), target
 
 
+@pytest.mark.apart
 @pytest.mark.slow
 def test_the_python_example_runs_as_printed(tmp_path: Path) -> None:
     code = re.search(r"```python\n(.*?)```", README, flags=re.DOTALL)
@@ -59,15 +60,18 @@ def test_the_python_example_runs_as_printed(tmp_path: Path) -> None:
     assert said.exit_code == 0 and "The doctors near the car" in said.output
 
 
+@pytest.mark.apart
 @pytest.mark.slow
 def test_the_demo_gives_the_stated_result(tmp_path: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     demo = re.search(r"^DEMO := pivotal (.*)$", makefile, flags=re.MULTILINE)
     assert demo is not None
-    arguments = demo[1].replace("runs/demo", str(tmp_path / "demo")).split()
+    # One run is enough to see the result; every further one takes a minute.
+    demo_of_one = re.sub(r"--runs \d+", "--runs 1", demo[1])
+    arguments = demo_of_one.replace("runs/demo", str(tmp_path / "demo")).split()
     command = [sys.executable, "-m", "pivotal.cli.main", *arguments, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     summary = json.loads(done.stdout)
-    assert len(summary["runs"]) <= 5 and all(run["units"] <= 4 for run in summary["runs"])
+    assert len(summary["runs"]) == 1 and summary["units"] <= 4
     assert summary["flip_accuracy"] >= 0.99
     assert (tmp_path / "demo" / "report.html").stat().st_size > 10_000

@@ -305,39 +305,56 @@ def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]
     first.close()
 
 
+class Clock:
+    """Goes on by a fixed time with every update, whatever the machine is busy with."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        from pivotal.lm.learner import Learner
+
+        self.now, self.rates = 0.0, list[float]()
+        step = Learner.step
+
+        def timed(learner: Learner, rate: float) -> int:
+            self.now += seconds
+            self.rates.append(rate)
+            return step(learner, rate)
+
+        monkeypatch.setattr(Learner, "step", timed)
+        monkeypatch.setattr("pivotal.lm.course.time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 def test_minutes_end_a_training_early_and_annealed(
     learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The warm-up, far more updates than there is time for, takes a tenth of the time."""
-    from pivotal.lm.learner import Learner
-
-    rates: list[float] = []
-    step = Learner.step
-
-    def noted(self: Learner, rate: float) -> int:
-        rates.append(rate)
-        return step(self, rate)
-
-    monkeypatch.setattr(Learner, "step", noted)
+    clock = Clock(monkeypatch, seconds=0.02)
     (trained,) = learn(given={"epochs": 1000, "minutes": 0.05, "warmup": 10**6})
-    assert 2.5 < trained.card["seconds"] < 10
+    rates = clock.rates
+    assert trained.card["seconds"] == pytest.approx(3, abs=0.1)
     assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
     assert rates[-1] < 0.1 * max(rates)
     assert rates[0] < 0.1 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
     assert rates.index(max(rates)) < len(rates) / 3
 
 
-@pytest.mark.slow
-def test_an_epoch_is_validated_once(learn: Callable[..., list[Trained]]) -> None:
-    """The clock runs out in the validation after the first epoch, one update later it is noticed."""
-    said: list[str] = []
+def test_an_epoch_is_validated_once(
+    learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time runs out in the validation after the first epoch; this is noticed one update later."""
+    clock, said = Clock(monkeypatch, seconds=1e-4), list[str]()
 
     class Slow(Stopping):
         def say(self, text: str) -> None:
             said.append(text)
             super().say(text)
 
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=Slow(lambda: time.sleep(12)))
+    def time_passes() -> None:
+        clock.now += 12
+
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=Slow(time_passes))
     assert len(trained.card["validation"]["by_epoch"]) == 1
     assert [text.split(":")[0] for text in said if text.startswith("epoch")] == ["epoch 1"]
 

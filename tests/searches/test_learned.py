@@ -68,6 +68,7 @@ def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps: Steps)
         assert problem.run_intervention(intervention).flipped().all()
 
 
+@pytest.mark.apart
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
 @BOTH_STEPS
