@@ -16,7 +16,9 @@ PACKAGE = Path(pivotal.__file__).parent
 
 def lint_imports(source: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     """import-linter on the package in the folder `source`, with the contracts of this repository."""
-    program = "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    program = (
+        "import sys; from importlinter.cli import lint_imports_command; sys.exit(lint_imports_command())"
+    )
     options = ["--config", str(ROOT / "pyproject.toml"), "--cache-dir", str(cache)]
     paths = os.pathsep.join([str(source), *filter(None, [os.environ.get("PYTHONPATH")])])
     # A wide terminal: the names of modules are not broken over two lines.
@@ -40,5 +42,9 @@ def test_an_import_against_the_layers_is_caught(tmp_path: Path) -> None:
     (copy / "homeless.py").write_text("")
     done = lint_imports(copy.parent, tmp_path / "cache")
     assert done.returncode == 1, done.stdout + done.stderr
-    for breach in ("pivotal.questions.upward -> pivotal.jobs.find", "pivotal.records.heavy -> torch", "homeless"):
+    for breach in (
+        "pivotal.questions.upward -> pivotal.jobs.find",
+        "pivotal.records.heavy -> torch",
+        "homeless",
+    ):
         assert breach in done.stdout, done.stdout

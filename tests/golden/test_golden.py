@@ -35,7 +35,11 @@ def figures_of(summary: dict[str, Any]) -> dict[str, Any]:
     """What is compared: the result, the work and the pairs; neither times nor texts."""
     found = {name: summary[name] for name in (*PARTS, *COUNTS) if name in summary}
     controls = {name: summary["controls"][name] for name in ("sets", "flip_accuracy", "p_value", "broken")}
-    return {**found, "controls": controls, "runs": [{name: run[name] for name in RUN} for run in summary["runs"]]}
+    return {
+        **found,
+        "controls": controls,
+        "runs": [{name: run[name] for name in RUN} for run in summary["runs"]],
+    }
 
 
 def figures(command: list[str], place: Path) -> dict[str, Any]:
