@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,13 @@ def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) ->
     assert said.code == 0
     assert "90.0 ± 10.0" in said.out and "88.0 ± 0.2" in said.out
     assert {"report.html", "tables.md", "tables.tex", "tables.csv"} <= {path.name for path in study.iterdir()}
+
+
+def test_json_of_a_study_has_its_tables(study: Path, pivotal: Run) -> None:
+    made = json.loads(pivotal("report", study, "--json").out)
+    assert (made["kind"], made["report"]) == ("study", str(study / "report.html"))
+    assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])
+    pivotal("report", study, "--json", "--format", "md").refused("Give one of them")
 
 
 @pytest.mark.parametrize("form", ["md", "tex", "csv"])
@@ -61,7 +69,17 @@ def test_the_page_of_a_run_or_comparison_comes_out_the_same(
     assert made == was
 
 
+def test_json_of_a_run(run_folder: Path, tmp_path: Path, pivotal: Run) -> None:
+    shutil.copytree(run_folder, tmp_path / "r")
+    made = json.loads(pivotal("report", tmp_path / "r", "--json").out)
+    assert made == {
+        "folder": str(tmp_path / "r"),
+        "kind": "run",
+        "report": str(tmp_path / "r" / "report.html"),
+    }
+
+
 def test_what_is_no_folder_of_ours(tmp_path: Path, pivotal: Run, run_folder: Path) -> None:
-    pivotal("report", tmp_path).refused("no run folder")
-    pivotal("report", tmp_path / "nowhere").refused("no run folder")
+    pivotal("report", tmp_path).refused("not a run folder")
+    pivotal("report", tmp_path / "nowhere").refused("not a run folder")
     pivotal("report", run_folder, "--format", "md").refused("--format is for the tables of a study")

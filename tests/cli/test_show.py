@@ -45,4 +45,4 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal: Any, run_folder: Path,
 
 def test_what_is_not_a_run(pivotal: Any, comparison_folder: Path, tmp_path: Path) -> None:
     pivotal("show", comparison_folder).refused("holds a comparison", "pivotal report")
-    pivotal("show", tmp_path).refused("no run folder")
+    pivotal("show", tmp_path).refused("not a run folder")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,28 @@ def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) ->
     planned = pivotal("study", recipe, "--out", out, "--dry-run")
     assert planned.code == 0 and not out.exists()
     assert "Left: 2 runs in 2 batches" in planned.out and "Nothing was run" in planned.out
+    cells = json.loads(pivotal("study", recipe, "--out", out, "--dry-run", "--json").out)["cells"]
+    assert [(cell["cell"], cell["done"], cell["seeds_left"]) for cell in cells] == [
+        ("3", 0, [0]),
+        ("2", 0, [0]),
+    ]
     first = pivotal("study", recipe, "--out", out, "--only", "3")
     assert (first.code, first.out) == (0, f"Done: 1 run, in {out / 'results.jsonl'}.\n")
     assert "3: 1 of 1 done" in first.err
     second = pivotal("study", recipe, "--out", out, "--quiet", "--cpus", 1)
     assert (second.code, second.err) == (0, "")
     assert [row.name for row in read_results(out / "results.jsonl").rows] == ["3", "2"]
+    again = json.loads(pivotal("study", recipe, "--out", out, "--json").out)
+    assert again["results"] == str(out / "results.jsonl") and again["failed"] == []
+    assert again["rows"] == [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert "All is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
 
 
 def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
     recipe.write_text(RECIPE.replace("phenomenon: planted", "phenomenon: gender-bias"))
+    outcome = pivotal("study", recipe, "--out", tmp_path / "out", "--json")
+    assert outcome.code == 1
+    assert [run["cell"] for run in json.loads(outcome.out)["failed"]] == ["3", "2"]
     outcome = pivotal("study", recipe, "--out", tmp_path / "out")
     assert outcome.code == 1
     assert "Done: 0 runs" in outcome.out and "Failed: 2 runs; the same command tries again" in outcome.out

@@ -26,6 +26,9 @@ def test_every_field_has_a_default_and_a_help_text() -> None:
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
+        ("steps", "evry", "steps cannot be 'evry'. Did you mean 'every'?"),
+        ("split", "lexicl", "split cannot be 'lexicl'. Did you mean 'lexical'?"),
+        ("dtype", "float8", "dtype cannot be 'float8'. Did you mean"),
         ("seed", -1, "A seed is a whole number from 0 to 2^53, but seed is -1"),
         ("seed", 2**53 + 1, "A seed is"),
         ("split_seed", -1, "split_seed is -1"),
@@ -40,23 +43,6 @@ def test_what_cannot_be_asked(field: str, value: Any, said: str) -> None:
     with pytest.raises(PivotalError) as error:
         Question(**{field: value})
     assert said in str(error.value) and error.value.field == field
-
-
-def test_a_value_that_is_not_allowed_is_refused_with_a_hint() -> None:
-    """In a process of its own: here beartype would refuse it first."""
-    code = (
-        "from pivotal import PivotalError, Question\n"
-        "for field, value in (('steps', 'evry'), ('split', 'lexicl'), ('dtype', 'float8')):\n"
-        "    try: Question(**{field: value})\n"
-        "    except PivotalError as error: print(error)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    said = done.stdout.splitlines()
-    assert [line.partition(" Available")[0] for line in said] == [
-        "steps cannot be 'evry'. Did you mean 'every'?",
-        "split cannot be 'lexicl'. Did you mean 'lexical'?",
-        "dtype cannot be 'float8'. Did you mean 'float64'?",
-    ]
 
 
 @pytest.mark.parametrize("steps", get_args(Steps))
