@@ -33,7 +33,7 @@ def test_an_imported_model_has_a_name(pivotal: Any, files: tuple[Path, Path], tm
     assert "small0.2" in [model["name"] for model in listed]
     card = json.loads((tmp_path / "home" / "models" / "small0.2" / "card.json").read_text())
     assert card["command"].startswith("pivotal import-lm")
-    pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("is there already", "--overwrite")
+    pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("exists already", "--overwrite")
     assert pivotal("import-lm", checkpoint, "--vocab", vocabulary, "--overwrite").code == 0
 
 
@@ -61,7 +61,9 @@ def test_bad_input(pivotal: Any, files: tuple[Path, Path], tmp_path: Path) -> No
     checkpoint, vocabulary = files
     pivotal("import-lm", tmp_path / "no.pt", "--vocab", vocabulary).refused("no.pt cannot be read")
     pivotal("import-lm", checkpoint, "--vocab", tmp_path / "no.txt").refused("there is no such file")
-    pivotal("import-lm", vocabulary, "--vocab", vocabulary).refused("must be a whole checkpoint of PyTorch")
+    pivotal("import-lm", vocabulary, "--vocab", vocabulary).refused(
+        "must be a complete checkpoint of PyTorch"
+    )
     vocabulary.write_text("a\nb\n")
     pivotal("import-lm", checkpoint, "--vocab", vocabulary).refused("there are 5 rows", "has 2 lines")
     (tmp_path / "file").write_text("")

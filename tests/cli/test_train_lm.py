@@ -32,7 +32,7 @@ def test_a_model_that_the_other_verbs_take(pivotal: Any, text: list[Path], tmp_p
     assert card["training"]["settings"]["cell"] == "gru" and card["training"]["settings"]["tied"] is True
     assert card["command"].startswith("pivotal train-lm --corpus")
     again = pivotal("train-lm", "--corpus", *text, "--out", out, *SMALL, "--cell", "gru", "--tied")
-    again.refused("This very training is finished")
+    again.refused("This training is finished")
 
 
 def test_json_has_a_card_per_seed(pivotal: Any, text: list[Path], tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_a_crash_right_after_a_snapshot(
         learn(watch=Killing("snapshot at 2K"), checkpoint_minutes=0.0, **asked)
     first, second = (tmp_path / "model.snapshots" / f"model-{name}" for name in ("500", "2K"))
     before = [path.stat().st_mtime_ns for path in (first, second)]
-    with pytest.raises(PivotalError, match="is something else"):
+    with pytest.raises(PivotalError, match="is not from this training"):
         learn(**{**asked, "snapshots": "500"})
     learn(**asked)
     assert first.stat().st_mtime_ns == before[0] and second.stat().st_mtime_ns > before[1]
@@ -147,13 +147,13 @@ def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) 
 def test_what_is_there_already(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     kept = tmp_path / "model.snapshots"
     learn(snapshots="1K,2K")
-    with pytest.raises(PivotalError, match="is something else"):
+    with pytest.raises(PivotalError, match="is not from this training"):
         learn(snapshots="1K", given={"rate": 0.01})
     learn(snapshots="2K,3K", given={"rate": 0.01}, overwrite=True)
     assert sorted(path.name for path in kept.iterdir()) == ["model-2K", "model-3K"]
     assert {card(path)["training"]["settings"]["rate"] for path in kept.iterdir()} == {0.01}
     (kept / "thesis.tex").write_text("years of work")
-    with pytest.raises(PivotalError, match=r"thesis\.tex is there already"):
+    with pytest.raises(PivotalError, match=r"thesis\.tex exists there"):
         learn(snapshots="1K", overwrite=True)
     assert (kept / "model-2K").is_dir() and (kept / "thesis.tex").is_file()
 
@@ -181,7 +181,7 @@ def test_a_snapshot_that_the_clock_does_not_reach_is_named(learn: Callable[..., 
         ("0", "0 comes after 0"),
         ("20M,10M", "10M comes after 20M"),
         ([100, 100], "100 comes after 100"),
-        ("1K,1B", "a snapshot is asked for at 1,000,000,000"),
+        ("1K,1B", "a snapshot is requested at 1,000,000,000"),
     ],
 )
 def test_bad_numbers_leave_nothing_behind(

@@ -165,7 +165,7 @@ def test_an_update_that_overflows_is_left_out(ids: np.ndarray) -> None:
     assert float(found._scale.value) == max(scale / 2, 1.0)
 
 
-def test_sentences_are_shuffled_whole_and_anew_in_every_epoch(ids: np.ndarray) -> None:
+def test_sentences_are_shuffled_in_a_new_order_in_every_epoch(ids: np.ndarray) -> None:
     stream = Stream.of(ids, EOS, CPU)
 
     def read(columns: torch.Tensor) -> list[tuple[int, ...]]:

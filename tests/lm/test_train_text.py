@@ -67,10 +67,10 @@ def test_without_zstandard_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.
 def test_a_file_cut_off_is_refused(tmp_path: Path, sentences: list[str], suffix: str) -> None:
     path = written(tmp_path / f"a{suffix}", "\n".join(sentences[:500]))
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(PivotalError, match="damaged or cut off"):
+    with pytest.raises(PivotalError, match="damaged or truncated"):
         encode([path], WORDS)
     path.write_bytes(b"this was never compressed\n")
-    with pytest.raises(PivotalError, match="damaged or cut off"):
+    with pytest.raises(PivotalError, match="damaged or truncated"):
         encode([path], WORDS)
 
 
@@ -127,7 +127,7 @@ def test_every_nth_sentence_is_held_out() -> None:
     train, held = hold_out(ids, 1, 1 / 3)
     assert held.tolist() == [8, 1, 6, 1]
     assert train.tolist() == [5, 1, 6, 7, 1, 9, 1, 5, 5, 1]
-    with pytest.raises(PivotalError, match="takes 50 sentences, but the corpus has 6"):
+    with pytest.raises(PivotalError, match="needs 50 sentences, but the corpus has 6"):
         hold_out(ids, 1, 0.02)
 
 
@@ -141,7 +141,7 @@ def test_the_most_frequent_words_are_kept_in_one_order() -> None:
     [
         ("<eos>\nthe\n", "<unk> is missing"),
         ("<unk>\nthe\n", "<eos> is missing"),
-        ("<unk>\n<eos>\nthe\nthe\n", "'the' is there twice"),
+        ("<unk>\n<eos>\nthe\nthe\n", "'the' occurs twice"),
         ("<unk>\n<eos>\n\nthe\n", "line 3"),
         ("<unk>\n<eos>\nthe 12\n", "line 3"),
         ("", "missing"),

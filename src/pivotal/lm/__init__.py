@@ -1,1 +1,1 @@
-"""Language models of your own: trained here, imported from elsewhere, assessed."""
+"""Recurrent language models: train, import and assess them."""

@@ -1,4 +1,4 @@
-"""`python -m pivotal.lm`: training with nothing but torch installed, for a machine that has a GPU and little else."""
+"""`python -m pivotal.lm`: train without the command line's packages, on a machine that has little more than torch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The options of `pivotal train-lm`, so that a command for the one is a command for the other."""
+    """The options of `pivotal train-lm`: the same command works for both."""
     parser = argparse.ArgumentParser(
         prog="python -m pivotal.lm", description="Train a language model.", allow_abbrev=False
     )

@@ -1,4 +1,4 @@
-"""How good a language model is: its perplexity on a text, and how often it prefers the verb that agrees."""
+"""Assess a language model: its perplexity on a text, and how often it prefers the verb that agrees."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PUBLISHED: Mapping[tuple[str, str], float] = {
     ("lakretz", "nounpp PS"): 0.930,
     ("lakretz", "nounpp PP"): 0.987,
 }
-"""The model of Gulordava et al. (hidden650_batch128_dropout0.2_lr20.0), as its published log-probabilities have it: on
-their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
+"""Accuracy of the model of Gulordava et al. (hidden650_batch128_dropout0.2_lr20.0), from its published
+log-probabilities: on their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
 
 _NATURAL = {"gulordava"}
 _NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS, strict=True)}
@@ -38,7 +38,7 @@ _NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS,
 
 @dataclass(frozen=True)
 class AccuracyShare:
-    """Of `n` pairs, in how many the model prefers the right word."""
+    """The model prefers the correct word in `right` of `n` pairs."""
 
     right: int
     n: int
@@ -50,19 +50,19 @@ class AccuracyShare:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often a model is right about a phenomenon: `all`, by construction, and nounpp by the two nouns' numbers."""
+    """Accuracy on a phenomenon: over all pairs, per construction, and for nounpp per number of the two nouns."""
 
     phenomenon: str
     shares: Mapping[str, AccuracyShare]
     rejected: Mapping[str, int]
-    """Why some pairs could not be asked, and how many."""
+    """The reasons why pairs were left out, with the number of pairs."""
     with_unk: int = 0
-    """Pairs of whose prefix some word was read as `<unk>`."""
+    """Pairs with an unknown word in the prefix, read as `<unk>`."""
 
 
 @dataclass(frozen=True)
 class Assessment:
-    """What `assess` found about a model."""
+    """The result of `assess`."""
 
     model: str
     fingerprint: str
@@ -78,10 +78,10 @@ def assess(
     tokens: int | None = None,
     watch: TrainingWatch | None = None,
 ) -> Assessment:
-    """Agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on a text,
-    on its first `tokens` if given. A text is for recurrent models: of others the perplexity is None."""
+    """Measure agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on
+    a text or its first `tokens` tokens. The perplexity is None for models that are not recurrent."""
     watch = watch or Silent()
-    # Whatever is missing or malformed shows before the long work begins.
+    # Load all pairs first, so that a missing or malformed file is reported before the long work.
     sets = [load_phenomenon(spec) for spec in phenomena]
     perplexity = None
     if text is not None and isinstance(model, RecurrentLM):
@@ -97,10 +97,10 @@ def assess(
 
 
 def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
-    """Asks the model which of the two words it prefers after each prefix.
+    """Which of the two words the model prefers after each prefix.
 
-    In sentences from a treebank a recurrent model reads words that it does not know as `<unk>`, as it has learned to;
-    the cue and the two words must be known.
+    In sentences from a treebank, a recurrent model reads unknown words as `<unk>`, as in training. It must know the cue
+    and the two words.
     """
     with_unk = 0
     if pairs.name in _NATURAL and isinstance(model, RecurrentLM):
@@ -110,14 +110,14 @@ def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
         pairs = PairSet(pairs.name, pairs.labels, read)
     try:
         problem = Problem(model, pairs, steps="every")
-    except PivotalError as error:  # a small vocabulary may have none of the words; the other figures stand
+    except PivotalError as error:  # a small vocabulary may lack all of the words; report the other figures
         return Agreement(pairs.name, {}, {str(error): len(pairs)})
     shares = score(problem.pairs, 1 - problem.direction)
     return Agreement(pairs.name, shares, dict(problem.rejected.reasons), with_unk)
 
 
 def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
-    """`prefers[i]` is the index of the label whose word is the likelier one after the prefix of pair i."""
+    """Accuracy by group. `prefers[i]` is the index of the label that the model prefers in pair i."""
     right: Counter[str] = Counter()
     count: Counter[str] = Counter()
     for pair, preferred in zip(pairs, prefers.tolist(), strict=True):
@@ -129,7 +129,7 @@ def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
 
 
 def _condition(pair: MinimalPair) -> str:
-    """`nounpp SP`: a singular subject, and a plural noun nearer to the verb."""
+    """For example `nounpp SP`: a singular subject, and a plural noun closer to the verb."""
     nouns = [word for word in pair.prefix.split()[2:] if word in _NUMBER]
     if not pair.group.startswith("nounpp") or len(nouns) != 1:
         return ""

@@ -1,4 +1,4 @@
-"""What the card.json of a trained model says."""
+"""The content of card.json."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model_card(
     about: dict[str, Any],
     validation: dict[str, Any],
 ) -> dict[str, Any]:
-    """The card of one seed as the training stands; `about` has the recipe, the command and the plan."""
+    """The card of one seed at this point of the training; `about` has the recipe, the command and the plan."""
     settings = course.settings
     return {
         "name": name,

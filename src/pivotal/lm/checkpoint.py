@@ -1,7 +1,7 @@
-"""Files of `torch.save`, read without running anything: the zip format, and the one before it (PyTorch 0.2 to 1.5).
+"""Read files of `torch.save` without running any code: the zip format, and the older one of PyTorch 0.2 to 1.5.
 
-Both hold a pickle that says how tensors lie in storages, and the storages as raw numbers. Every length that a file
-claims is compared with the bytes that are there before memory is taken for it.
+Both contain a pickle that describes the tensors, and the storages as raw numbers. Every length in a file is compared
+with the bytes that are there before memory is allocated.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _FAMILIAR = {
     Name("torch", "Size"),
     Name("builtins", "set"),
     Name("__builtin__", "set"),
-    # Leftovers in the modules of PyTorch 0.x.
+    # These occur in modules pickled by PyTorch 0.x.
     Name("torch.nn.backends.thnn", "_get_thnn_function_backend"),
     Name("torch.backends.cudnn.rnn", "Unserializable"),
     *(Name(home, kind) for home in ("torch", "torch.cuda") for kind in _STORAGES),
@@ -60,7 +60,7 @@ _FAMILIAR = {
 
 @dataclass(frozen=True, slots=True)
 class _Storage:
-    """Numbers in the file: `size` of them, from `start` on in the storage named `key`."""
+    """`size` numbers of the storage named `key`, from index `start`."""
 
     key: str
     dtype: torch.dtype
@@ -73,7 +73,7 @@ class _Storage:
 
 
 class ForeignCheckpoint:
-    """What a file holds. Objects are `Made`, dictionaries are dictionaries; `tensor` turns a `Made` into numbers."""
+    """The content of a file. Objects are `Made`; `tensor` converts one to numbers."""
 
     def __init__(self, root: Any, read: Callable[[str], Tensor]) -> None:
         self.root = root
@@ -81,18 +81,18 @@ class ForeignCheckpoint:
         self._storages: dict[str, Tensor] = {}
 
     def tensor(self, what: Any) -> Tensor:
-        """The tensor that a parameter, a variable or a rebuilt tensor stands for."""
+        """The tensor described by a parameter, a variable or a rebuilt tensor."""
         while isinstance(what, Made) and what.name in _PARAMETERS:
             what = what.args[0] if what.args else None
         if not isinstance(what, Made) or what.name not in _TENSORS or len(what.args) < 4:
-            raise BadPickle("something else stands where a tensor should")
+            raise BadPickle("it has something else where a tensor is expected")
         storage, offset, size, stride = what.args[:4]
         shape, steps = _shape(size), _shape(stride)
         if not isinstance(storage, _Storage) or type(offset) is not int or len(shape) != len(steps):
             raise BadPickle("it describes a tensor wrongly")
         count = math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) if count else offset
-        # More elements than numbers (a stride of 0) would be a view here and a flood wherever it is copied.
+        # A stride of 0 gives more elements than numbers: harmless as a view, but a copy could exhaust the memory.
         if not 0 <= offset <= last < storage.size + (count == 0) or count > storage.size:
             raise BadPickle(f"a tensor of the shape {shape} does not fit into its {storage.size} numbers")
         if storage.key not in self._storages:
@@ -102,9 +102,9 @@ class ForeignCheckpoint:
 
 @contextmanager
 def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[ForeignCheckpoint]:
-    """The file's content, for as long as the block lasts; `classes` says which classes of objects may be in it.
+    """The content of a file, valid inside the `with` block; `classes` says which classes it may contain.
 
-    PivotalError if the file is broken or hostile, also where that shows only within the block.
+    Raises PivotalError if the file is broken or hostile, also when this is only found inside the block.
     """
 
     def admitted(name: Name) -> bool:
@@ -115,9 +115,7 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[For
             raise BadPickle("it is empty")
         with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
             if data[257:262] == b"ustar":
-                raise BadPickle(
-                    "it is a tar file, as PyTorch 0.1 wrote them: load and save it with a newer one"
-                )
+                raise BadPickle("it is a tar file of PyTorch 0.1: load it and save it with a newer version")
             if data[:4] == b"PK\x03\x04":
                 yield _zip(_Members(file, len(data)), admitted)
             else:
@@ -125,15 +123,15 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[For
     except NotAdmitted as error:
         raise PivotalError(
             f"{path} asks for {error}, which no recurrent language model needs: it is another kind of model, or a "
-            "file that tries to run code. Nothing in it was run. Give a checkpoint of an RNNModel, or its state_dict."
+            "file that tries to run code. No code was run. Give a checkpoint of an RNNModel, or its state_dict."
         ) from None
     except BadPickle as error:
-        raise PivotalError(f"{path} must be a whole checkpoint of PyTorch, but {error}.") from None
+        raise PivotalError(f"{path} must be a complete checkpoint of PyTorch, but {error}.") from None
     except OSError as error:
         raise PivotalError(f"{path} cannot be read ({error.strerror}). Give a checkpoint.") from None
 
 
-# -- the format before zip: pickles one after another, then the storages -------------------------------------------
+# -- the old format: several pickles, then the storages --------------------------------------------------------------
 
 
 def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
@@ -148,9 +146,9 @@ def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
     root = read_pickle(data, admitted, lambda pid: _persistent(pid, whole))
     keys = read_pickle(data)
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise BadPickle("its list of storages is none")
+        raise BadPickle("its list of storages is not a list of names")
     if sorted(keys) != sorted(whole):
-        raise BadPickle("its storages are not those that it names")
+        raise BadPickle("it lists other storages than it uses")
     places: dict[str, slice] = {}
     at = data.tell()
     for key in keys:
@@ -158,7 +156,7 @@ def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
         places[key] = slice(at + 8, at + 8 + whole[key].nbytes)
         at = places[key].stop
         if size != whole[key].size or at > len(data):
-            raise BadPickle("it ends before its numbers do, or counts them wrongly")
+            raise BadPickle("it ends too early, or has a wrong count of numbers")
     return ForeignCheckpoint(root, lambda key: _numbers(data[places[key]], whole[key]))
 
 
@@ -179,8 +177,10 @@ def _zip(members: _Members, admitted: Callable[[Name], bool]) -> ForeignCheckpoi
 
 
 class _Members:
-    """The members of a zip file, read by name and never unpacked into files: their paths lead nowhere. Together they
-    give no more than the file is long: packed or lying over each other they might hold more than there is."""
+    """The members of a zip file, read by name and never extracted to disk.
+
+    Compressed or overlapping members are refused: they could expand to far more than the size of the file.
+    """
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._left = size
@@ -194,14 +194,14 @@ class _Members:
         info = self._archive.getinfo(name)
         self._left -= info.file_size
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or self._left < 0:
-            raise BadPickle("its members are packed or lie over each other, which PyTorch never does")
+            raise BadPickle("its members are compressed or overlap, which PyTorch never does")
         with _as_bad_pickle():
             return self._archive.read(info)
 
 
 @contextmanager
 def _as_bad_pickle() -> Iterator[None]:
-    """zipfile says in many ways that a file is broken."""
+    """Turn the many exceptions of zipfile into one."""
     try:
         yield
     except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, OverflowError) as error:
@@ -212,15 +212,15 @@ def _as_bad_pickle() -> Iterator[None]:
 
 
 def _persistent(pid: Any, whole: dict[str, _Storage]) -> Any:
-    """('storage', type, key, location, size[, view]) or ('module', class, file, source); the source is left unread.
+    """Resolve ('storage', type, key, location, size[, view]) or ('module', class, file, source).
 
-    The location (cpu, cuda:0) does not matter: numbers are read to where we are.
+    The source is not read. The location (cpu, cuda:0) is ignored: numbers are read into main memory.
     """
     kind = pid[0] if isinstance(pid, tuple) and pid else None
     if kind == "module" and len(pid) == 4 and isinstance(pid[1], Name):
         return pid[1]
     if kind != "storage" or len(pid) not in (5, 6):
-        raise BadPickle("it refers to something that is no storage")
+        raise BadPickle("it refers to something that is not a storage")
     name, key, size, view = pid[1], pid[2], pid[4], pid[5] if len(pid) == 6 else None
     if not isinstance(name, Name) or name.name not in _STORAGES or not isinstance(key, str):
         raise BadPickle("it describes a storage wrongly")
@@ -242,15 +242,15 @@ def _shape(what: Any) -> tuple[int, ...]:
     if isinstance(what, Made) and what.name == Name("torch", "Size") and len(what.args) == 1:
         what = what.args[0]
     if not isinstance(what, tuple | list) or len(what) > 4:
-        raise BadPickle("the shape of a tensor is no shape")
+        raise BadPickle("the shape of a tensor is not a shape")
     if not all(type(n) is int and 0 <= n < 2**40 for n in what):
-        raise BadPickle("the shape of a tensor is no shape")
+        raise BadPickle("the shape of a tensor is not a shape")
     return tuple(what)
 
 
 def _numbers(found: bytes, storage: _Storage) -> Tensor:
     if len(found) != storage.nbytes:
-        raise BadPickle(f"its storage {storage.key} has another size than it says")
+        raise BadPickle(f"its storage {storage.key} does not have the size that it states")
     if not found:
         return torch.empty(0, dtype=storage.dtype)
     return torch.frombuffer(bytearray(found), dtype=storage.dtype)

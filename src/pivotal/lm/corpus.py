@@ -1,4 +1,4 @@
-"""Text files with a sentence per line, plain or compressed, as blocks of whole lines. Workers read this: no torch."""
+"""Read text files, plain or compressed, as blocks of whole lines. Imported by worker processes: no torch here."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from pivotal.errors import PivotalError
 
 BLOCK = 8 * 2**20
-"""Bytes of text in a block: enough to keep a worker busy, few enough to share a file among them."""
+"""Bytes of text in a block: large enough to keep a worker busy, small enough to divide a file among workers."""
 
 
 def blocks(path: Path) -> Iterator[bytes]:
-    """The text of a file in pieces that end at the end of a line."""
+    """The text of a file in blocks that end with a line."""
     rest = b""
     damage: tuple[type[Exception], ...] = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
     if path.suffix == ".zst":
@@ -28,8 +28,8 @@ def blocks(path: Path) -> Iterator[bytes]:
             while block := file.read(BLOCK):
                 if b"\0" in block:
                     raise PivotalError(
-                        f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed in a way that "
-                        "its name does not tell. Known endings: .gz, .xz, .zst; anything else is read as plain text."
+                        f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
+                        "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
                     )
                 cut = block.rfind(b"\n") + 1
                 if cut:
@@ -41,7 +41,7 @@ def blocks(path: Path) -> Iterator[bytes]:
         raise PivotalError(f"There is no corpus file {path}.") from None
     except damage as error:
         raise PivotalError(
-            f"{path} must be a whole compressed file, but it is damaged or cut off ({error}). Copy it again."
+            f"{path} must be a complete compressed file, but it is damaged or truncated ({error}). Copy it again."
         ) from None
     except OSError as error:
         raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
@@ -60,7 +60,7 @@ def text_of(block: bytes, source: str) -> str:
 
 
 def identity(path: Path) -> dict[str, Any]:
-    """What a file is known by, wherever it lies."""
+    """Name, size and SHA-256 of a file: its identity, independent of its folder."""
     digest, size = hashlib.sha256(), 0
     try:
         with path.open("rb") as file:
@@ -86,8 +86,8 @@ def _open(path: Path) -> Any:
 
 
 class _Frames(RawIOBase):
-    """The frames of a .zst file one after another, as Python 3.14 reads them: the package zstandard by itself takes a
-    file that is cut off for a whole one."""
+    """The frames of a .zst file in sequence, as Python 3.14 reads them. The package zstandard alone would accept a
+    truncated file."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
@@ -106,7 +106,7 @@ class _Frames(RawIOBase):
             if not packed:
                 if self._fresh:
                     return 0
-                raise EOFError("it ends in the midst of a frame")
+                raise EOFError("it ends inside a frame")
             self._text, self._fresh = self._frame.decompress(packed), False
         part = self._text[: len(buffer)]
         buffer[: len(part)] = part
@@ -119,7 +119,7 @@ class _Frames(RawIOBase):
 
 
 def _zstd(path: Path) -> Any:
-    """Python has it from 3.14 on; before that it is a package of its own."""
+    """Part of Python from 3.14 on, before that a package."""
     try:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]
 
@@ -132,6 +132,6 @@ def _zstd(path: Path) -> Any:
         return zstandard
     except ImportError:
         raise PivotalError(
-            f"To read {path}, Python 3.14 or the package zstandard is needed, and neither is here. "
-            "Run `pip install pivotal[zst]`, or unpack the file with `unzstd`."
+            f"Reading {path} needs Python 3.14 or the package zstandard. "
+            "Run `pip install pivotal[zst]`, or decompress the file with `unzstd`."
         ) from None

@@ -1,4 +1,4 @@
-"""The course of a training: step after step of all seeds, the learning rate, validation, checkpoints, the clock."""
+"""The training loop: updates of all seeds, learning rate, validation, snapshots, checkpoints and time limit."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pivotal.lm.watch import TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
 
 TELL_EVERY = 2.0
-"""Seconds between two looks at the loss: each waits for the device."""
+"""Seconds between two reads of the loss. Each read waits for the device."""
 
 
 @dataclass
 class TrainingCourse:
-    """All seeds go in step: they stand at the same place in the same epoch, and one checkpoint holds them all."""
+    """All seeds train in step: they are at the same place in the same epoch and share one checkpoint."""
 
     settings: Settings
     learners: Sequence[Learner]
@@ -37,9 +37,9 @@ class TrainingCourse:
     snapshots: Snapshots
     step: int = 0
     seconds: float = 0.0
-    """Of training, validation included, in the processes before this one too."""
+    """Seconds of training and validation, including those before a resume."""
     stepping: float = 0.0
-    """Of these, the seconds spent on updates."""
+    """Seconds spent on updates."""
     finished: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
     """Per epoch: validation perplexity of every seed, tokens read, seconds."""
@@ -51,12 +51,12 @@ class TrainingCourse:
         self._stop = False
         self._started = self._saved = self._told = time.monotonic()
         self._rows = 0
-        """Read since the loss was last looked at."""
+        """Rows read since the loss was last read."""
 
     # -- the loop -----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """To the end of the training, wherever it stands."""
+        """Train to the end, from the last checkpoint if there is one."""
         self._resume()
         if self.finished:
             return
@@ -84,9 +84,9 @@ class TrainingCourse:
             if missed := self.snapshots.tokens[len(self.taken) :]:
                 listed = ", ".join(map(short_number, missed))
                 self.watch.say(
-                    f"The time was up after {self.tokens:,} tokens, before the snapshots at {listed}."
+                    f"The time limit ended the training after {self.tokens:,} tokens, before the snapshots at {listed}."
                 )
-            # Where the clock ends a training right after an epoch, that epoch's validation is the last.
+            # If the time is up right after an epoch, the validation of that epoch is the last one.
             if not self.history or self.tokens - self.history[-1]["tokens"] > 0.01 * self._epoch_tokens:
                 self._validate()
         for learner in self.learners:
@@ -118,20 +118,20 @@ class TrainingCourse:
 
     @property
     def tokens(self) -> int:
-        """Read so far, by each seed."""
+        """Tokens read so far by each seed."""
         learner = self.learners[0]
         return (learner.epoch * (learner.rows - 1) + learner.row) * self.settings.batch
 
     @property
     def share(self) -> float:
-        """How much of the training is over: of the updates or, where the time is limited, of the time if more."""
+        """Completed share of the training: of the updates or, with a time limit, of the time if that is larger."""
         of_steps = self.step / self.steps
         if self.settings.minutes is None:
             return of_steps
         return max(of_steps, self.seconds / (60 * self.settings.minutes))
 
     def rate(self, learner: Learner) -> float:
-        """Of the next update."""
+        """Learning rate of the next update."""
         warmup = min(self.settings.warmup, self.steps // 10)
         rate = learner.plateau_rate
         if self.settings.schedule == "cosine":
@@ -139,12 +139,12 @@ class TrainingCourse:
         if not warmup:
             return rate
         risen = (self.step + 1) / warmup
-        if self.settings.minutes is not None:  # the clock may leave only few of all updates
+        if self.settings.minutes is not None:  # the time limit may allow only a few of all updates
             risen = max(risen, self.share / 0.1)
         return rate * min(1.0, risen)
 
     def _validate(self) -> None:
-        """Time goes on meanwhile, but not that of the updates."""
+        """Validate at the end of an epoch. The time counts as training, but not as time spent on updates."""
         point = self._measured([learner.validate(self.valid) for learner in self.learners])
         self.history.append(point)
         self.watch.say(
@@ -156,13 +156,13 @@ class TrainingCourse:
     def _measured(self, losses: list[float]) -> dict[str, Any]:
         if not all(map(math.isfinite, losses)):
             raise PivotalError(
-                f"Training fell apart after {self.step} updates: the validation loss is no number. "
-                "Begin anew with --overwrite and a lower --rate."
+                f"Training diverged after {self.step} updates: the validation loss is not finite. "
+                "Restart with --overwrite and a lower --rate."
             )
         perplexities = [round(math.exp(min(loss, 700)), 3) for loss in losses]
         return {"tokens": self.tokens, "seconds": round(self.seconds, 1), "perplexity": perplexities}
 
-    # -- what is told -------------------------------------------------------------------------------------------
+    # -- progress -----------------------------------------------------------------------------------------------
 
     @property
     def _epoch_tokens(self) -> int:
@@ -170,12 +170,12 @@ class TrainingCourse:
 
     @property
     def speed(self) -> float:
-        """Tokens per second, of all seeds together."""
+        """Tokens per second of all seeds together."""
         return self.tokens * len(self.learners) / self.stepping if self.stepping else 0.0
 
     def _tell(self) -> None:
         mean = sum(learner.take_loss() for learner in self.learners) / len(self.learners) / max(self._rows, 1)
-        # Only now has the device done what was asked of it, and the clock counts.
+        # Reading the loss has waited for the device: only now does the time include all updates.
         now = time.monotonic()
         self.stepping, self._told, self._rows = self.stepping + now - self._told, now, 0
         perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
@@ -218,7 +218,7 @@ class TrainingCourse:
         self.taken = saved.get("snapshots", [])
         for learner, state in zip(self.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
-        self.watch.say(f"Going on after {self.step} updates.")
+        self.watch.say(f"Resuming after {self.step} updates.")
 
     @contextmanager
     def _stopping_between_steps(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
-"""The output layer and its loss in one: logits exist only a chunk at a time, and the gradient replaces them in place.
+"""Output layer and loss in one function: logits are computed in chunks and replaced in place by their gradient.
 
-For 18,000 tokens and 50,000 words the logits would fill 3.6 GB in float32, and autograd would keep them, their softmax
-and its gradient. Here each chunk is multiplied out, turned into softmax - onehot where it lies, and multiplied back.
+For 18,000 tokens and 50,000 words the logits take 3.6 GB in float32, and autograd would keep them, their softmax and
+its gradient. Here each chunk of logits becomes softmax - onehot in place and is multiplied back at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 
 CHUNK_BYTES = {"cuda": 1024 * 2**20, "cpu": 32 * 2**20}
 _ALIGNED = 8
-"""The bias is one more column of the matrix, in a block of columns that keeps rows aligned for tensor cores."""
+"""Columns added to the matrix: the first holds the bias, the others keep rows aligned for tensor cores."""
 
 
 def cross_entropy(
@@ -25,10 +25,10 @@ def cross_entropy(
     targets: Int[Tensor, " tokens"],
     words: int | None = None,
 ) -> Float[Tensor, ""]:
-    """Mean of -log softmax(hidden weight^T + bias)[target]; rows from `words` on are padding and get no probability.
+    """Mean of -log softmax(hidden weight^T + bias)[target]. Rows from `words` on are padding with probability zero.
 
-    The products are made in the dtype of `hidden`; the loss is a float32 number (float64 if `hidden` is), and so are
-    the gradients of weight and bias.
+    Products are computed in the dtype of `hidden`. The loss and the gradients of weight and bias are float32, or
+    float64 if `hidden` is.
     """
     words = len(weight) if words is None else words
     if torch.is_grad_enabled():
@@ -38,7 +38,7 @@ def cross_entropy(
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """The gradients are made in the forward pass, of the sum: in half precision those of the mean would vanish."""
+    """Computes the gradients of the summed loss in the forward pass: those of the mean would underflow in float16."""
 
     @staticmethod
     def forward(
@@ -67,14 +67,14 @@ class _Chunks:
             len(weight) * hidden.element_size()
         )
         chunks = -(-len(hidden) // max(most, 1))
-        # Chunks of one size, in whole tiles of the matrix product.
+        # Chunks of equal size, a multiple of the tile size of the matrix product.
         self.rows = -(-len(hidden) // chunks // 128) * 128 if chunks > 1 and most >= 128 else max(most, 1)
 
     def loss(self) -> Tensor:
         return self._sum(gradients=None)
 
     def loss_and_gradients(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The mean loss, and the gradients of the summed one with respect to hidden, weight and bias."""
+        """The mean loss, and the gradients of the summed loss with respect to hidden, weight and bias."""
         of_hidden = torch.empty_like(self.hidden)
         of_matrix = torch.zeros_like(self.matrix, dtype=self.exact)
         loss = self._sum((of_hidden, of_matrix))
@@ -99,7 +99,7 @@ class _Chunks:
 def softmax_gradient_(
     logits: Float[Tensor, "tokens rows"], targets: Int[Tensor, " tokens"], words: int
 ) -> Float[Tensor, " tokens"]:
-    """The loss of every token; `logits` become softmax - onehot, the gradient, and zero in the padding."""
+    """The loss of every token. Replaces `logits` by their gradient, softmax - onehot, which is zero in the padding."""
     kernel = _kernel() if logits.is_cuda else None
     return (kernel or plain_softmax_gradient_)(logits, targets, words)
 
@@ -111,7 +111,7 @@ def plain_softmax_gradient_(
     logits[:, words:] = -torch.inf
     at = targets.long()[:, None]
     wanted = logits.gather(1, at)[:, 0].to(exact)
-    # The row maximum comes off first: exp of a half-precision logit overflows from 11 on.
+    # Subtract the row maximum first: in float16 the exp of a logit overflows from about 11 on.
     highest = logits.amax(1, keepdim=True)
     logits.sub_(highest).exp_()
     total = logits.sum(1, keepdim=True, dtype=exact)
@@ -122,7 +122,7 @@ def plain_softmax_gradient_(
 
 @cache
 def _kernel() -> Any:
-    """The same in two reads and one write of the chunk, where there is a compiler for it."""
+    """The Triton version, which reads a chunk twice and writes it once; None where Triton is not installed."""
     try:
         from pivotal.lm.cross_entropy_kernel import softmax_gradient_ as kernel
     except ImportError:

@@ -1,4 +1,4 @@
-"""The middle of the output layer as a Triton kernel: one program per token reads its logits twice and writes once."""
+"""A Triton kernel for softmax and its gradient: one program per token reads its logits twice and writes them once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 @triton.jit  # type: ignore[misc,untyped-decorator,unused-ignore]
-@no_type_check  # a checker of types would wrap it, and Triton compile the wrapper
+@no_type_check  # a type checker would wrap the function, and Triton would compile the wrapper
 def _softmax_gradient(logits, targets, losses, stride, words, rows, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     token = tl.program_id(0).to(tl.int64)
     line = logits + token * stride
@@ -27,7 +27,7 @@ def _softmax_gradient(logits, targets, losses, stride, words, rows, BLOCK: tl.co
         highest = higher
     tl.store(losses + token, tl.log(total) + highest - wanted)
     share = 1.0 / total
-    # `wanted` lies in the line that is overwritten next: no warp may run ahead of one that has yet to read it.
+    # `wanted` is in the row that is overwritten next: no warp may overwrite it before another has read it.
     tl.debug_barrier()
     for start in range(0, rows, BLOCK):
         at = start + tl.arange(0, BLOCK)
@@ -37,7 +37,7 @@ def _softmax_gradient(logits, targets, losses, stride, words, rows, BLOCK: tl.co
 
 
 def softmax_gradient_(logits: Tensor, targets: Tensor, words: int) -> Tensor:
-    """What `cross_entropy.plain_softmax_gradient_` does."""
+    """The same as `cross_entropy.plain_softmax_gradient_`."""
     losses = torch.empty(len(logits), dtype=torch.float32, device=logits.device)
     with torch.cuda.device(logits.device):
         _softmax_gradient[(len(logits),)](

@@ -1,4 +1,4 @@
-"""From text to word ids, with all processors: blocks of lines go out, counts or ids come back. No torch here."""
+"""Convert text to word ids on all processors, a block of lines per task. Imported by worker processes: no torch."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pivotal.models.recurrent.words import EOS, UNK
 
 T = TypeVar("T")
 Told = Callable[[int], None]
-"""Is told how many tokens have been read so far."""
+"""Receives the number of tokens read so far."""
 
 _VOCABULARY: dict[str, int] = {}
-"""In a worker, the ids of the words."""
+"""The ids of the words, in a worker process."""
 
 
 def count_words(paths: Sequence[Path], told: Told | None = None) -> Counter[str]:
@@ -39,7 +39,7 @@ def count_words(paths: Sequence[Path], told: Told | None = None) -> Counter[str]
 
 
 def encode(paths: Sequence[Path], vocabulary: Vocabulary, told: Told | None = None) -> np.ndarray:
-    """The ids of all sentences one after the other, each with `<eos>` at its end; empty lines are no sentences."""
+    """The ids of all sentences in sequence, each followed by `<eos>`. Empty lines are skipped."""
     parts: list[np.ndarray] = []
     tokens = 0
     for part in _over_blocks(paths, _encode, vocabulary.ids):
@@ -55,36 +55,36 @@ def encode(paths: Sequence[Path], vocabulary: Vocabulary, told: Told | None = No
 
 
 def ids_of(lines: str, vocabulary: Mapping[str, int], unk: str) -> np.ndarray:
-    """The ids of whole lines, `<eos>` once at the end of each."""
+    """The ids of whole lines, each followed by one `<eos>`."""
     words = lines.replace("\n", f" {EOS} ").split()
     ids = np.fromiter(map(vocabulary.get, words, repeat(vocabulary[unk])), np.int32, len(words))
-    # An <eos> right after another, or at the beginning, ends no sentence: an empty line, or text that has its own.
+    # Drop an <eos> at the beginning or after another one: it comes from an empty line, or the text has its own.
     ends = ids == vocabulary[EOS]
     return ids[~(ends & np.concatenate([[True], ends[:-1]]))[: len(ids)]]
 
 
 def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """One sentence in so many for validation, the others for training."""
+    """Split into training and validation: every n-th sentence is held out."""
     every = held_out_of(share)
     sentence = np.concatenate([[0], np.cumsum(ids[:-1] == eos)])
     held = sentence % every == every - 1
     if not held.any():
         raise PivotalError(
-            f"To hold out a share of {share:g} for validation takes {every} sentences, but the corpus has "
+            f"Holding out a share of {share:g} for validation needs {every} sentences, but the corpus has "
             f"{int(sentence[-1]) + 1}. Give more text, a validation text, or a larger share."
         )
     return ids[~held], ids[held]
 
 
 def held_out_of(share: float) -> int:
-    """One sentence in so many is the share."""
+    """One sentence in how many is held out."""
     return max(2, round(1 / share))
 
 
 def _over_blocks(
     paths: Sequence[Path], work: Callable[[bytes, str], T], vocabulary: dict[str, int]
 ) -> Iterator[T]:
-    """`work` on every block, results in order; by several processes if there is more than a little text."""
+    """Apply `work` to every block, results in order. Starts worker processes unless the text is small."""
     workers = min(
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 16
     )
@@ -93,7 +93,7 @@ def _over_blocks(
         _begin(vocabulary)
         yield from (work(*task) for task in tasks)
         return
-    # A fork starts at once and needs no importable main module; only Linux can be trusted with it.
+    # Forking is fast and needs no importable main module, but is only safe on Linux.
     context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     with ProcessPoolExecutor(workers, context, _begin, (vocabulary,)) as pool:
         waiting: deque[Future[T]] = deque()

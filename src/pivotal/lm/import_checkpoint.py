@@ -1,6 +1,6 @@
-"""Turns a checkpoint of PyTorch's word language model example, as Gulordava et al. published theirs, into a folder.
+"""Convert a checkpoint of PyTorch's word language model example, such as that of Gulordava et al., to a model folder.
 
-The checkpoints are whole pickled `RNNModel` objects: dropout, an embedding `encoder`, an `rnn`, a linear `decoder`.
+Such a checkpoint is a pickled `RNNModel`: dropout, an embedding `encoder`, an `rnn` and a linear `decoder`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GATES = {4: "LSTM", 3: "GRU"}
 
 @dataclass(frozen=True)
 class Imported:
-    """A model that was written into a folder."""
+    """An imported model and its folder."""
 
     model: RecurrentLM
     folder: Path
@@ -40,9 +40,10 @@ class Imported:
 def import_checkpoint(
     path: Path, vocabulary: Path, folder: Path, *, replace: bool = False, command: str = ""
 ) -> Imported:
-    """Reads a checkpoint, running nothing of it, and writes the model into `folder`, which must not be there yet.
+    """Read a checkpoint without running any code in it, and write the model to `folder`, which must not exist.
 
-    `vocabulary` has a word per line, in the order of the embedding's rows. `replace` may replace a model's folder.
+    `vocabulary` has one word per line, in the order of the rows of the embedding. With `replace`, `folder` may be an
+    existing model.
     """
     check_free(folder, replace)
     cell, weights = read_model(path)
@@ -71,20 +72,20 @@ def import_checkpoint(
 
 
 def check_free(folder: Path, replace: bool) -> None:
-    """Refuses a place where something is, unless it is a model and may be replaced."""
+    """Raise PivotalError if the folder exists, unless it is a model that may be replaced."""
     check_name(folder)
     if is_empty(folder):
         return
     if not replace:
-        raise PivotalError(f"{folder} is there already. Give another --out, or --overwrite.")
+        raise PivotalError(f"{folder} exists already. Give another --out, or --overwrite.")
     if not is_only_a_model(folder):
         raise PivotalError(
-            f"Only a model may be overwritten, but {folder} is none, or holds other files too. Give another --out."
+            f"Only a model may be overwritten, but {folder} holds other files. Give another --out."
         )
 
 
 def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
-    """The cell and the weights of a checkpoint, named as `RecurrentLM` wants them, in float32."""
+    """The cell and the weights of a checkpoint, with the names of `RecurrentLM`, in float32."""
     with open_checkpoint(path, _is_ours) as checkpoint:
         mode, parameters = _parameters(path, checkpoint)
         _check_names(path, parameters)
@@ -105,7 +106,7 @@ def _is_ours(name: Name) -> bool:
 
 
 def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, Mapping[str, Any]]:
-    """The recurrent mode, if the file says it, and what stands for each parameter."""
+    """The mode of the recurrent module if the file states it, and the description of each parameter."""
     root = checkpoint.root
     if isinstance(root, dict):  # a state_dict
         return None, root
@@ -117,7 +118,7 @@ def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, 
     for part, kinds in (("encoder", {"Embedding"}), ("rnn", {"LSTM", "GRU", "RNN"}), ("decoder", {"Linear"})):
         module = modules.get(part)
         if not isinstance(module, Made) or module.name.name not in kinds:
-            what = module.name if isinstance(module, Made) else "nothing of the kind"
+            what = module.name if isinstance(module, Made) else "missing"
             raise PivotalError(f"The {part} of an RNNModel must be {' or '.join(kinds)}, but it is {what}.")
         for name, what in _dict(path, module, "_parameters").items():
             if what is not None:  # a layer without bias has None there
@@ -141,7 +142,7 @@ def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
         listed = ", ".join(strange[:4]) + (" …" if len(strange) > 4 else "")
         raise PivotalError(
             f"An RNNModel has encoder.weight, rnn.weight_ih_l0 … and decoder.weight, but {path} has {listed}: it is "
-            "a model of another architecture."
+            "a model with another architecture."
         )
     needed = ("encoder.weight", "rnn.weight_ih_l0", "rnn.weight_hh_l0", "decoder.weight")
     missing = [name for name in needed if name not in parameters]
@@ -154,8 +155,8 @@ def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
 
 
 def _numbers(views: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Copies in float32. A tied decoder is the encoder itself; any other two that share their numbers would make more
-    of them than the file has."""
+    """Copies in float32. Only a tied decoder may share its numbers with the encoder: other shared tensors could take
+    far more memory than the file is long."""
     encoder, decoder = views["encoder.weight"], views["decoder.weight"]
     tied = (encoder.data_ptr(), encoder.shape, encoder.stride()) == (
         decoder.data_ptr(),
@@ -166,27 +167,27 @@ def _numbers(views: dict[str, Tensor]) -> dict[str, Tensor]:
     storages = {view.untyped_storage().data_ptr(): view for view in own.values()}
     there = sum(view.untyped_storage().nbytes() // view.element_size() for view in storages.values())
     if sum(view.numel() for view in own.values()) > there:
-        raise BadPickle("its tensors share their numbers, as no RNNModel's do but a tied decoder")
+        raise BadPickle("its tensors share numbers, which only a tied decoder does in an RNNModel")
     weights = {name: view.float().clone() for name, view in own.items()}
     return {**weights, "decoder.weight": weights["encoder.weight"]} if tied else weights
 
 
 def _check_shapes(path: Path, weights: dict[str, Tensor]) -> None:
-    """Matrices and vectors where they belong; that they fit together is for `RecurrentLM` to say."""
+    """Check that matrices are matrices and vectors vectors. `RecurrentLM` checks that they fit together."""
     for name, tensor in weights.items():
         matrix = weights.get(name.replace("bias", "weight"))
         if matrix is None or matrix.ndim != 2 or (tensor is not matrix and tensor.shape != matrix.shape[:1]):
-            raise PivotalError(f"{name} in {path} has a shape that it cannot have: {tuple(tensor.shape)}.")
+            raise PivotalError(f"{name} in {path} has an impossible shape: {tuple(tensor.shape)}.")
 
 
 def _mode_of(path: Path, weights: dict[str, Tensor]) -> str:
-    """Of a state_dict: an LSTM has four gates, a GRU three."""
+    """The mode of a state_dict: an LSTM has four gates, a GRU three."""
     rows, columns = weights["rnn.weight_hh_l0"].shape
     mode = _GATES.get(rows // columns) if columns else None
     if mode is None:
         raise PivotalError(
-            f"{path} is a state_dict of neither an LSTM nor a GRU, and of a plain RNN it would not say whether it is "
-            "tanh or relu. Save the whole model."
+            f"{path} is a state_dict of neither an LSTM nor a GRU. A state_dict of a plain RNN does not say whether "
+            "it uses tanh or relu. Save the whole model."
         )
     return mode
 
@@ -195,7 +196,7 @@ def _read_vocabulary(path: Path, rows: int) -> list[str]:
     words = read_words(path)
     if len(words) != rows:
         raise PivotalError(
-            f"The vocabulary must have a line per row of the embedding: there are {rows:,} rows, but {path} has "
+            f"The vocabulary must have one line per row of the embedding: there are {rows:,} rows, but {path} has "
             f"{len(words):,} lines."
         )
     missing = [word for word in (EOS, UNK) if word not in words]

@@ -1,4 +1,4 @@
-"""One seed in training: network, optimiser, random numbers and place in the text, all that a checkpoint must hold."""
+"""One seed in training: network, optimiser, random numbers and position in the text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Learner:
-    """Its result depends on the settings, the text and the seed, not on who is trained beside it."""
+    """Trains one seed. The result depends on the settings, the text and the seed, not on the other seeds."""
 
     def __init__(
         self, settings: Settings, words: int, stream: Stream, seed: int, device: torch.device
@@ -47,7 +47,7 @@ class Learner:
             )
         self._scale = GradientScale(device, dynamic=settings.precision == "fp16")
         self._random = _random_state(device, seed)
-        # Small networks leave most of a GPU idle: on streams of their own several seeds share it.
+        # A small network leaves most of a GPU idle. With one stream per seed, several seeds share it.
         self._queue = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.epoch = self.row = 0
         self._columns: Tensor | None = None
@@ -63,7 +63,7 @@ class Learner:
 
     @property
     def tokens(self) -> int:
-        """Of the text."""
+        """Number of tokens in the text."""
         return len(self._stream)
 
     @property
@@ -75,7 +75,7 @@ class Learner:
         return self.row >= self.rows - 1
 
     def step(self, rate: float) -> int:
-        """One update; gives the number of rows read. Nothing here waits for the device."""
+        """Make one update and return the number of rows read. Does not wait for the device."""
         with self._queued(), self._drawing():
             if self._columns is None:
                 self._columns = self._ordered()
@@ -102,7 +102,7 @@ class Learner:
             self._state = self.network.start(self.settings.batch)
 
     def take_loss(self) -> float:
-        """The sum of losses since the last call, each weighted by its rows. Waits for the device."""
+        """The sum of the losses since the last call, weighted by their rows. Waits for the device."""
         with self._queued():
             total = float(self._loss_sum)
             self._loss_sum.zero_()
@@ -137,7 +137,7 @@ class Learner:
                 weight.copy_(best)
 
     def weights(self) -> dict[str, Tensor]:
-        """As a model folder has them."""
+        """The weights with the names of a model folder, in float32 on the CPU."""
         with self._queued():
             return self.network.weights()
 
@@ -171,14 +171,14 @@ class Learner:
         if self._queue is not None:
             self._queue.wait_stream(torch.cuda.current_stream(self.device))
 
-    # -- where it runs ------------------------------------------------------------------------------------------
+    # -- streams and random numbers -----------------------------------------------------------------------------
 
     def _queued(self) -> Any:
         return nullcontext() if self._queue is None else torch.cuda.stream(self._queue)
 
     @contextmanager
     def _drawing(self) -> Iterator[None]:
-        """Random numbers come from this seed's own sequence, whoever else draws in between."""
+        """Draw random numbers from this seed's own sequence."""
         accelerated = self.device.type == "cuda"
         if accelerated:
             torch.cuda.set_rng_state(self._random, self.device)
@@ -189,10 +189,10 @@ class Learner:
 
 
 class GradientScale:
-    """Gradients are scaled up so that half precision can hold them, then down and clipped within the fused update.
+    """Scales the loss so that gradients do not underflow in half precision.
 
-    An update whose gradients overflowed is left out by the optimiser itself, on the device, and halves the scale; two
-    thousand good ones double it. In float32 the scale stays 1.
+    The fused update unscales and clips the gradients. If they overflowed, the optimiser skips the update on the device
+    and the scale is halved; after two thousand updates without overflow it is doubled. In float32 the scale stays 1.
     """
 
     GROW_AFTER = 2000
@@ -207,7 +207,7 @@ class GradientScale:
         gradients = [p.grad for group in optimizer.param_groups for p in group["params"]]
         length = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
         overflow = (~length.isfinite()).float()
-        # The interface that torch's own GradScaler uses: the kernel divides by the one and heeds the other.
+        # The interface of torch's GradScaler: the fused kernel divides by `grad_scale` and skips on `found_inf`.
         optimizer.grad_scale = torch.maximum(self.value, length / clip)  # type: ignore[attr-defined]
         optimizer.found_inf = overflow  # type: ignore[attr-defined]
         optimizer.step()
@@ -226,10 +226,10 @@ class GradientScale:
 
 @torch.no_grad()
 def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
-    """Mean loss per word of a stream read in columns, the state carried on; nothing is dropped out.
+    """Mean loss per word of a stream read in columns, with the state carried along and without dropout.
 
-    In the precision of training and without the few words that fill no row: to compare epochs by. The figure of record
-    is that of `perplexity.surprisals`.
+    Computed in training precision, without the few words that do not fill a row. Use it to compare epochs;
+    `perplexity.surprisals` gives the exact figure.
     """
     network.eval()
     columns = fold(ids, columns_for(len(ids)))

@@ -1,4 +1,4 @@
-"""The network that is trained: embedding, one fused recurrent module, output layer; weights of record in float32."""
+"""The network in training: embedding, one fused recurrent module and output layer, with float32 weights."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pivotal.lm.cross_entropy import cross_entropy
 GATES = {"lstm": 4, "gru": 3}
 _MODULES: dict[str, type[nn.LSTM] | type[nn.GRU]] = {"lstm": nn.LSTM, "gru": nn.GRU}
 _UNITS, _WORDS = 16, 64
-"""In half precision widths are padded to multiples of these: on other widths the tensor cores stand still."""
+"""In half precision, widths are padded to multiples of these so that tensor cores can be used."""
 
 State = tuple[Tensor, ...]
-"""h and, of an LSTM, c: layers x batch x units each."""
+"""h and, for an LSTM, c; each of shape layers x batch x units."""
 
 
 class Network(nn.Module):
     """A recurrent language model in training.
 
-    In half precision the recurrent module has a second copy of its weights, in one block as cuDNN wants it, which is
-    refreshed before every step; the padding of all weights is zero, has zero gradients, and so stays zero.
+    In half precision the recurrent module has a second, half-precision copy of its weights in one block, as cuDNN
+    requires. It is refreshed before every step. The padding of all weights is zero, has zero gradients and stays zero.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Network(nn.Module):
             nn.init.zeros_(weight)
         self._working: nn.LSTM | nn.GRU | None = None
         if half is not None:
-            # Not a submodule: it is no weight of record, and goes into no checkpoint.
+            # Not a submodule, so that it is neither optimised nor saved in checkpoints.
             working = _MODULES[cell](inputs, units, layers, dropout=between, dtype=half)
             object.__setattr__(self, "_working", working)
 
@@ -66,10 +66,10 @@ class Network(nn.Module):
             self._working.flatten_parameters()
         return self
 
-    # -- the weights as a model folder has them -----------------------------------------------------------------
+    # -- weights with the names of a model folder ---------------------------------------------------------------
 
     def initialise(self, seed: int) -> None:
-        """As the word-level example of PyTorch did: U(-0.1, 0.1) for both tables, U(-1/sqrt(hidden), …) inside."""
+        """As in PyTorch's word language model example: ±0.1 for encoder and decoder, ±1/sqrt(hidden) for the rest."""
         generator = torch.Generator().manual_seed(seed)
 
         def uniform(bound: float, *shape: int) -> Tensor:
@@ -112,7 +112,7 @@ class Network(nn.Module):
         return named | {f"rnn.{name}": weight for name, weight in self.rnn.named_parameters()}
 
     def _without_padding(self, name: str, weight: Tensor) -> Tensor:
-        """A view; of recurrent weights one with an axis for the gates, since each gate is padded by itself."""
+        """A view without padding. Recurrent weights get an axis for gates, each of which is padded separately."""
         if not name.startswith("rnn."):
             width = self.embedding if name == "encoder.weight" else self.hidden
             return weight[: self.words, :width] if weight.dim() == 2 else weight[: self.words]
@@ -133,7 +133,7 @@ class Network(nn.Module):
         targets: Int[Tensor, "steps batch"],
         state: State,
     ) -> tuple[Float[Tensor, ""], State]:
-        """The mean loss of the targets, and the state to go on from."""
+        """The mean loss of the targets, and the state after the last step."""
         x = functional.embedding(inputs, self.encoder)
         rnn = self.rnn if self._working is None else self._working
         x = functional.dropout(x if rnn is self.rnn else x.to(self.half_type), self.dropout, self.training)
@@ -144,13 +144,13 @@ class Network(nn.Module):
         return loss, tuple(after) if self.cell == "lstm" else (after,)
 
     def refresh(self) -> None:
-        """The working copy takes over the weights of record."""
+        """Copy the weights to the half-precision copy."""
         if self._working is not None:
             with torch.no_grad():
                 torch._foreach_copy_(list(self._working.parameters()), list(self.rnn.parameters()))
 
     def collect(self) -> None:
-        """The weights of record take over the gradients of the working copy."""
+        """Copy the gradients of the half-precision copy to the weights."""
         if self._working is not None:
             for weight, copy in zip(self.rnn.parameters(), self._working.parameters(), strict=True):
                 assert copy.grad is not None

@@ -1,4 +1,4 @@
-"""How well a recurrent model predicts a text; `eval-lm` and the card of a trained model have the same figure."""
+"""Perplexity of a recurrent model on a text, the same for `eval-lm` and for the card of a trained model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS
 
 _STEPS, _ROWS = 64, 512
-"""Steps between two readouts, and rows of the vocabulary-wide softmax that exist at one time."""
+"""Steps read before each readout, and rows of the softmax over the vocabulary computed at a time."""
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """exp of the mean of -log p over the words of a text and the `<eos>` after each sentence."""
+    """exp(mean of -log p) over the words of a text and the `<eos>` after each sentence."""
 
     text: str
     tokens: int
@@ -49,15 +49,15 @@ def perplexity_of(
     columns: int | None = None,
     watch: TrainingWatch | None = None,
 ) -> Perplexity:
-    """Reads the sentences as one stream, `<eos>` after each, and carries the state from one to the next.
+    """Read the sentences as one stream, with `<eos>` after each and the state carried from one to the next.
 
-    The stream is cut into columns that are read side by side, each from the zero state and the token before it.
+    The stream is cut into columns that are read in parallel. Each starts from the zero state and the token before it.
     """
     stream = _stream(model, lines, tokens)
     nats = surprisals(model, stream, columns, watch)
     is_unk = stream == model.single_token(model.unk)
     if is_unk.all():
-        raise PivotalError(f"The text must have words that {model.name} knows, but it has none.")
+        raise PivotalError(f"The text must contain words that {model.name} knows, but it has none.")
     return Perplexity(
         name,
         len(stream),
@@ -71,7 +71,7 @@ def perplexity_of(
 def surprisals(
     model: RecurrentLM, stream: np.ndarray, columns: int | None = None, watch: TrainingWatch | None = None
 ) -> np.ndarray:
-    """-log p of every token of the stream, in nats. Before the first one the model has read `<eos>`."""
+    """-log p of every token of the stream, in nats. The first token follows an `<eos>`."""
     columns, watch = columns or columns_for(len(stream)), watch or Silent()
     length = -(-len(stream) // columns)
     targets = np.full(columns * length, stream[-1], dtype=np.int64)
@@ -92,11 +92,13 @@ def surprisals(
 
 
 def _stream(model: RecurrentLM, lines: Iterable[str], tokens: int | None) -> np.ndarray:
-    """The ids of all sentences as training has them; of no more lines than `tokens` needs."""
+    """The first `tokens` ids of the sentences, encoded as in training."""
     words = {word: i for i, word in enumerate(model.words)}
     for needed in (model.unk, EOS):
         if needed not in words:
-            raise PivotalError(f"To read a text a model needs the word {needed}, but {model.name} has none.")
+            raise PivotalError(
+                f"To read a text, a model needs the word {needed}, but {model.name} does not have it."
+            )
     parts: list[np.ndarray] = []
     left = math.inf if tokens is None else tokens
     for line in lines:

@@ -86,7 +86,7 @@ class Settings:
 FLAGS = {"tied": ("--tied", "--untied"), "shuffle": ("--shuffle", "--as-it-stands")}
 """Settings that are true or false, as a command line says them."""
 
-SNAPSHOTS_HELP = "Keep the weights when so many tokens have been read, in DIR.snapshots; e.g. 10M,30M,1B."
+SNAPSHOTS_HELP = "Also save the weights after these numbers of tokens, to DIR.snapshots; e.g. 10M,30M,1B."
 
 RECIPES: dict[str, dict[str, Any]] = {
     "fast": {},

@@ -1,4 +1,4 @@
-"""What stands where a model is to come: another one, or the models of several seeds. Nothing else is ever removed."""
+"""Replace existing models at the place of a new one. Nothing but models is ever removed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pivotal.records import serial
 
 
 def check_replaceable(out: Path) -> None:
-    """Refuses a folder that holds anything besides models of ours. A stopped change from one model to several seeds, or
-    back, leaves both."""
+    """Raise PivotalError if the folder holds anything but models. It may hold a single model and several seeds at once,
+    if a training that replaces one by the other was stopped."""
     if is_empty(out):
         return
     own = WRITTEN if holds_a_model(out) else ()
@@ -28,27 +28,28 @@ def check_replaceable(out: Path) -> None:
     ]
     if others:
         raise PivotalError(
-            f"{out} holds something else than trained models: {others[0].name}. Name another folder with --out."
+            f"{out} must hold only trained models, but it holds {others[0].name}. Choose another folder with --out."
         )
 
 
-def may_be_written(path: Path, plan: dict) -> bool:
-    """Nothing is there, or a model that this very training has written."""
+def may_be_written(path: Path, plan: dict[str, Any]) -> bool:
+    """Whether the path is empty, or holds a model written by a training with the same plan."""
     if is_empty(path):
         return True
     if not (path / "card.json").is_file():
         return False
-    return not differences(serial.read(path / "card.json", dict).get("training", {}), serial.plain(plan))
+    card = serial.read(path / "card.json", dict)
+    return not differences(card.get("training", {}), serial.plain(plan))
 
 
 def make_room(out: Path, targets: Collection[Path]) -> None:
-    """Where one model replaces several seeds: they stand in its folder. The new one is in the last checkpoint."""
+    """Remove the seeds that a single model replaces: they are in its folder. The last checkpoint has the new model."""
     if out in targets:
         _remove_seeds(out, ())
 
 
 def remove_surplus(out: Path, targets: Collection[Path]) -> None:
-    """Where several seeds replaced one model, or more of them: once all are there, the others go."""
+    """After all seeds are written, remove the single model or the additional seeds that they replace."""
     if out not in targets:
         for name in WRITTEN:
             (out / name).unlink(missing_ok=True)
@@ -66,5 +67,5 @@ def _is_seed(path: Path) -> bool:
 
 
 def is_remnant(path: Path) -> bool:
-    """Left beside a seed's folder by a training that was killed while it wrote that."""
+    """Whether a training that was killed while it wrote a seed left this behind."""
     return re.fullmatch(r"\.seed-\d+\.(partial|former)", path.name) is not None

@@ -1,4 +1,4 @@
-"""Snapshots: the weights of a model in training, kept as model folders at chosen numbers of tokens read."""
+"""Snapshots: model folders with the weights after chosen numbers of tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNITS = {"B": 10**9, "M": 10**6, "K": 10**3}
 
 
 def snapshot_tokens(asked: str | Sequence[int]) -> tuple[int, ...]:
-    """The numbers of tokens in a text such as `10M,30M,1.5B`, or in a list; they must increase."""
+    """Parse numbers of tokens, such as `10M,30M,1.5B`, which must increase."""
     parts = asked.split(",") if isinstance(asked, str) and asked else asked
     numbers = tuple(_number(str(part).strip(), asked) for part in parts)
     for before, after in zip((0, *numbers), numbers, strict=False):
@@ -51,64 +51,63 @@ def _number(part: str, asked: str | Sequence[int]) -> int:
 
 
 def short_number(tokens: int) -> str:
-    """30M for 30,000,000; a number that is not round is written out."""
+    """For example 30M for 30,000,000. Numbers that are not round are written in full."""
     for letter, unit in _UNITS.items():
         if tokens and tokens % unit == 0:
             return f"{tokens // unit}{letter}"
     return str(tokens)
 
 
-@dataclass
-class Snapshots:
-    """Those of one training. They lie in `OUT.snapshots`, in a folder per seed and number of tokens.
+def check_place(out: Path, plan: dict[str, Any], overwrite: bool) -> None:
+    """Raise PivotalError if `OUT.snapshots` holds anything but snapshots of this training or, to overwrite, models."""
+    folder = _folder_of(out)
+    if not plan["snapshots"] or not folder.exists():
+        return
+    own = is_only_a_model if overwrite else partial(may_be_written, plan=plan)
+    there = folder.iterdir() if folder.is_dir() else (folder,)
+    others = [path for path in there if not _is_remnant(path) and not own(path)]
+    if others:
+        raise PivotalError(
+            f"Snapshots are written to {folder}, but {others[0].name} exists there and is not from this training. "
+            "Choose another folder with --out, or replace the snapshots of another training with --overwrite."
+        )
 
-    The folders are called after the model and the number: `OUT.snapshots/seed-0-30M`. A training that was killed may
-    take a snapshot again after it resumes. The folder is then replaced, by the same weights on a CPU.
+
+@dataclass(frozen=True)
+class Snapshots:
+    """The snapshots of one training, in a folder per seed and number of tokens, such as `OUT.snapshots/seed-0-30M`.
+
+    A training that was killed may take a snapshot again after it resumes. It then replaces the folder; on a CPU the
+    weights are the same.
     """
 
     tokens: tuple[int, ...]
     out: Path
     targets: Sequence[Path]
+    """The folder of each seed's model."""
+    words: Vocabulary
     about: dict[str, Any]
+    """For the cards: recipe, command and plan."""
     overwrite: bool
-    words: Vocabulary | None = None
-
-    @property
-    def path(self) -> Path:
-        return self.out.with_name(self.out.name + ".snapshots")
 
     def folder(self, target: Path, tokens: int) -> Path:
-        return self.path / f"{target.name}-{short_number(tokens)}"
-
-    def check_place(self, plan: dict[str, Any]) -> None:
-        """Refuses a folder that holds anything but snapshots of this training or, to overwrite, models."""
-        if not self.tokens or not self.path.exists():
-            return
-        own = is_only_a_model if self.overwrite else partial(may_be_written, plan=plan)
-        there = self.path.iterdir() if self.path.is_dir() else (self.path,)
-        others = [path for path in there if not _is_remnant(path) and not own(path)]
-        if others:
-            raise PivotalError(
-                f"Snapshots go to {self.path}, but {others[0].name} is there already and is something else. "
-                "Name another folder with --out, or replace the snapshots of another training with --overwrite."
-            )
+        return _folder_of(self.out) / f"{target.name}-{short_number(tokens)}"
 
     def check_reached(self, tokens: int) -> None:
-        """Refuses snapshots beyond the end of the training."""
+        """Raise PivotalError if a snapshot is beyond the end of the training."""
         if self.tokens and self.tokens[-1] > tokens:
             raise PivotalError(
-                f"The training reads {tokens:,} tokens in all, but a snapshot is asked for at "
-                f"{self.tokens[-1]:,}. Leave it out, or raise --epochs.",
+                f"The training reads {tokens:,} tokens in total, but a snapshot is requested at "
+                f"{self.tokens[-1]:,}. Remove it, or raise --epochs.",
                 "snapshots",
             )
 
     def due(self, read: int, taken: int) -> list[int]:
-        """Which snapshots the tokens read so far have reached, without the first `taken` ones."""
+        """The snapshots to take after `read` tokens, if the first `taken` ones have been taken."""
         return [tokens for tokens in self.tokens[taken:] if tokens <= read]
 
     def write(self, course: TrainingCourse, point: dict[str, Any]) -> None:
-        """A folder per seed. `point` has the number asked for, the tokens read and the perplexities."""
-        assert self.words is not None
+        """Write a folder per seed. `point` has the requested number, the tokens read and the perplexities."""
         for place, (learner, target) in enumerate(zip(course.learners, self.targets, strict=True)):
             folder = self.folder(target, point["asked"])
             validation = {
@@ -136,9 +135,10 @@ class Snapshots:
                 )
 
     def remove_surplus(self) -> None:
-        """After an overwriting training: the snapshots of the training before it go."""
+        """Remove the snapshots of a training that this one has replaced."""
         kept = {self.folder(target, tokens) for target in self.targets for tokens in self.tokens}
-        for path in self.path.iterdir() if self.tokens and self.path.is_dir() else ():
+        folder = _folder_of(self.out)
+        for path in folder.iterdir() if self.tokens and folder.is_dir() else ():
             if path not in kept and is_only_a_model(path):
                 shutil.rmtree(path)
 
@@ -146,12 +146,16 @@ class Snapshots:
 def _note(schedule: str) -> str:
     if schedule == "cosine":
         return (
-            "taken in the middle of a cosine schedule that spans the whole training: the learning rate had not "
-            "come down, so a model trained to its end on as many tokens has a lower perplexity"
+            "taken in the middle of a cosine schedule over the whole training, before the learning rate was annealed: "
+            "a model whose whole training has this many tokens reaches a lower perplexity"
         )
-    return "the weights in the middle of training, whether or not an earlier epoch had a lower perplexity"
+    return "taken in the middle of training, even if an earlier epoch had a lower perplexity"
+
+
+def _folder_of(out: Path) -> Path:
+    return out.with_name(out.name + ".snapshots")
 
 
 def _is_remnant(path: Path) -> bool:
-    """Left by a training that was killed while it wrote a snapshot. The next one with that name removes it."""
+    """Whether a training that was killed left this behind. The next snapshot with that name removes it."""
     return re.fullmatch(r"\..+\.(partial|former)", path.name) is not None

@@ -1,4 +1,4 @@
-"""The text as the network reads it: one long stream of word ids, folded into columns that are read side by side."""
+"""The text as one stream of word ids, folded into columns that are read in parallel."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
 
 @dataclass(frozen=True)
 class Stream:
-    """Encoded text on a device; every sentence ends in <eos>. Shared by all seeds, changed by none."""
+    """Encoded text on a device, where every sentence ends in <eos>. All seeds share it."""
 
     ids: Int[Tensor, " tokens"]
     ends: np.ndarray
-    """Where each sentence ends, exclusive."""
+    """The end of each sentence, exclusive."""
 
     @staticmethod
     def of(ids: np.ndarray, eos: int, device: torch.device) -> Stream:
@@ -31,7 +31,7 @@ class Stream:
         return fold(self.ids, batch)
 
     def shuffled_columns(self, batch: int, seed: int, epoch: int) -> Int[Tensor, "rows batch"]:
-        """With the sentences in the order that belongs to the seed and the epoch: nothing to keep for a resume."""
+        """With shuffled sentences. Seed and epoch determine the order, so a checkpoint need not store it."""
         order = np.random.default_rng([seed, epoch]).permutation(len(self.ends))
         starts = np.concatenate([[0], self.ends[:-1]])
         lengths = (self.ends - starts)[order]
@@ -45,11 +45,11 @@ class Stream:
 
 
 def columns_for(tokens: int) -> int:
-    """In how many columns a text is read to be judged: each begins at the zero state, so they must not be short."""
+    """Number of columns for validation. Each starts at the zero state, so columns must not be short."""
     return max(1, min(_COLUMNS, tokens // _TOKENS_PER_COLUMN))
 
 
 def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:
-    """Column i is the i-th part of the stream; what does not fill a row at the end is left out."""
+    """Column i is the i-th part of the stream. Tokens at the end that do not fill a row are dropped."""
     rows = len(ids) // batch
     return ids[: rows * batch].view(batch, rows).t().contiguous()

@@ -1,4 +1,4 @@
-"""Text in, model folder out: what `pivotal train-lm` does."""
+"""Train a model on text and write its folder: the job behind `pivotal train-lm`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pivotal.lm.replace import (
     may_be_written,
     remove_surplus,
 )
-from pivotal.lm.snapshots import Snapshots, snapshot_tokens
+from pivotal.lm.snapshots import Snapshots, check_place, snapshot_tokens
 from pivotal.lm.stream import Stream
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
@@ -42,7 +42,7 @@ from pivotal.records import serial
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that training has written."""
+    """A trained model and its folder."""
 
     path: Path
     seed: int
@@ -67,16 +67,16 @@ def train(
     command: str = "",
     watch: TrainingWatch | None = None,
 ) -> list[Trained]:
-    """Trains a recurrent language model on text with a sentence per line and writes it to `out`.
+    """Train a recurrent language model on text with one sentence per line, and write it to `out`.
 
-    Several seeds are trained side by side, into `out`/seed-0, seed-1 and so on. The same call again goes on with a
-    training that was stopped; on a CPU it ends in the very weights of one that never was. `overwrite` replaces the
-    models that `out` holds, when the new ones are there. `snapshots` are numbers of tokens, as in `"10M,30M,1B"`: as
-    soon as so many have been read, the weights are kept in a folder of `out`.snapshots.
+    With several `seeds`, the models are written to `out`/seed-0, `out`/seed-1 and so on. The same call resumes a
+    training that was stopped; on a CPU it ends with exactly the weights of an uninterrupted training. `overwrite`
+    replaces the models in `out` once the new ones are complete. `snapshots` are numbers of tokens, such as
+    `"10M,30M,1B"`: when a number has been read, the weights are saved to a folder in `out`.snapshots.
     """
     paths = [Path(path) for path in corpus]
     if not paths:
-        raise PivotalError("Training needs text, but no corpus file was given. Name one with --corpus.")
+        raise PivotalError("Training needs text, but no corpus file was given. Give one with --corpus.")
     if seeds < 1 or seed < 0:
         raise PivotalError(f"seeds must be at least 1 and seed at least 0, but they are {seeds} and {seed}.")
     chosen = device_named(device)
@@ -97,12 +97,12 @@ def train(
     workplace = TrainingFolder(out)
     _check_out(out, list(targets.values()), plan, workplace, overwrite)
     about = {"recipe": recipe or "custom", "command": command, **plan}
-    kept = Snapshots(snapshot_tokens(snapshots), out, list(targets.values()), about, overwrite)
-    kept.check_place(plan)
+    check_place(out, plan, overwrite)
     try:
         workplace.open(plan, overwrite=overwrite)
         words, train_ids, valid_ids = _encoded(paths, valid, vocabulary, settings, workplace, watch)
-        kept.words = words
+        tokens = snapshot_tokens(snapshots)
+        kept = Snapshots(tokens, out, list(targets.values()), words, about, overwrite)
         with torch.random.fork_rng([chosen] if chosen.type == "cuda" else []):
             course = _learn(settings, words, train_ids, valid_ids, list(targets), chosen, workplace, watch,
                             60 * checkpoint_minutes, kept)  # fmt: skip
@@ -127,7 +127,7 @@ def train(
 
 
 def resolved(settings: Settings, device: torch.device) -> Settings:
-    """With the precision that `auto` stands for on this device."""
+    """The settings with `auto` replaced by the precision for this device."""
     precision = settings.precision
     if precision == "auto":
         precision = "fp16" if device.type == "cuda" else "fp32"
@@ -141,7 +141,7 @@ def resolved(settings: Settings, device: torch.device) -> Settings:
 def _check_out(
     out: Path, targets: list[Path], plan: dict[str, Any], workplace: TrainingFolder, overwrite: bool
 ) -> None:
-    """Refuses before anything is read or cleared."""
+    """Raise PivotalError before anything is read or removed if `out` cannot be written."""
     if overwrite:
         check_replaceable(out)
         return
@@ -154,13 +154,13 @@ def _check_out(
         )
     if others:
         raise PivotalError(
-            f"Training writes a new folder, but {others[0]} is there already and is something else. "
-            "Name another with --out, or replace a trained model with --overwrite."
+            f"Training writes a new folder, but {others[0]} exists already and is not from this training. "
+            "Choose another with --out, or replace a trained model with --overwrite."
         )
-    # Where the workplace is still there, the end of the training is not quite reached.
+    # If the training folder still exists, the training was killed before its end.
     if all((path / "card.json").is_file() for path in targets) and not workplace.path.is_dir():
         raise PivotalError(
-            f"This very training is finished: see {out}. To train again use --overwrite, or another --out."
+            f"This training is finished: see {out}. To train again, use --overwrite or another --out."
         )
 
 
@@ -191,7 +191,7 @@ def _encoded(
         ids, held = hold_out(ids, eos, settings.valid_share)
         watch.say(
             f"No validation text was given: one sentence in {held_out_of(settings.valid_share)} is held "
-            f"out, {len(held):,} tokens in all."
+            f"out, {len(held):,} tokens in total."
         )
     if len(ids) < 2 * settings.batch:
         raise PivotalError(
@@ -218,7 +218,7 @@ def _learn(
     checkpoint_seconds: float,
     snapshots: Snapshots,
 ) -> TrainingCourse:
-    # Saturated gates make numbers that the CPU handles fifteen times slower than zero.
+    # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     stream = Stream.of(train_ids, words.ids[EOS], device)
     learners = [Learner(settings, len(words), stream, seed, device) for seed in seeds]

@@ -1,9 +1,9 @@
-"""Reads a pickle without running any of it.
+"""Read a pickle without running it.
 
-A pickle is a program: its instructions import names and call them. Here its instructions are followed on a stack of
-plain values, and nothing is imported, called or given attributes: a name stays a `Name`, a call becomes a `Made` that
-says what would have been called with what. Names that are not admitted end the reading, so does every instruction that
-a checkpoint has no use for. Whoever reads the result decides what a `Made` means.
+A pickle is a program whose instructions import names and call them. This module interprets the instructions on a stack
+of plain values. It never imports, calls or sets attributes: a name becomes a `Name`, and a call becomes a `Made` that
+records the name and the arguments. Names that are not admitted raise an error, and so do instructions that checkpoints
+do not use. The caller decides what a `Made` means.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mmap import mmap
 from typing import IO, Any, cast
 
 _MOST = 200_000
-"""Instructions, and items put into dictionaries; a checkpoint of a recurrent model has some thousands."""
+"""Limit on instructions and on dictionary items. The checkpoint of a recurrent model has a few thousand."""
 
 _VALUES = {
     *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
@@ -29,7 +29,7 @@ _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Something that the pickle wanted to import."""
+    """A name that the pickle imports."""
 
     module: str
     name: str
@@ -40,7 +40,7 @@ class Name:
 
 @dataclass(eq=False, slots=True)
 class Made:
-    """What calling `name` with `args` would have made; `state` is what it would have been given afterwards."""
+    """Stands for the result of calling `name` with `args`, and for the state set on it afterwards."""
 
     name: Name
     args: tuple[Any, ...]
@@ -48,11 +48,11 @@ class Made:
 
 
 class BadPickle(Exception):
-    """The pickle is broken, or does what no checkpoint does."""
+    """The pickle is broken, or does something that no checkpoint does."""
 
 
 class NotAdmitted(BadPickle):
-    """The pickle wants to import something that was not admitted."""
+    """The pickle imports a name that is not admitted."""
 
 
 def read_pickle(
@@ -60,10 +60,10 @@ def read_pickle(
     admitted: Callable[[Name], bool] = lambda name: False,
     persistent: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """The value of the pickle at the stream's position, which is left behind it. These two kinds of streams do not
-    reserve memory for lengths that they do not have.
+    """The value of the pickle at the current position of the stream, which is moved past it.
 
-    `persistent` says what stands for a persistent id, the way in which torch refers to what is outside the pickle.
+    `persistent` resolves persistent ids, with which torch refers to storages outside the pickle. Only the two types of
+    streams named here are safe: they do not allocate memory for lengths beyond the end of the data.
     """
     machine = _Machine(admitted, persistent)
     try:
@@ -74,12 +74,12 @@ def read_pickle(
                 return machine.pop()
             machine.follow(opcode.name, argument)
     except (ValueError, LookupError, TypeError, OverflowError, MemoryError) as error:
-        raise BadPickle(str(error) or type(error).__name__) from None
+        raise BadPickle(f"its pickle is damaged ({str(error) or type(error).__name__})") from None
     raise BadPickle("it has no end")
 
 
 class _Machine:
-    """The stack and the memo of a pickle. Marks are kept apart, as the height of the stack when each was set."""
+    """The stack and the memo of a pickle. A mark is stored as the height of the stack when it was set."""
 
     def __init__(self, admitted: Callable[[Name], bool], persistent: Callable[[Any], Any] | None) -> None:
         self._admitted = admitted
@@ -104,12 +104,12 @@ class _Machine:
         else:
             instruction = getattr(self, f"_op_{opcode.lower()}", None)
             if instruction is None:
-                raise BadPickle(f"it uses the instruction {opcode}, for which no checkpoint has a use")
+                raise BadPickle(f"it uses the instruction {opcode}, which no checkpoint needs")
             instruction(argument)
 
     def pop(self) -> Any:
         if len(self._stack) <= (self._marks[-1] if self._marks else 0):
-            raise BadPickle("it takes more from its stack than it put there")
+            raise BadPickle("it takes more values from its stack than it put there")
         return self._stack.pop()
 
     def _top(self, kind: type | None = None) -> Any:
@@ -154,7 +154,7 @@ class _Machine:
         self._stack.append({})
 
     def _op_empty_set(self, argument: Any) -> None:
-        # Modules keep the names of some buffers in a set; nobody here asks for them.
+        # Modules keep the names of some buffers in a set, which is not needed here.
         self._stack.append([])
 
     def _op_tuple(self, argument: Any) -> None:
@@ -199,7 +199,7 @@ class _Machine:
     def _op_stack_global(self, argument: Any) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise BadPickle("it imports something whose name is no text")
+            raise BadPickle("it imports something whose name is not a string")
         self._import(module, name)
 
     def _import(self, module: str, name: str) -> None:
@@ -227,17 +227,17 @@ class _Machine:
         top = self._top()
         if isinstance(top, Made):
             top.state = state
-        elif not isinstance(top, dict):  # an OrderedDict may have attributes, of which nobody asks
+        elif not isinstance(top, dict):  # attributes of an OrderedDict are not needed
             raise BadPickle(f"it gives a state to a {type(top).__name__}")
 
     def _op_binpersid(self, argument: Any) -> None:
         if self._persistent is None:
-            raise BadPickle("it refers to something outside of itself")
+            raise BadPickle("it refers to something outside the pickle")
         self._stack.append(self._persistent(self.pop()))
 
 
 def _keys(keys: Collection[Any]) -> Collection[Any]:
-    """Texts and numbers only: the hash of a tuple of tuples of tuples … would exhaust the stack of the interpreter."""
+    """Accept only strings and integers: hashing a deeply nested tuple would overflow the interpreter's stack."""
     for key in keys:
         if not isinstance(key, str | int):
             raise BadPickle(f"it uses a {type(key).__name__} as a key")

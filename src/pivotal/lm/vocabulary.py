@@ -1,4 +1,4 @@
-"""The words that a model knows, in the order of their ids."""
+"""The words of a model, in the order of their ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pivotal.models.recurrent.words import EOS, UNK, read_words
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Has `<unk>`, for every other word, and `<eos>`, which ends a sentence and stands before the first."""
+    """Contains `<unk>`, which replaces unknown words, and `<eos>`, which ends a sentence and precedes the first."""
 
     words: tuple[str, ...]
 
@@ -28,7 +28,7 @@ class Vocabulary:
         if len(self.ids) < len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
             raise PivotalError(
-                f"Every word of a vocabulary stands for one row, but {twice!r} is there twice. Remove one."
+                f"Every word of a vocabulary must be unique, but {twice!r} occurs twice. Remove one."
             )
 
     def __len__(self) -> int:
@@ -40,14 +40,14 @@ class Vocabulary:
 
     @staticmethod
     def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
-        """`<unk>`, `<eos>` and the words that occur most; of two that occur as often, the first in the alphabet."""
+        """`<unk>`, `<eos>` and the most frequent words. Ties are broken alphabetically."""
         ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
         words = [word for word, _ in ordered if word not in (UNK, EOS)]
         return Vocabulary((UNK, EOS, *words[: size - 2]))
 
     @staticmethod
     def read(path: Path) -> Vocabulary:
-        """A word per line."""
+        """Read a file with one word per line."""
         lines = read_words(path)
         for number, line in enumerate(lines, start=1):
             if line.split() != [line]:

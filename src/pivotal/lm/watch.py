@@ -1,4 +1,4 @@
-"""What training tells whoever looks on."""
+"""Progress reports of training."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """How far a phase is, in tokens; `total` is None where nobody knows it."""
+    """Progress of a phase, in tokens. `total` is None if it is unknown."""
 
     phase: str
     done: int
@@ -33,7 +33,7 @@ class Silent:
 
 
 class TrainingLines:
-    """Plain lines on stderr, one every few seconds."""
+    """Prints plain lines to stderr, one every few seconds."""
 
     def __init__(self, every: float = 10.0) -> None:
         self._every, self._last = every, 0.0

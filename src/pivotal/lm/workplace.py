@@ -1,6 +1,6 @@
-"""`DIR.training`, beside the model folder to come: what was asked, the encoded text, the last checkpoint, a lock.
+"""The folder `DIR.training` beside the future model folder: plan, encoded text, last checkpoint and a lock.
 
-The model folder itself appears when it is whole. A killed training goes on from here, and ends in the same weights.
+The model folder itself appears once it is complete. A training that was killed resumes from here.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class TrainingFolder:
         self._lock: TextIO | None = None
         self._made = False
         self._parents: list[Path] = []
-        """Folders that had to be made around it."""
+        """Parent folders that this process created."""
 
     def open(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
-        """Claims the place for this process, new or with what a training with the same plan left there.
+        """Lock the folder for this process, and keep its content if that belongs to a training with the same plan.
 
-        `overwrite` may clear it of another training; one with the same plan goes on, or the command that replaces a
-        model could never be stopped and gone on with.
+        `overwrite` clears the folder of another training. A training with the same plan is resumed even then, so that
+        a command with `--overwrite` can be stopped and repeated.
         """
         wanted = serial.plain(plan)
         self._check_ours()
@@ -52,15 +52,15 @@ class TrainingFolder:
                 return
             if not overwrite:
                 raise PivotalError(
-                    f"{self.path} holds another training, not finished: {'; '.join(differing)}. "
-                    "Name another folder with --out, or begin anew with --overwrite."
+                    f"{self.path} holds an unfinished training with other settings: {'; '.join(differing)}. "
+                    "Choose another folder with --out, or start over with --overwrite."
                 )
             self._clear()
         self._made = True
         serial.write(self.path / PLAN, wanted)
 
     def _check_ours(self) -> None:
-        """Before so much as a lock is put there."""
+        """Raise PivotalError, before the lock is written, if the folder holds files of somebody else."""
         if not self.path.is_dir() or (self.path / PLAN).is_file():
             return
         if foreign := sorted(
@@ -68,7 +68,7 @@ class TrainingFolder:
         ):
             raise PivotalError(
                 f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
-                "Name another folder with --out."
+                "Choose another folder with --out."
             )
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class TrainingFolder:
             self.path.rmdir()
 
     def remove_if_new(self) -> None:
-        """After bad input: what this process began leaves no trace; what another left stays."""
+        """After an error: remove what this process created, unless it has reached a checkpoint."""
         if self._lock is not None and self._made and not (self.path / CHECKPOINT).is_file():
             self.remove()
             for parent in self._parents:
@@ -91,7 +91,7 @@ class TrainingFolder:
                     parent.rmdir()
 
     def _clear(self) -> None:
-        """Removes what a training makes; the plan last: until then the place is known as ours."""
+        """Remove the files of a training. The plan is last, because it marks the folder as ours."""
         if (self.path / PLAN).is_file():
             for name in (CHECKPOINT, "train.npy", "valid.npy", VOCABULARY, PLAN):
                 for path in (self.path / name, self.path / f"{name}.partial"):
@@ -100,7 +100,7 @@ class TrainingFolder:
     # -- the encoded text ---------------------------------------------------------------------------------------
 
     def encoded(self) -> tuple[Vocabulary, np.ndarray, np.ndarray] | None:
-        """The vocabulary is written last: where it is, all is."""
+        """The encoded text, if it is complete: the vocabulary is written last."""
         if not (self.path / VOCABULARY).is_file():
             return None
         arrays = [np.load(self.path / f"{name}.npy") for name in ("train", "valid")]
@@ -117,8 +117,8 @@ class TrainingFolder:
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
-    def save(self, content: dict) -> None:
-        """A full disk leaves the checkpoint before this one as it was."""
+    def save(self, content: dict[str, Any]) -> None:
+        """Replace the checkpoint. If the disk is full, the previous checkpoint remains."""
         with disk(self.path / CHECKPOINT):
             try:
                 write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
@@ -133,8 +133,8 @@ class TrainingFolder:
             return dict(torch.load(path, map_location="cpu", weights_only=True))
         except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
             raise PivotalError(
-                f"{path} must be a whole checkpoint, but it cannot be read ({in_short(error)}). "
-                f"Remove {self.path} to begin anew."
+                f"{path} must be a complete checkpoint, but it cannot be read ({in_short(error)}). "
+                f"Remove {self.path} to start over."
             ) from None
 
 
