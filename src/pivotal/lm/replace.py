@@ -6,6 +6,7 @@ import re
 import shutil
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.files import differences
