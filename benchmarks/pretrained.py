@@ -111,7 +111,7 @@ class Bench:
 
     def measure(self, row: Row) -> dict[str, Any]:
         train, test = self.problems(row.model, row.task, row.sites, row.steps, row.split)
-        _ = train.activations
+        train.measure_activations()
         before = train.work.forward + train.work.backward
         started = time.perf_counter()
         found = search_of(row).solve(train, runs=row.runs)

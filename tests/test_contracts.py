@@ -144,7 +144,31 @@ class Timid(HardConcrete):
         return self.mean(logits) > 0.9
 
 
-@pytest.mark.parametrize(("breach", "sentence"), [(Reversed, "must be what sample"), (Timid, "one half")])
+@dataclass(frozen=True)
+class Severed(HardConcrete):
+    """Calls itself pathwise, but its samples have no gradient."""
+
+    def sample(self, logits: Tensor, uniform: Tensor) -> Tensor:
+        return super().sample(logits, uniform).detach()
+
+
+@dataclass(frozen=True)
+class Halved(HardConcrete):
+    """Its samples are right and their gradient is not."""
+
+    def sample(self, logits: Tensor, uniform: Tensor) -> Tensor:
+        return super().sample((logits + logits.detach()) / 2, uniform)
+
+
+@pytest.mark.parametrize(
+    ("breach", "sentence"),
+    [
+        (Reversed, "must be what sample"),
+        (Timid, "one half"),
+        (Severed, "must have a gradient"),
+        (Halved, "must be that of mean"),
+    ],
+)
 def test_a_broken_mask_is_caught(breach: type[HardConcrete], sentence: str) -> None:
     with pytest.raises(AssertionError, match=sentence):
         check_mask(breach())

@@ -14,6 +14,8 @@ from tests.paths import ROOT
 from tests.report.study_rows import runs
 
 from pivotal.errors import PivotalError
+from pivotal.jobs.study.cells import cells_of
+from pivotal.jobs.study.recipe import read_recipe
 from pivotal.jobs.study.shipped import shipped
 from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
@@ -45,6 +47,13 @@ def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
         assert results.rows and not results.lost
         assert {row.study for row in results.rows} == {path.parent.name}
         assert path.parent.name in shipped()
+
+
+def test_stored_rows_have_the_keys_of_their_recipes() -> None:
+    """An option that a search gains must not change what its older results are results of."""
+    for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
+        cells = {cell.key for cell in cells_of(read_recipe(shipped()[path.parent.name]))}
+        assert {row.key for row in read_results(path).rows} <= cells, path.parent.name
 
 
 def test_a_study_that_no_recipe_knows_is_named(script: ModuleType, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pivotal.errors import PivotalError, did_you_mean
@@ -19,6 +19,10 @@ T = TypeVar("T")
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SIMPLE = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
+
+LATER = MappingProxyType({"later": True})
+"""Metadata of a field that a plugin gained after results had been stored. `stored_settings` leaves it out while it is
+at its default, so that older results keep their settings and the keys made from them."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,17 @@ def options_of(cls: type) -> list[Option]:
             )
         )
     return options
+
+
+def stored_settings(plugin: object) -> dict[str, Any]:
+    """The settings that decide what a plugin does, to be stored and compared."""
+    if not dataclasses.is_dataclass(plugin) or isinstance(plugin, type):
+        return {}
+    settings = dataclasses.asdict(plugin)
+    for field in dataclasses.fields(plugin):
+        if "later" in field.metadata and settings[field.name] == field.default:
+            del settings[field.name]
+    return settings
 
 
 def build(cls: type[T], values: Mapping[str, object]) -> T:

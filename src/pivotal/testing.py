@@ -164,10 +164,11 @@ class _Trial:
 
 
 def check_mask(family: MaskFamily, *, tolerance: float = 2e-3) -> None:
-    """A distribution over masks: its formulas against an integral over the noise."""
+    """A distribution over masks: its formulas, and its estimator's gradient, against an integral over the noise."""
     logits = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
     uniform = (torch.arange(4001, dtype=torch.float64) + 0.5) / 4001
-    m = family.sample(logits[:, None].expand(-1, len(uniform)), uniform.expand(len(logits), -1))
+    each = logits[:, None].expand(-1, len(uniform))
+    m = family.sample(each, uniform.expand(len(logits), -1))
     assert m.isfinite().all() and m.min() >= 0 and m.max() <= 1, "A sampled mask must lie in [0, 1]."
     nonzero, mean, fractional = family.nonzero(logits), family.mean(logits), family.fractional(logits)
     # Where the logit is high, a mask just below 1 is rounded to it; there the mass inside is only known up to that.
@@ -183,10 +184,28 @@ def check_mask(family: MaskFamily, *, tolerance: float = 2e-3) -> None:
     hard = family.hard(logits)
     assert torch.equal(hard, mean > 0.5), "hard() must be: the expected mask exceeds one half."
     assert not hard[0] and hard[-1], "A low logit must switch a unit off and a high one on."
-    for name, of in (("sample", m.mean(1)), ("nonzero", nonzero), ("mean", mean)):
-        (grad,) = torch.autograd.grad(of.sum(), logits)
+    for name, of in (("nonzero", nonzero), ("mean", mean)):
+        (grad,) = torch.autograd.grad(of.sum(), logits, retain_graph=True)
         assert grad.isfinite().all() and (grad >= 0).all(), f"{name}() must not fall as the logit rises."
         assert grad[len(grad) // 2] > 0, f"{name}() must rise with the logit."
+    _check_estimator(family, logits, m, mean, tolerance)
+
+
+def _check_estimator(family: MaskFamily, logits: Tensor, m: Tensor, mean: Tensor, tolerance: float) -> None:
+    """The estimated gradient of the expected mask must be that of its formula."""
+    estimator = family.estimator()
+    assert estimator is not family.estimator(), "estimator() must make a new one for each search."
+    term = estimator.term(family, logits[:, None, None], m[..., None, None], m)
+    assert term.requires_grad, "The estimator must have a gradient by the logits."
+    (estimate,) = torch.autograd.grad(term.sum(), logits, retain_graph=True)
+    (exact,) = torch.autograd.grad(mean.sum(), logits)
+    worst = float((estimate - exact).abs().max())
+    assert worst <= tolerance, f"The estimated gradient must be that of mean(), but it is off by {worst:.2g}."
+    if family.zeros_stay and m.requires_grad:
+        at_zero = torch.zeros(len(m), requires_grad=True, dtype=m.dtype)
+        zeros = family.sample(at_zero - 60, torch.full_like(at_zero, 0.5))
+        (grad,) = torch.autograd.grad(zeros.sum(), at_zero)
+        assert not zeros.any() and not grad.any(), "With zeros_stay, a mask of 0 must have no gradient."
 
 
 def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:

@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
 from pivotal.files import lock
 from pivotal.jobs.compare import Comparison, ComparisonPlan, Contender, compare, contenders, sizes_of
-from pivotal.jobs.find import Interrupted, find
+from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import model_of, problem_of
@@ -28,6 +28,7 @@ from pivotal.searches import SEARCHES
 from pivotal.searches.base import Checkpoint, Discovery, Point, Progress
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.selection import Selection
+from pivotal.stopping import Interrupted
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)
 LEARNED = LearnedMask(updates=40, refit=8)
@@ -303,7 +304,7 @@ def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None
     """What a comparison that goes on after a kill relies on."""
     search = contenders([name])[0].search
     problem = problem_of(QUESTION, model_of(QUESTION), QUESTION.load_pairs().sample(120))
-    _ = problem.activations
+    problem.measure_activations()
     both = list(search.frontier(problem, [1, 2], runs=2, seed=3))
     (alone,) = search.frontier(problem, [2], runs=2, seed=3)
     assert [point.size for point in both] == [1, 2]

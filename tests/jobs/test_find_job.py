@@ -14,7 +14,7 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.find import Finding, Interrupted, find
+from pivotal.jobs.find import Finding, find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
@@ -24,6 +24,7 @@ from pivotal.records.summary import Rejections
 from pivotal.report.page import write_report
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
+from pivotal.stopping import Interrupted
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)
 SEARCH = LearnedMask(max_units=3.0, updates=60, refit=10)

@@ -24,7 +24,7 @@ def test_the_means_are_those_of_the_distinct_edited_states(steps: str) -> None:
             tree = PrefixTree.build([prefix])
             seen[direction, prefix] = model.states(model.prepare(tree))[-1, 0]
     by_direction = [torch.stack([h for (d, _), h in seen.items() if d == want]) for want in (0, 1)]
-    found = problem.activations
+    found = problem.measure_activations()
     for direction, states in enumerate(by_direction):
         torch.testing.assert_close(found.own[direction], states.mean(0), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(found.target[1 - direction], states.mean(0), atol=1e-5, rtol=1e-5)
@@ -36,7 +36,7 @@ def test_the_means_are_those_of_the_distinct_edited_states(steps: str) -> None:
 def test_natural_values_of_the_planted_units_flip_nearly_everything() -> None:
     planted = plant()
     problem = Problem(planted.model, PlantedAgreement().pairs(), steps="every")
-    values = problem.activations.target[None]
+    values = problem.measure_activations().target[None]
     mask = torch.zeros_like(values)
     mask[:, :, [problem.space.flat(unit) for unit in planted.units]] = 1
     with torch.no_grad():

@@ -79,7 +79,7 @@ def test_values_are_what_they_are_called() -> None:
     assert not values_of(problem, "zero").any()
     mean = values_of(problem, "mean")
     torch.testing.assert_close(mean[0], mean[1])
-    torch.testing.assert_close(values_of(problem, "other-mean"), problem.activations.own.flip(0))
+    torch.testing.assert_close(values_of(problem, "other-mean"), problem.measure_activations().own.flip(0))
 
 
 def test_a_frontier_is_what_each_size_gives_alone_at_the_price_of_one_ranking() -> None:
@@ -99,7 +99,7 @@ def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
     problem = planted_problem()
     best = replace(QUICK, refit=0).solve(problem).best
     flat = [problem.space.flat(unit) for unit in best.units]
-    np.testing.assert_allclose(best.values, problem.activations.target[:, flat].numpy())
+    np.testing.assert_allclose(best.values, problem.measure_activations().target[:, flat].numpy())
 
 
 # -- which discovered units would it have found? --

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from tests.searches.memory import Memory, Stopped
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import dense
@@ -160,7 +160,7 @@ def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
         (lambda: Greedy(beam=0), "beam must be 1 or more, but it is 0"),
         (lambda: Greedy(points=2), "points must be 3 or more"),
         (lambda: Greedy(max_kl=0.0), "max_kl must be above 0"),
-        (lambda: Exchange(rounds=0), "at least one round"),
+        (lambda: Exchange(rounds=0), "rounds must be 1 or more"),
         (lambda: Exchange(finalists=0), "finalists must be 1 or more"),
         (lambda: Exchange(start="exchange").solve(problem_of("every")), "starts from another search"),
         (lambda: Exchange(start="greedy+exchange").solve(problem_of("every")), "starts from another search"),
@@ -179,10 +179,8 @@ def test_bad_settings(make: object, says: str) -> None:
 def test_a_stopped_search_goes_on_to_the_same_end(search: Greedy | Exchange, stop: int) -> None:
     whole = search.solve(problem_of("every"), runs=2)
     memory = Memory(stop_at=stop)
-    try:
+    with suppress(Stopped):
         search.solve(problem_of("every"), runs=2, checkpoint=memory)
-    except KeyboardInterrupt:
-        memory.stop_at = None
     again = search.solve(problem_of("every"), runs=2, checkpoint=memory)
     assert again.interventions == whole.interventions
     assert again.train_score == whole.train_score
@@ -195,33 +193,6 @@ def test_a_budget_is_kept_about(search: Greedy | Exchange) -> None:
         work = problem.work.forward + problem.work.backward
         search.within(problem, 2, nodes).solve(problem, runs=2)
         assert problem.work.forward + problem.work.backward - work <= 1.3 * nodes
-
-
-class Memory:
-    """A checkpoint that goes through torch's files, as a run folder's does, and stops the search once."""
-
-    def __init__(self, stop_at: int) -> None:
-        self.stop_at: int | None = stop_at
-        self._asked, self._reached = 0, ()
-        self._content: bytes | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        if self._content is None:
-            return None
-        state: dict[str, Any] = torch.load(io.BytesIO(self._content), weights_only=True)
-        return state | {"interventions": self._reached}
-
-    def save(self, state: dict[str, Any]) -> None:
-        self._reached = state["interventions"]  # which the run folder's own checkpoint packs
-        file = io.BytesIO()
-        torch.save({key: value for key, value in state.items() if key != "interventions"}, file)
-        self._content = file.getvalue()
-
-    def due(self) -> bool:
-        self._asked += 1
-        if self._asked == self.stop_at:
-            raise KeyboardInterrupt
-        return True
 
 
 def test_dense_start_is_kept_when_no_swap_helps() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
+from tests.searches.memory import Memory, Stopped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -17,8 +16,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Outcome, Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress, budget_of
-from pivotal.searches.learned import LearnedMask, hard_mask
-from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
+from pivotal.searches.learned import LearnedMask
 from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")
@@ -28,28 +26,6 @@ BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 def planted_problem(steps: Steps = "every", seed: int = 0, pairs: int = 120) -> Problem:
     return Problem(plant(seed).model, PAIRS.sample(pairs), steps=steps)
-
-
-class Memory:
-    """A checkpoint that goes through torch's files, as a run folder's does, and is due at chosen updates."""
-
-    def __init__(self, due_at: int | None = None) -> None:
-        self._due_at, self._asked = due_at, 0
-        self._content: bytes | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        if self._content is None:
-            return None
-        return torch.load(io.BytesIO(self._content), weights_only=False)
-
-    def save(self, state: dict[str, Any]) -> None:
-        file = io.BytesIO()
-        torch.save(state, file)
-        self._content = file.getvalue()
-
-    def due(self) -> bool:
-        self._asked += 1
-        return self._asked == self._due_at
 
 
 def same(a: Discovery, b: Discovery) -> bool:
@@ -180,13 +156,6 @@ def test_impossible_requests_are_refused(search: dict[str, Any], runs: int, mess
         replace(QUICK, **search).solve(planted_problem(), runs=runs)
 
 
-@pytest.mark.parametrize("family", [LOUIZOS, PAPER], ids=["closed", "half-open"])
-def test_the_hard_mask_has_the_likeliest_units_and_never_none(family: Any) -> None:
-    logits = torch.tensor([[[3.0, -3.0, 5.0, 4.0]], [[-5.0, -9.0, -4.0, -6.0]]])
-    assert hard_mask(family, logits, 2).int().tolist() == [[[0, 0, 1, 1]], [[0, 0, 1, 0]]]
-    assert hard_mask(family, logits, 4)[0].int().tolist() == [[1, 0, 1, 1]]
-
-
 # -- seeds, interruptions, accidents --
 
 
@@ -224,18 +193,10 @@ def test_a_run_killed_in_the_middle_ends_in_the_same_result(search: LearnedMask)
     assert updates[0] == 18 and same(resumed, whole)
 
 
-def interrupt_at(update: int) -> Callable[[Progress], None]:
-    def stop(progress: Progress) -> None:
-        if progress.update == update:
-            raise KeyboardInterrupt
-
-    return stop
-
-
-def test_an_interrupted_run_keeps_what_it_reached_and_goes_on() -> None:
-    problem, memory = planted_problem(), Memory()
-    with pytest.raises(KeyboardInterrupt):
-        QUICK.solve(problem, runs=2, seed=1, progress=interrupt_at(20), checkpoint=memory)
+def test_a_stopped_run_keeps_what_it_reached_and_resumes() -> None:
+    problem, memory = planted_problem(), Memory(stop_at=20)
+    with pytest.raises(Stopped):
+        QUICK.solve(problem, runs=2, seed=1, checkpoint=memory)
     state = memory.load()
     assert state is not None and state["update"] == 20
     reached = state["interventions"]
@@ -246,10 +207,10 @@ def test_an_interrupted_run_keeps_what_it_reached_and_goes_on() -> None:
     assert same(resumed, QUICK.solve(planted_problem(), runs=2, seed=1))
 
 
-def test_an_interrupted_run_keeps_to_the_budget() -> None:
-    memory = Memory()
-    with pytest.raises(KeyboardInterrupt):
-        QUICK.solve(planted_problem(), progress=interrupt_at(5), checkpoint=memory)
+def test_a_stopped_run_keeps_to_the_budget() -> None:
+    memory = Memory(stop_at=5)
+    with pytest.raises(Stopped):
+        QUICK.solve(planted_problem(), checkpoint=memory)
     state = memory.load()
     assert state is not None and len(state["interventions"][0]) <= 3
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
 import torch
+from tests.searches.memory import Memory, Stopped
+from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Outcome, Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress
-from pivotal.searches.reinforce import Reinforce, _Learner, likeliest
+from pivotal.searches.reinforce import Reinforce
 from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")
@@ -26,26 +27,6 @@ BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 def planted_problem(steps: Steps = "every", seed: int = 0) -> Problem:
     return Problem(plant(seed).model, PAIRS.sample(120), steps=steps)
-
-
-class Memory:
-    """A checkpoint that goes through torch's files, as a run folder's does, and is due at one update."""
-
-    def __init__(self, due_at: int | None = None) -> None:
-        self._due_at, self._asked = due_at, 0
-        self._content: bytes | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        return None if self._content is None else torch.load(io.BytesIO(self._content), weights_only=False)
-
-    def save(self, state: dict[str, Any]) -> None:
-        file = io.BytesIO()
-        torch.save(state, file)
-        self._content = file.getvalue()
-
-    def due(self) -> bool:
-        self._asked += 1
-        return self._asked == self._due_at
 
 
 def same(a: Discovery, b: Discovery) -> bool:
@@ -61,43 +42,6 @@ def test_the_planted_units_are_recovered_exactly(steps: Steps) -> None:
     found = Reinforce(max_units=3, updates=200, refit=20, batch=32).solve(problem, runs=6, seed=100)
     assert [i.units for i in found.interventions] == [plant().units] * 6
     assert problem.run_intervention(found.best).flipped().all()
-
-
-def test_the_estimator_is_the_gradient_of_the_expected_loss() -> None:
-    """E[cost(m) * d log p(m)], summed over all masks of four units with their probabilities, is d E[cost] / d logits,
-    whatever the control variate: it is the same for all masks, and E[d log p(m)] = 0."""
-    masks = torch.tensor(list(product([0.0, 1.0], repeat=4)))
-    cost = torch.randn(16, generator=torch.Generator().manual_seed(0))
-    logits = torch.tensor([[0.3, -1.0, 0.0, 2.0]], requires_grad=True)
-    p = logits.sigmoid()
-    chance = (masks * p + (1 - masks) * (1 - p)).prod(1)
-    (exact,) = torch.autograd.grad(chance @ cost, logits, retain_graph=True)
-
-    learner = _Learner(QUICK, planted_problem(), 3, 1, 0)
-    learner.logits, learner.update = logits, 1
-    estimate = torch.zeros_like(logits)
-    for mask, c, weight in zip(masks, cost, chance.detach(), strict=True):
-        learner.control = torch.tensor([7.0])
-        term = learner._score_function(mask[None, None], c.view(1, 1))
-        estimate += weight * torch.autograd.grad(term.sum(), logits)[0]
-    torch.testing.assert_close(estimate, exact)
-
-
-def test_the_control_variate_follows_the_loss() -> None:
-    learner = _Learner(replace(QUICK, memory=0.75), planted_problem(), 3, 1, 0)
-    cost = torch.tensor([[1.0, 3.0]])
-    learner._follow(cost)
-    assert learner.control.tolist() == [2.0]  # the first loss is all there is to go by
-    learner.update = 1
-    learner._follow(cost + 4)
-    assert learner.control.tolist() == [3.0]
-
-
-def test_the_likeliest_units_are_taken_up_to_the_budget() -> None:
-    assert likeliest(torch.tensor([[-3.0, -9.0, -2.0], [4.0, 5.0, 6.0]]), 2).int().tolist() == [
-        [1, 0, 1],
-        [0, 1, 1],
-    ]
 
 
 def test_a_run_does_not_depend_on_how_many_go_along() -> None:
@@ -215,18 +159,22 @@ def test_a_run_killed_in_the_middle_ends_in_the_same_result(search: Reinforce) -
     assert updates[0] == 18 and same(resumed, search.solve(planted_problem(), runs=2, seed=1))
 
 
-def test_an_interrupted_run_keeps_what_it_reached() -> None:
-    problem, memory = planted_problem(), Memory()
-    with pytest.raises(KeyboardInterrupt):
-        QUICK.solve(problem, runs=2, progress=stop_at(20, KeyboardInterrupt), checkpoint=memory)
+def test_a_stopped_run_keeps_what_it_reached() -> None:
+    problem, memory = planted_problem(), Memory(stop_at=20)
+    with pytest.raises(Stopped):
+        QUICK.solve(problem, runs=2, checkpoint=memory)
     state = memory.load()
     assert state is not None and state["update"] == 20
     assert [len(i) for i in state["interventions"]] == [3, 3]
 
 
-def test_a_loss_that_is_no_number_stops_the_search() -> None:
-    learner = _Learner(QUICK, planted_problem(), 3, 3, 0)
-    with torch.no_grad():
-        learner.values[1] = torch.nan
-    with pytest.raises(PivotalError, match=r"by update 1 it was not in run 1\. Lower"):
-        learner.run(None, None)
+def test_a_loss_that_is_no_number_stops_the_search_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    loss, calls = Terms.loss, [0]
+
+    def breaks(terms: Terms, outcome: Outcome) -> Tensor:
+        calls[0] += 1
+        return loss(terms, outcome) * (torch.nan if calls[0] == 5 else 1)
+
+    monkeypatch.setattr(Terms, "loss", breaks)
+    with pytest.raises(PivotalError, match=r"not at update 5 of run 0 \(and of 1 more\)\. Lower"):
+        QUICK.solve(planted_problem(), runs=2)

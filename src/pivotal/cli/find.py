@@ -143,7 +143,7 @@ def build_search(
     name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: Steps
 ) -> Search:
     """The search with its settings: those of the preset, overridden by the options."""
-    from pivotal.searches.choosing import choose
+    from pivotal.searches.choice import choose
 
     for text in options:
         key, equals, value = text.partition("=")

@@ -32,8 +32,9 @@ from pivotal.cli import (
     typed,
 )
 from pivotal.errors import PivotalError
+from pivotal.stopping import exit_code, signals
 
-BAD_INPUT, STOPPED = 2, 130
+BAD_INPUT = 2
 
 
 class Verbs(TyperGroup):
@@ -48,7 +49,8 @@ class Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with signals():
+                return super().invoke(ctx)
         except PivotalError as error:
             terminal.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
@@ -64,7 +66,7 @@ class Verbs(TyperGroup):
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
             terminal.error(str(stop) or "Stopped. Nothing was written.")
-            raise typer.Exit(STOPPED) from None
+            raise typer.Exit(exit_code(stop)) from None
 
 
 app = typer.Typer(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +18,7 @@ from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery
+from pivotal.stopping import Stop
 
 EVERY_SECONDS = 15.0
 
@@ -34,13 +31,13 @@ class RunCheckpoint:
     The file holds a `CheckpointRecord` as JSON text, tensors and numbers only, so that reading it runs no code.
     """
 
-    def __init__(self, folder: RunFolder, history: History, work: Work) -> None:
+    def __init__(self, folder: RunFolder, history: History, work: Work, stop: Stop) -> None:
         self._folder = folder
         self._path = folder.path / CHECKPOINT
         self._history = history
         self._work = work
         self._started = self._saved = time.monotonic()
-        self._stop = self._torn = False
+        self._stop = stop
         self._content = self._read()
         if self._content is None:
             history.keep(0)
@@ -71,16 +68,14 @@ class RunCheckpoint:
         """The interventions are also saved as folders of their own, in case the run is never resumed."""
         reached = tuple(state.get("interventions", ()))
         self._folder.save_interventions(reached)
-        if self._torn:
-            return  # stopped within a step: the run resumes from the last complete state
         rest = {key: value for key, value in state.items() if key != "interventions"}
         self._write(reached, {"state": rest})
 
-    def due(self) -> bool:
-        """Asked between two steps, so that this is the place to stop where nothing is half done."""
-        if self._stop:
-            raise KeyboardInterrupt
-        return time.monotonic() - self._saved >= EVERY_SECONDS
+    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
+        due = self._stop.requested or time.monotonic() - self._saved >= EVERY_SECONDS
+        if state is not None and due:
+            self.save(state())
+        self._stop.check()
 
     def discovery(self) -> Discovery | None:
         """The result of the search, if it had finished when the run was killed."""
@@ -106,30 +101,6 @@ class RunCheckpoint:
                 record.interventions, tensors["values"], tensors["active"], strict=True
             )
         )
-
-    @contextmanager
-    def stopping_between_steps(self) -> Iterator[None]:
-        """Ctrl-C waits for the end of a step: from within one no run could go on to the same result. A second
-        one stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread may handle signals
-            return
-
-        def stop(_signal: int, _frame: object) -> None:
-            if self._stop:
-                self._torn = True
-                raise KeyboardInterrupt
-            self._stop = True
-            # Not through a console: its lock may be held by the very code that the signal interrupts.
-            os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-        if self._stop:
-            raise KeyboardInterrupt
 
     def remove(self) -> None:
         with disk(self._path):

@@ -27,6 +27,7 @@ from pivotal.jobs.run_folder import (
     default_path,
 )
 from pivotal.models import LanguageModel
+from pivotal.options import stored_settings
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
@@ -36,9 +37,10 @@ from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
-from pivotal.searches.choosing import settled
+from pivotal.searches.choice import settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
+from pivotal.stopping import Stop, saying, signals
 
 
 @runtime_checkable
@@ -48,10 +50,6 @@ class Watch(Protocol):
     def say(self, text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None: ...
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, with a sentence that says what was saved."""
 
 
 @dataclass(frozen=True)
@@ -132,40 +130,41 @@ def find(
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info)
     history = History(folder)
-    _ = (
-        train.activations
-    )  # looked at before the work of an earlier process is taken over, so that it counts once
-    checkpoint = RunCheckpoint(folder, history, train.work)
-    if checkpoint.resumed:
-        watch.say(f"Going on with the run in {folder.path}, {checkpoint.seconds:.0f} s into it.")
-    try:
-        found = _search(search, train, runs, question.seed, history, checkpoint, watch)
-        # The controls use the training pairs too; the cost of the search is what was spent up to here.
-        work = Work(train.work.forward, train.work.backward)
-        searching, searched = checkpoint.seconds, time.monotonic()
-        summary, scores = summarise(
-            found,
-            train,
-            test,
-            seed=question.seed,
-            work=work,
-            terms=search.terms,
-            controls=controls,
-            dropped=train_pairs.dropped,
-            progress=watch.progress,
-        )
-        traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
-        summary = serial.replace(summary, seconds=_seconds(loaded, searching, time.monotonic() - searched))
-        _write(folder, found, summary, traces)
-        checkpoint.remove()
-    except KeyboardInterrupt:
-        raise Interrupted(_farewell(folder)) from None
-    except PivotalError:
-        if history.rows == 0 and not checkpoint.resumed:
-            folder.discard()  # a request that could not begin should not block the corrected one
-        raise
-    finally:
-        history.close()
+    # Before the work of an earlier process is taken over from the checkpoint, so that it is counted once.
+    train.measure_activations()
+    with signals() as stop:
+        checkpoint = RunCheckpoint(folder, history, train.work, stop)
+        if checkpoint.resumed:
+            watch.say(f"Going on with the run in {folder.path}, {checkpoint.seconds:.0f} s into it.")
+        try:
+            found = _search(search, train, runs, question.seed, history, checkpoint, stop, watch)
+            # The controls use the training pairs too; the cost of the search is what was spent up to here.
+            work = Work(train.work.forward, train.work.backward)
+            searching, searched = checkpoint.seconds, time.monotonic()
+            summary, scores = summarise(
+                found,
+                train,
+                test,
+                seed=question.seed,
+                work=work,
+                terms=search.terms,
+                controls=controls,
+                dropped=train_pairs.dropped,
+                progress=watch.progress,
+            )
+            traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
+            seconds = _seconds(loaded, searching, time.monotonic() - searched)
+            summary = serial.replace(summary, seconds=seconds)
+            _write(folder, found, summary, traces)
+            checkpoint.remove()
+        except KeyboardInterrupt as stopped:
+            raise saying(stopped, _farewell(folder)) from None
+        except PivotalError:
+            if history.rows == 0 and not checkpoint.resumed:
+                folder.discard()  # a request that could not even begin should not block the corrected one
+            raise
+        finally:
+            history.close()
     return Finding(folder, summary)
 
 
@@ -181,11 +180,10 @@ def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -
 def _settings(
     question: Question, search: Search, runs: int, model: LanguageModel, pairs: PairSet
 ) -> dict[str, Any]:
-    options: dict[str, Any] = dataclasses.asdict(search) if dataclasses.is_dataclass(search) else {}
     return {
         **dataclasses.asdict(question),
         "runs": runs,
-        "search": {"name": search.name, **options},
+        "search": {"name": search.name, **stored_settings(search)},
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),
     }
@@ -198,6 +196,7 @@ def _search(
     seed: int,
     history: History,
     checkpoint: RunCheckpoint,
+    stop: Stop,
     watch: Watch,
 ) -> Discovery:
     def progress(step: Progress) -> None:
@@ -206,7 +205,7 @@ def _search(
 
     found = checkpoint.discovery()
     if found is None:
-        with checkpoint.stopping_between_steps():
+        with stop.deferred():
             found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
             checkpoint.finish(found)
     return found

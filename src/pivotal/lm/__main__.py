@@ -11,6 +11,7 @@ from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, setting
 from pivotal.lm.training import train
 from pivotal.lm.watch import TrainingLines
 from pivotal.options import options_of
+from pivotal.stopping import exit_code, signals
 
 
 def main() -> int:
@@ -19,14 +20,15 @@ def main() -> int:
     try:
         settings = settings_of(given["recipe"], {name: x for name, x in chosen.items() if x is not None})
         command = shlex.join(["python", "-m", "pivotal.lm", *sys.argv[1:]])
-        for model in train(settings=settings, command=command, watch=TrainingLines(), **given):
-            print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
+        with signals():
+            for model in train(settings=settings, command=command, watch=TrainingLines(), **given):
+                print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
     except PivotalError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
-        print(stop, file=sys.stderr)
-        return 130
+        print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
+        return exit_code(stop)
     return 0
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +16,7 @@ from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, short_number
 from pivotal.lm.watch import TrainingProgress, TrainingWatch
 from pivotal.lm.workplace import TrainingFolder
+from pivotal.stopping import signals
 
 TELL_EVERY = 2.0
 """Seconds between two reads of the loss. Each read waits for the device."""
@@ -48,7 +46,6 @@ class TrainingCourse:
 
     def __post_init__(self) -> None:
         self._steps_per_epoch = -(-(self.learners[0].rows - 1) // self.settings.bptt)
-        self._stop = False
         self._started = self._saved = self._told = time.monotonic()
         self._rows = 0
         """Rows read since the loss was last read."""
@@ -63,7 +60,7 @@ class TrainingCourse:
         self.snapshots.check_reached(self.settings.epochs * self._epoch_tokens)
         self._started = time.monotonic() - self.seconds
         self._saved = self._told = time.monotonic()
-        with self._stopping_between_steps():
+        with signals() as stop, stop.deferred():
             while self.share < 1:
                 self._step()
                 self._take_snapshots()
@@ -73,12 +70,9 @@ class TrainingCourse:
                     self._validate()
                     for learner in self.learners:
                         learner.next_epoch()
-                if self._stop or time.monotonic() - self._saved >= self.checkpoint_seconds:
+                if stop.requested or time.monotonic() - self._saved >= self.checkpoint_seconds:
                     self._save()
-                if self._stop:
-                    raise KeyboardInterrupt(
-                        f"Stopped after {self.step} updates; the same command goes on from there."
-                    )
+                stop.check()
             if self._rows:
                 self._tell()
             if missed := self.snapshots.tokens[len(self.taken) :]:
@@ -219,24 +213,6 @@ class TrainingCourse:
         for learner, state in zip(self.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
         self.watch.say(f"Resuming after {self.step} updates.")
-
-    @contextmanager
-    def _stopping_between_steps(self) -> Iterator[None]:
-        """Ctrl-C waits for the end of a step, where a checkpoint can be made; a second one stops at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield  # only the main thread may handle signals
-            return
-
-        def stop(_signal: int, _frame: object) -> None:
-            if self._stop:
-                raise KeyboardInterrupt("Stopped at once; the same command goes on from the last checkpoint.")
-            self._stop = True
-
-        before = signal.signal(signal.SIGINT, stop)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
 
 
 def _shown(point: dict[str, Any]) -> str:

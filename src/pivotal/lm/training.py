@@ -38,6 +38,7 @@ from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.words import EOS, UNK
 from pivotal.records import serial
+from pivotal.stopping import saying
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,9 @@ def train(
                 kept.remove_surplus()
         workplace.remove()
         return trained
+    except KeyboardInterrupt as stop:
+        workplace.remove_if_new()
+        raise saying(stop, workplace.farewell(command)) from None
     except BaseException:
         workplace.remove_if_new()
         raise

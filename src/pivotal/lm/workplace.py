@@ -90,6 +90,13 @@ class TrainingFolder:
                 if not any(parent.iterdir()):
                     parent.rmdir()
 
+    def farewell(self, command: str) -> str:
+        """What is left of a training that was stopped, and how to resume it."""
+        again = f": {command.replace(' --overwrite', '')}" if command else " the same settings."
+        if (self.path / CHECKPOINT).is_file():
+            return f"Stopped; the checkpoint is saved in {self.path}. Resume with{again}"
+        return f"Stopped before there was a checkpoint. Begin again with{again}"
+
     def _clear(self) -> None:
         """Remove the files of a training. The plan is last, because it marks the folder as ours."""
         if (self.path / PLAN).is_file():

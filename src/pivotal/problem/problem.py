@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -14,13 +13,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Standard, measure
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.problem.examples import Examples, Rejected, WordIndex
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps
 
@@ -43,22 +43,6 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """Pairs that the model cannot be asked, and why."""
-
-    reasons: Counter[str] = field(default_factory=Counter)
-
-    @property
-    def total(self) -> int:
-        return sum(self.reasons.values())
-
-    def describe(self, most: int = 5) -> str:
-        listed = [f"{reason} ({count})" for reason, count in self.reasons.most_common(most)]
-        more = len(self.reasons) - most
-        return "; ".join(listed) + (f"; and {more} other reasons" if more > 0 else "")
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of a masked run."""
 
@@ -70,15 +54,6 @@ class Outcome:
         return self.log_ratio < 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A pair as the model sees it."""
-
-    ids: tuple[int, ...]
-    cue: int
-    words: tuple[int, int]
-
-
 class Problem:
     """Pairs made ready for a model: tokenised, on a tree, each with the word that the untouched model prefers.
 
@@ -87,8 +62,15 @@ class Problem:
     """
 
     def __init__(
-        self, model: LanguageModel, pairs: PairSet, *, sites: str = "all", steps: Steps = "every"
+        self,
+        model: LanguageModel,
+        pairs: PairSet | Examples,
+        *,
+        sites: str = "all",
+        steps: Steps = "every",
+        work: Work | None = None,
     ) -> None:
+        """`pairs` may be examples that are ready already; `work` is a counter to share."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
@@ -97,35 +79,30 @@ class Problem:
         self.sites = sites
         self.steps: Steps = steps
         self.space = model.unit_space(sites)
-        self.work = Work()
-        questions, kept, self.rejected = _questions(model, pairs)
-        self.pairs = PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept))
-        prefers = _clean_preference(model, questions)
-        self._set_examples(
-            tree=PrefixTree.build(
-                [q.ids for q in questions], [q.cue for q in questions], (1 - prefers).tolist(), steps
-            ),
-            direction=1 - prefers,
-            words=np.array([q.words for q in questions]),
-        )
-
-    def _set_examples(self, tree: PrefixTree, direction: np.ndarray, words: np.ndarray) -> None:
-        """`direction[e]` indexes the labels and, in `words[e]`, the target t; the other word is d."""
-        device = self.model.device
-        self.tree = tree
-        self.direction = direction
+        self.work = Work() if work is None else work
+        self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
+        self._index = WordIndex.of(self._examples, model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
-        self._words = words
-        examples = np.arange(len(direction))
-        vocabulary, column = np.unique(words, return_inverse=True)
-        column = column.reshape(words.shape)
-        leaves, leaf = np.unique(tree.live_row[tree.leaf], return_inverse=True)
-        self._vocabulary: Int[Tensor, " words"] = torch.as_tensor(vocabulary, device=device)
-        self._leaves: Int[Tensor, " leaves"] = torch.as_tensor(leaves, device=device)
-        self._leaf: Int[Tensor, " examples"] = torch.as_tensor(leaf, device=device)
-        self._d: Int[Tensor, " examples"] = torch.as_tensor(column[examples, 1 - direction], device=device)
-        self._t: Int[Tensor, " examples"] = torch.as_tensor(column[examples, direction], device=device)
+        self._activations: Activations | None = None
+        self._standard: Standard | None = None
+
+    @property
+    def pairs(self) -> PairSet:
+        return self._examples.pairs
+
+    @property
+    def rejected(self) -> Rejected:
+        return self._examples.rejected
+
+    @property
+    def tree(self) -> PrefixTree:
+        return self._examples.tree
+
+    @property
+    def direction(self) -> np.ndarray:
+        """Per example, the index of the label that it is to be flipped to."""
+        return self._examples.direction
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -157,19 +134,23 @@ class Problem:
         with torch.no_grad():
             return self.model.states(self.prepared)[:, 0]
 
-    @cached_property
-    def activations(self) -> Activations:
-        """Moments of the untouched units at the edited steps, from a sample of the prefixes."""
-        part = self.sample(_SAMPLE)
-        self.work.forward += part.tree.n_live
-        return measure(self.model, part.prepared, self.space, len(self.labels))
+    def measure_activations(self) -> Activations:
+        """Moments of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
+        model, and its node evaluations are counted; later calls are free."""
+        if self._activations is None:
+            part = self.sample(_SAMPLE)
+            self.work.forward += part.tree.n_live
+            self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
+        return self._activations
 
-    @cached_property
     def standard(self) -> Standard:
-        """The measure in which values are learned; where all sites are bounded, nothing needs to be looked at."""
-        if all(site.bounds is not None for site in self.space.sites):
-            return Standard.plain(self.space.coordinates, self.model.device)
-        return Standard.of(self.space, self.activations)
+        """The scale in which values are learned. It measures the activations if some site has no bounds."""
+        if self._standard is None:
+            if all(site.bounds is not None for site in self.space.sites):
+                self._standard = Standard.plain(self.space.coordinates, self.model.device)
+            else:
+                self._standard = Standard.of(self.space, self.measure_activations())
+        return self._standard
 
     @cached_property
     def clean_accuracy(self) -> float | None:
@@ -188,16 +169,8 @@ class Problem:
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on some of its examples. It shares the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
-        part = object.__new__(Problem)
-        part.model, part.sites, part.steps, part.space = self.model, self.sites, self.steps, self.space
-        part.work, part.rejected = self.work, self.rejected
-        part.pairs = PairSet(
-            name=self.pairs.name,
-            labels=self.labels,
-            pairs=tuple(self.pairs.pairs[i] for i in chosen.tolist()),
-        )
-        part._set_examples(self.tree.restrict(chosen), self.direction[chosen], self._words[chosen])
-        return part
+        part = self._examples.restrict(chosen)
+        return Problem(self.model, part, sites=self.sites, steps=self.steps, work=self.work)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
         """The examples in random parts of about so many distinct prefixes, made once and kept; 0 means one part.
@@ -279,9 +252,10 @@ class Problem:
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
         """Two logits are enough: the softmax's denominator cancels in the ratio. What learns from it is in float32,
         whatever the model computes in."""
-        logits = self.model.readout(distinct_rows(states, self._leaves), self._vocabulary)
+        index = self._index
+        logits = self.model.readout(distinct_rows(states, index.leaves), index.vocabulary)
         by_run = logits.transpose(0, 1)
-        return (by_run[:, self._leaf, self._d] - by_run[:, self._leaf, self._t]).float()
+        return (by_run[:, index.leaf, index.d] - by_run[:, index.leaf, index.t]).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 
@@ -344,53 +318,3 @@ def divergence(
     p = untouched.softmax(-1)
     lower = torch.einsum("nrv,nv->nr", untouched[:, None] - edited, p)
     return lower + edited.logsumexp(-1) - untouched.logsumexp(-1)[:, None]
-
-
-def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], list[MinimalPair], Rejected]:
-    """The pairs that the model can be asked; the others are counted by reason."""
-    encodings: dict[str, Encoding | PivotalError] = {}
-    tokens: dict[str, int | PivotalError] = {}
-    rejected = Rejected()
-    questions, kept = [], []
-    for pair in pairs:
-        try:
-            encoding = _once(encodings, pair.prefix, model.encode)
-            if model.longest is not None and len(encoding.ids) > model.longest:
-                raise PivotalError(f"longer than the {model.longest} tokens that have a position")
-            first, second = (_once(tokens, word, model.single_token) for word in pair.words)
-            if first == second:
-                raise PivotalError(f"the same token for both words: {' / '.join(pair.words)}")
-        except PivotalError as error:
-            rejected.reasons[str(error)] += 1
-            continue
-        questions.append(_Question(encoding.ids, encoding.last_token_of(pair.cue), (first, second)))
-        kept.append(pair)
-    if not questions:
-        raise PivotalError(
-            f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
-            "Use words that the model knows in texts that it has room for, or another model."
-        )
-    return questions, kept, rejected
-
-
-def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
-    if key not in cache:
-        try:
-            cache[key] = compute(key)
-        except PivotalError as error:
-            cache[key] = error
-    if isinstance(cache[key], PivotalError):
-        raise cache[key]
-    return cache[key]
-
-
-@torch.no_grad()
-def _clean_preference(model: LanguageModel, questions: list[_Question]) -> np.ndarray:
-    """Which of the two words (0 or 1) the untouched model prefers."""
-    tree = PrefixTree.build([q.ids for q in questions])
-    states = model.states(model.prepare(tree))[:, 0]
-    words = np.array([q.words for q in questions])
-    vocabulary, column = np.unique(words, return_inverse=True)
-    logits = model.readout(states, torch.as_tensor(vocabulary, device=model.device)).cpu().numpy()
-    rows, column = tree.live_row[tree.leaf], column.reshape(words.shape)
-    return (logits[rows, column[:, 1]] > logits[rows, column[:, 0]]).astype(np.int64)

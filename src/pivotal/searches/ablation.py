@@ -14,9 +14,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.errors import PivotalError
 from pivotal.problem.problem import Problem
 from pivotal.records.ablation import Ablated
+from pivotal.records.intervention import Intervention
+from pivotal.searches.base import require_least
 from pivotal.searches.selection import Ranked, Ranking
 from pivotal.units import Unit
 
@@ -76,7 +77,7 @@ def ablate(
 
 def values_of(problem: Problem, value: Value) -> Float[Tensor, "directions coordinates"]:
     """Zero, the mean over both labels, or the mean where the model prefers the label that we flip to."""
-    seen = problem.activations
+    seen = problem.measure_activations()
     if value == "zero":
         return torch.zeros_like(seen.target)
     if value == "mean":
@@ -119,8 +120,7 @@ class Ablation(Ranking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.prefixes < 0:
-            raise PivotalError(f"prefixes must be 0 or more, but it is {self.prefixes}.", "prefixes")
+        require_least(self, prefixes=0)
 
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         found = ablation_ranks(problem, self.value, prefixes=self.prefixes, seed=seed, tell=tell)

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
 from pivotal.problem.problem import Problem
+from pivotal.searches.base import require_least
 from pivotal.searches.selection import Ranked, Ranking
 from pivotal.searches.tools.trials import ends_of, grid_of
 
@@ -47,14 +47,12 @@ class Attribution(Ranking):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("points", 1), ("prefixes", 0)):
-            if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
+        require_least(self, points=1, prefixes=0)
 
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         sample = problem.sample(self.prefixes, seed)
         start = torch.zeros(1, device=problem.model.device)
-        values = problem.activations.target
+        values = problem.measure_activations().target
         if self.value == "bound":
             grid = grid_of(problem, points=3)
             low, high = ends_of(grid)

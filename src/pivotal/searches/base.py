@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -24,14 +26,16 @@ from pivotal.units import MAX_UNITS
 
 @runtime_checkable
 class Checkpoint(Protocol):
-    """Where a search keeps what it has reached."""
+    """Where a search keeps its state, so that it can be stopped and resumed."""
 
-    def load(self) -> dict[str, Any] | None: ...
+    def load(self) -> dict[str, Any] | None:
+        """The state to resume from; None to begin."""
 
     def save(self, state: dict[str, Any]) -> None: ...
 
-    def due(self) -> bool:
-        """Whether enough time has passed since the last save."""
+    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
+        """Called by a search between two steps, where nothing is half done. It saves the state if that is due. If a
+        stop was requested, it saves the state and raises. A search that has no state to keep gives none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,36 +195,6 @@ class Search(ABC):
         return self
 
 
-@runtime_checkable
-class Course(Protocol):
-    """A search under way that can be stopped between two updates and gone on with."""
-
-    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None: ...
-
-    def state(self) -> dict[str, Any]: ...
-
-    def restore(self, state: dict[str, Any]) -> None: ...
-
-    def reached(self) -> tuple[Intervention, ...]: ...
-
-
-def carry_through(
-    course: Course, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None
-) -> None:
-    """To the end, from where the checkpoint left off; one who stops it finds what was reached beside the state."""
-    if checkpoint is None:
-        course.run(progress, None)
-        return
-    if (state := checkpoint.load()) is not None:
-        course.restore(state)
-    try:
-        course.run(progress, checkpoint)
-    except KeyboardInterrupt:
-        checkpoint.save({**course.state(), "interventions": course.reached()})
-        raise
-    checkpoint.save(course.state())
-
-
 class Stages:
     """Loss, accuracy and units of every run from the relaxed mask to the final one, on training pairs: the gap between
     what was learned and what is handed over."""
@@ -265,6 +239,19 @@ class Stages:
             {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
             for run in range(len(self.score))
         )
+
+
+def require(search: Search, rule: str, holds: Callable[[Any], bool], *names: str) -> None:
+    """PivotalError if one of the named settings breaks the rule."""
+    for name in names:
+        if not holds(getattr(search, name)):
+            raise PivotalError(f"{name} must be {rule}, but it is {getattr(search, name):g}.", name)
+
+
+def require_least(search: Search, **least: int) -> None:
+    """PivotalError if a setting is less than it may be."""
+    for name, number in least.items():
+        require(search, f"{number} or more", partial(operator.le, number), name)
 
 
 def check_runs(runs: int, seed: int) -> None:
@@ -328,10 +315,3 @@ def interventions_of(
             )
         )
     return tuple(frozen)
-
-
-def uniform(
-    generators: list[torch.Generator], shape: tuple[int, ...], device: torch.device
-) -> Float[Tensor, "runs ..."]:
-    """Noise in (0, 1) of one run after the other, so that a run's noise does not depend on its neighbours."""
-    return torch.stack([torch.rand(shape, generator=g) for g in generators]).to(device, non_blocking=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,6 +24,7 @@ from pivotal.searches.base import (
     Search,
     interventions_of,
     most_units,
+    require_least,
 )
 from pivotal.searches.best_of import BestOf
 from pivotal.searches.selection import Selection
@@ -59,13 +61,7 @@ class Exchange(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("candidates", 0), ("points", 3), ("sample", 0), ("finalists", 1), ("polish", 1)):
-            if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
-        if self.rounds < 1:
-            raise PivotalError(
-                f"An exchange needs at least one round, but rounds is {self.rounds}.", "rounds"
-            )
+        require_least(self, candidates=0, points=3, sample=0, finalists=1, polish=1, rounds=1)
 
     def check_there(self) -> None:
         self._start()
@@ -139,18 +135,8 @@ class Exchange(Selection):
                 scores = [float(walk.here.score[0]) for walk in walks]
                 units = [float(walk.mask.any(0).sum()) for walk in walks]
                 progress(Progress("exchange", round_, self.rounds, scores, units, []))
-            if checkpoint is None:
-                return
-            saved = {
-                "interventions": interventions_of(problem, *_ends(walks)),
-                **state_of(round_, walks),
-            }
-            try:
-                if checkpoint.due():
-                    checkpoint.save(saved)
-            except KeyboardInterrupt:
-                checkpoint.save(saved)
-                raise
+            if checkpoint is not None:
+                checkpoint.between_steps(partial(_state, problem, round_, walks))
 
         walks = self._exchanger.improve(problem, mask.bool(), values, seed, between=between, resumed=state)
         return self.conclude(problem, *_ends(walks), seed, progress)
@@ -220,13 +206,17 @@ class Exchange(Selection):
             )
 
 
+def _state(problem: Problem, round_: int, walks: list[Walk]) -> dict[str, Any]:
+    return {"interventions": interventions_of(problem, *_ends(walks)), **state_of(round_, walks)}
+
+
 def _ends(walks: list[Walk]) -> tuple[Tensor, Tensor]:
     return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
 
 
 @dataclass(frozen=True)
 class _StopOnly:
-    """Lets the search to start from be stopped; what it had reached is not kept."""
+    """Lets the search to start from be stopped without keeping its state."""
 
     checkpoint: Checkpoint
 
@@ -236,6 +226,5 @@ class _StopOnly:
     def save(self, state: dict[str, Any]) -> None:
         pass
 
-    def due(self) -> bool:
-        self.checkpoint.due()
-        return False
+    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
+        self.checkpoint.between_steps()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pivotal.errors import PivotalError
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Checkpoint,
@@ -21,6 +21,7 @@ from pivotal.searches.base import (
     Progress,
     interventions_of,
     most_units,
+    require_least,
 )
 from pivotal.searches.selection import Selection
 from pivotal.searches.tools.refit import Fitted, Refit
@@ -56,9 +57,7 @@ class Greedy(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, least in (("beam", 1), ("candidates", 0), ("points", 3), ("sample", 0), ("polish", 1)):
-            if getattr(self, name) < least:
-                raise PivotalError(f"{name} must be {least} or more, but it is {getattr(self, name)}.", name)
+        require_least(self, beam=1, candidates=0, points=3, sample=0, polish=1)
 
     def _solve(
         self,
@@ -76,16 +75,11 @@ class Greedy(Selection):
             grown = state["grown"]
             for beam, saved in zip(beams, state["beams"], strict=True):
                 beam.restore(saved)
-        try:
-            while grown < size:
-                self._grow(problem, beams, size, seed, progress)
-                grown += 1
-                if checkpoint is not None and checkpoint.due():
-                    checkpoint.save(_state(problem, beams, grown))
-        except KeyboardInterrupt:
-            if checkpoint is not None and grown:
-                checkpoint.save(_state(problem, beams, grown))
-            raise
+        while grown < size:
+            self._grow(problem, beams, size, seed, progress)
+            grown += 1
+            if checkpoint is not None:
+                checkpoint.between_steps(partial(_state, problem, beams, grown))
         return self.conclude(problem, *_best(beams), seed, progress)
 
     def frontier(

@@ -11,9 +11,8 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from pivotal.errors import PivotalError
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units
+from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units, require_least
 from pivotal.searches.selection import Selection
 from pivotal.searches.tools.refit import Refit
 
@@ -37,9 +36,7 @@ class RandomUnits(Selection):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("draws", "trial"):
-            if getattr(self, name) < 1:
-                raise PivotalError(f"{name} must be at least one, but it is {getattr(self, name)}.", name)
+        require_least(self, draws=1, trial=1)
 
     def _solve(
         self,
@@ -69,7 +66,7 @@ class RandomUnits(Selection):
             if progress is not None:
                 progress(Progress("draw", done, self.draws, best.tolist(), [], []))
             if checkpoint is not None:
-                checkpoint.due()  # a place to stop
+                checkpoint.between_steps()
         return self.conclude(problem, chosen, values, seed, progress)
 
     def within(self, problem: Problem, runs: int, nodes: int) -> RandomUnits:

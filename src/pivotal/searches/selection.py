@@ -29,6 +29,8 @@ from pivotal.searches.base import (
     check_runs,
     interventions_of,
     most_units,
+    require,
+    require_least,
 )
 from pivotal.searches.tools.refit import Refit
 
@@ -66,15 +68,9 @@ class Selection(Search):
                     f"{name} is {' or '.join(get_args(kind))}, but it is {getattr(self, name)!r}.",
                     name,
                 )
-        for name, rule, holds in (
-            ("margin", "0 or more and finite", 0 <= self.margin < math.inf),
-            ("kl_weight", "0 or more and finite", 0 <= self.kl_weight < math.inf),
-            ("batch", "0 or more", self.batch >= 0),
-            ("refit", "0 or more", self.refit >= 0),
-            ("max_kl", "above 0; leave it out for no bound", self.max_kl is None or self.max_kl > 0),
-        ):
-            if not holds:
-                raise PivotalError(f"{name} must be {rule}, but it is {getattr(self, name):g}.", name)
+        require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
+        require_least(self, batch=0, refit=0)
+        require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_kl")
 
     @property
     def terms(self) -> Terms:
@@ -127,7 +123,7 @@ class Ranking(Selection):
             if progress is not None:
                 progress(Progress("rank", round(100 * (run + share) / runs), 100, [], [], []))
             if checkpoint is not None:
-                checkpoint.due()  # a place to stop
+                checkpoint.between_steps()
 
         return [self.rank(problem, seed + run, partial(tell, run)) for run in range(runs)]
 

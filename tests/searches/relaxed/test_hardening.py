@@ -13,7 +13,7 @@ from pivotal.searches.relaxed.hardening import Hardening
 
 def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
     problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
-    own = problem.activations.own
+    own = problem.measure_activations().own
     alone = torch.eye(len(problem.space))[:, None].expand(-1, 2, -1)
     kl = problem.mean_kl(problem.run(alone, own.expand(len(alone), -1, -1)).states)
     dear, cheap = kl.argsort(descending=True)[:3], kl.argsort()[:3]

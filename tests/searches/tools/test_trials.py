@@ -34,7 +34,7 @@ def test_the_grid_spans_what_a_unit_can_reach_and_ends_with_its_natural_value() 
     grid = grid_of(problem, 4)
     assert grid.shape == (4, 2, 64)
     assert torch.equal(grid[:3, 0, 0], torch.tensor([-1.0, 0.0, 1.0]))
-    assert torch.equal(grid[3], problem.activations.target)
+    assert torch.equal(grid[3], problem.measure_activations().target)
 
 
 @BOTH

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.options import build, options_of, preset_of
+from pivotal.options import build, options_of, preset_of, stored_settings
 from pivotal.searches import SEARCHES, Search
 
 _MOST_SIZES = 1000
@@ -35,7 +35,8 @@ class Contender:
 
 def changed(search: Search, than: Search | None) -> dict[str, Any]:
     """The settings in which a search differs from another, or all of them; the number of units aside."""
-    here = {name: getattr(search, name) for name in _fields(search) if name != "max_units"}
+    here = stored_settings(search)
+    here.pop("max_units", None)
     return {name: value for name, value in here.items() if than is None or getattr(than, name) != value}
 
 

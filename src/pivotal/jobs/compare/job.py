@@ -12,7 +12,7 @@ from pivotal.evidence.summarise import rejections
 from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
-from pivotal.jobs.find import Interrupted, Nobody, Watch, finished_folder, say_left_out
+from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
 from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import model_of, problem_of
@@ -23,6 +23,7 @@ from pivotal.records.comparison import CONVERGED, EQUAL, ComparisonRecord, Compa
 from pivotal.records.serial import replace
 from pivotal.records.summary import PairCounts
 from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
+from pivotal.stopping import saying, signals
 
 Modes = Literal["converged", "equal", "both"]
 Key = tuple[Mode, str, int]
@@ -131,9 +132,10 @@ def compare(
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
         try:
-            _Job(plan, question.seed, train, test, folder, sheet, watch).run()
-        except KeyboardInterrupt:
-            raise Interrupted(_farewell(folder, sheet)) from None
+            with signals():  # every finished row is on the disk, so that a signal stops at once
+                _Job(plan, question.seed, train, test, folder, sheet, watch).run()
+        except KeyboardInterrupt as stop:
+            raise saying(stop, _farewell(folder, sheet)) from None
         except PivotalError:
             if not sheet.rows:
                 folder.discard()  # a request that could not even begin should not block the corrected one
@@ -228,8 +230,8 @@ class _Job:
         """What is being searched for, for the progress display."""
 
     def run(self) -> None:
-        # Measured once and kept: whoever asks for them first would pay for all, and after a kill somebody else.
-        _ = self._train.activations
+        # Measured here, so that no search bears the cost, whichever is the first to need them.
+        self._train.measure_activations()
         for contender in self._plan.converging():
             self._converge(contender)
         if self._plan.mode != "converged":

@@ -11,26 +11,32 @@ from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.messages import ending, planned
 from pivotal.jobs.study.recipe import read_recipe
 from pivotal.jobs.study.watch import StudyLines
+from pivotal.stopping import exit_code, signals
 
 
 def main() -> int:
     given = _parser().parse_args()
     command = shlex.join(["python", "-m", "pivotal.jobs.study", *sys.argv[1:]])
     try:
-        recipe = read_recipe(given.recipe)
-        asked = {"out": given.out, "only": given.only, "runs": given.seeds, "device": given.device}
-        if given.dry_run:
-            print("\n".join(planned(dry_run(recipe, **asked))))
-            return 0
-        studied = study(recipe, **asked, command=command, watch=StudyLines())
-        print(ending(studied))
-        return 1 if studied.failed else 0
+        with signals():
+            return _run(given, command)
     except PivotalError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt as stop:
         print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
-        return 130
+        return exit_code(stop)
+
+
+def _run(given: argparse.Namespace, command: str) -> int:
+    recipe = read_recipe(given.recipe)
+    asked = {"out": given.out, "only": given.only, "runs": given.seeds, "device": given.device}
+    if given.dry_run:
+        print("\n".join(planned(dry_run(recipe, **asked))))
+        return 0
+    studied = study(recipe, **asked, command=command, watch=StudyLines())
+    print(ending(studied))
+    return 1 if studied.failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,11 +13,11 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import Draft, Recipe
-from pivotal.options import build, options_of
+from pivotal.options import build, options_of, stored_settings
 from pivotal.questions.question import Question
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
-from pivotal.searches.choosing import choose
+from pivotal.searches.choice import choose
 from pivotal.units import Steps
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))
@@ -72,7 +72,7 @@ class Cell:
 
     @property
     def options(self) -> dict[str, Any]:
-        return dataclasses.asdict(self.search) if dataclasses.is_dataclass(self.search) else {}
+        return stored_settings(self.search)
 
     @property
     def key(self) -> str:

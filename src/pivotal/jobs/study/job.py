@@ -8,7 +8,6 @@ from math import fsum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pivotal.jobs.find import Interrupted
 from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
 from pivotal.jobs.study.checks import check_cells
@@ -22,6 +21,7 @@ from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import FORMER, RESULTS, Results, Sheet, StudyRow, read_results
+from pivotal.stopping import saying, signals
 
 
 @runtime_checkable
@@ -136,15 +136,16 @@ def _run(
     left = list(plan.batches)
     watch.stands(plan.standings(), plan.estimate.seconds)
     try:
-        for batch, found in executor.run(plan.batches, place, watch):
-            sheet.append(found)
-            rows |= {row.run: row for row in found}
-            tried |= {row.run: row for row in found}
-            left.remove(batch)
-            again = estimate(left, tried.values(), _kind(place.device), width)
-            watch.stands(plan.standings(tried.values()), again.seconds)
-    except KeyboardInterrupt:
-        raise Interrupted(_farewell(plan, tried.values(), place.command)) from None
+        with signals():  # a run that is under way saves itself
+            for batch, found in executor.run(plan.batches, place, watch):
+                sheet.append(found)
+                rows |= {row.run: row for row in found}
+                tried |= {row.run: row for row in found}
+                left.remove(batch)
+                again = estimate(left, tried.values(), _kind(place.device), width)
+                watch.stands(plan.standings(tried.values()), again.seconds)
+    except KeyboardInterrupt as stop:
+        raise saying(stop, _farewell(plan, tried.values(), place.command)) from None
     finally:
         sheet.close()
     ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))

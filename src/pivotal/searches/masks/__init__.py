@@ -1,4 +1,7 @@
-"""Distributions over masks. One file in this folder adds one."""
+"""Distributions over masks. One file in this folder, or an entry point of the group `pivotal.masks`, adds one.
+
+`-o mask=NAME` of the search `learned` uses it.
+"""
 
 from __future__ import annotations
 

@@ -1,33 +1,39 @@
-"""What a distribution over masks offers to a search."""
+"""What a distribution over masks, and the estimator of its gradient, offer to a search."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 
 class MaskFamily(ABC):
-    """A distribution over a mask entry, given a logit; entries are independent of each other."""
+    """A distribution over a mask entry, given its logit. Entries are independent of each other.
+
+    Subclasses are frozen dataclasses whose fields all have defaults: a search builds a family by its name.
+    """
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    zeros_stay: ClassVar[bool] = False
+    """Whether a sample of exactly 0 has no gradient by its logit, so that a site of zeros can be skipped."""
 
     @abstractmethod
     def sample(
         self, logits: Float[Tensor, "*entries"], uniform: Float[Tensor, "*entries"]
     ) -> Float[Tensor, "*entries"]:
-        """A mask from uniform noise in (0, 1), with a gradient by the logits."""
+        """A mask from uniform noise in (0, 1), with a gradient by the logits if the estimator is pathwise."""
 
     @abstractmethod
     def nonzero(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
-        """P(m != 0): its sum is the expected number of units."""
+        """P(m != 0). Its sum is the expected number of units."""
 
     @abstractmethod
     def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
-        """P(0 < m < 1): the mass that a hard mask cannot keep."""
+        """P(0 < m < 1), the mass that a hard mask cannot keep."""
 
     @abstractmethod
     def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
@@ -36,3 +42,56 @@ class MaskFamily(ABC):
     def hard(self, logits: Float[Tensor, "*entries"]) -> Bool[Tensor, "*entries"]:
         """The paper's rule: an entry is on where its expected value exceeds one half."""
         return self.mean(logits) > 0.5
+
+    def log_probability(
+        self, mask: Float[Tensor, "*#entries"], logits: Float[Tensor, "*#entries"]
+    ) -> Float[Tensor, "*#entries"]:
+        """log P(m = mask), with a gradient by the logits. Only the score function needs it."""
+        raise NotImplementedError(f"{type(self).__name__} needs log_probability() to use the score function.")
+
+    @abstractmethod
+    def estimator(self) -> Estimator:
+        """A new gradient estimator of the kind that its samples need, `Pathwise` or `ScoreFunction` (see
+        `pivotal.searches.relaxed.estimators`)."""
+
+
+class Estimator(ABC):
+    """An estimator of d E[cost] / d logits, with what suits its noise: where to begin, how hard to push."""
+
+    start: ClassVar[float]
+    """The expected share of units that is on at first. The allowed number of units shrinks from there."""
+    largest: ClassVar[float]
+    """The largest multiplier of the constraint on the number of units."""
+    samples: int = 1
+    """Masks drawn per update and run."""
+
+    @abstractmethod
+    def first_logits(
+        self, generators: list[torch.Generator], shape: tuple[int, int], device: torch.device
+    ) -> Float[Tensor, "runs masks units"]:
+        """The logits before the first update."""
+
+    @abstractmethod
+    def term(
+        self,
+        family: MaskFamily,
+        logits: Float[Tensor, "runs masks units"],
+        drawn: Float[Tensor, "runs samples masks units"],
+        cost: Float[Tensor, "runs samples"],
+    ) -> Float[Tensor, " runs"]:
+        """A term whose gradients by logits and values are the estimates. It must not change the estimator."""
+
+    @abstractmethod
+    def hard(
+        self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
+    ) -> Bool[Tensor, "runs masks units"]:
+        """The learned units: at most `budget`, and at least one."""
+
+    def follow(self, cost: Float[Tensor, "runs samples"]) -> None:  # noqa: B027 - most estimators keep nothing
+        """Called after each update with the costs of its masks."""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:  # noqa: B027
+        pass

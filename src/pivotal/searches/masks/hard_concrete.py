@@ -12,7 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.searches.masks.base import MaskFamily
+from pivotal.searches.masks.base import Estimator, MaskFamily
+from pivotal.searches.relaxed.estimators import Pathwise
 
 _EDGE = 1e-6
 """Noise is kept this far from 0 and 1, where its logit is infinite."""
@@ -30,7 +31,8 @@ class HardConcrete(MaskFamily):
     """
 
     name: ClassVar[str] = "hard-concrete"
-    summary: ClassVar[str] = "relaxed mask with exact zeros (Louizos et al.); reparameterised gradient"
+    summary: ClassVar[str] = "relaxed mask with exact zeros (Louizos et al.); pathwise gradient"
+    zeros_stay: ClassVar[bool] = True
 
     temperature: float = 0.2
     """How far from binary the samples are."""
@@ -75,6 +77,9 @@ class HardConcrete(MaskFamily):
         )
         weights = torch.as_tensor(weight, dtype=logits.dtype, device=logits.device)
         return (torch.sigmoid(logits[..., None] - shift) * weights).sum(-1)
+
+    def estimator(self) -> Estimator:
+        return Pathwise()
 
 
 def _quadrature(points: int = 48) -> tuple[np.ndarray, np.ndarray]:

@@ -84,6 +84,12 @@ class KLConstraint:
     def _excess(smooth: Float[Tensor, " runs"], bound: float) -> Float[Tensor, " runs"]:
         return (smooth / bound).clamp(min=0.1).log()
 
+    @torch.no_grad()
+    def price_at(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
+        """The slope of `term` by KL: what a unit of KL costs, in units of the loss."""
+        bound, smooth = self._max * slack, self._smoothed(kl.detach())
+        return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.clamp(min=bound)
+
     @property
     def price(self) -> Float[Tensor, " runs"]:
         """What a unit of KL costs now, in units of the loss."""

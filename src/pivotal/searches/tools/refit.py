@@ -65,7 +65,7 @@ class Refit:
         seed: int = 0,
     ) -> Fitted:
         """Values for each mask; from the units' means (zero in bounded sites) unless there are some to start with."""
-        standard = problem.standard
+        standard = problem.standard()
         low, high = (standard.standardised(bound) for bound in bounds_of(problem))
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
         on = spread(problem.space, mask)
@@ -123,7 +123,7 @@ class Refit:
         """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way from
         there, and on the way to what they are where the model prefers the other label, so that a bound on KL can be
         kept wherever the values have got to."""
-        own, target = problem.activations.own, problem.activations.target
+        own, target = problem.measure_activations().own, problem.measure_activations().target
         for share in _SHARES:
             best.look(own + share * (values - own))
             best.look((own + share * (target - own)).expand_as(values))

@@ -65,7 +65,7 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
     prefers the label already. A unit of several coordinates is tried on the line from what it is to that mean, and
     beyond: to move all of them by as much would be no state that it ever has."""
     low, high = bounds_of(problem)
-    seen = problem.activations
+    seen = problem.measure_activations()
     middle = (seen.own + seen.target).mean(0) / 2
     low = torch.where(low.isfinite(), low, middle - _REACH * seen.scale)
     high = torch.where(high.isfinite(), high, middle + _REACH * seen.scale)

@@ -1,0 +1,44 @@
+"""Coin flips: the binary mask of the paper's REINFORCE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+from pivotal.searches.masks.base import Estimator, MaskFamily
+from pivotal.searches.relaxed.estimators import ScoreFunction
+
+
+@dataclass(frozen=True)
+class Bernoulli(MaskFamily):
+    """m = 1 with probability sigmoid(logit), otherwise 0. A sample has no gradient: the score function estimates it."""
+
+    name: ClassVar[str] = "bernoulli"
+    summary: ClassVar[str] = "binary mask; gradient by the score function (REINFORCE)"
+
+    def sample(
+        self, logits: Float[Tensor, "*entries"], uniform: Float[Tensor, "*entries"]
+    ) -> Float[Tensor, "*entries"]:
+        return (uniform < logits.detach().sigmoid()).to(logits.dtype)
+
+    def nonzero(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+        return logits.sigmoid()
+
+    def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+        return torch.zeros_like(logits)
+
+    def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+        return logits.sigmoid()
+
+    def log_probability(
+        self, mask: Float[Tensor, "*#entries"], logits: Float[Tensor, "*#entries"]
+    ) -> Float[Tensor, "*#entries"]:
+        return mask * logsigmoid(logits) + (1 - mask) * logsigmoid(-logits)
+
+    def estimator(self) -> Estimator:
+        return ScoreFunction()

@@ -1,0 +1,278 @@
+"""The relaxed loop: gradient descent on mask logits and values, ascent on the multipliers of the constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.edits import spread
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Outcome, Problem
+from pivotal.searches.base import Checkpoint, Progress, budget_of, interventions_of, most_units
+from pivotal.searches.relaxed.estimators import uniform
+from pivotal.searches.relaxed.settings import RelaxedSettings
+from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
+from pivotal.searches.tools.refit import bounds_of
+from pivotal.searches.tools.trials import first_order, grid_of
+
+_PROBED = 128
+"""Distinct prefixes that are enough to say which units to begin with."""
+_OFF = -20.0
+"""A logit that no update can bring back: the mask is zero whatever the noise, and so is its gradient."""
+_FEWEST_KL_NODES = 6
+"""Positions at which KL is measured for each drawn mask, however many are drawn."""
+_TINY = 1e-12
+"""Less than any expected number of fractional entries that matters; its logarithm is finite."""
+
+
+def likeliest(
+    problem: Problem, terms: Terms, pool: int, seed: int
+) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions coordinates"]]:
+    """The units of the highest first-order gain, and the mean activations under each label."""
+    sample = problem.sample(_PROBED, seed)
+    nothing = torch.zeros(
+        1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
+    )
+    price = torch.full((1,), terms.kl_weight, device=nothing.device)
+    values = spread(problem.space, nothing.float())
+    gain = first_order(sample, terms, price, nothing, values, grid_of(problem, points=3))
+    return gain[0].topk(pool).indices, problem.measure_activations().target
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What an update measured on the way to its gradients."""
+
+    outcome: Outcome
+    loss: Float[Tensor, "runs samples"]
+    cost: Float[Tensor, "runs samples"]
+    """The loss, and KL at its price."""
+    units: Float[Tensor, " runs"]
+    excess: Float[Tensor, " runs"]
+    """log(expected units / allowed units)."""
+    beyond: Float[Tensor, " runs"] | None
+    """log(expected fractional entries / allowed ones)."""
+    kl: Float[Tensor, " runs"] | None
+    total: Float[Tensor, " runs"]
+
+
+class Learner:
+    """The state of the relaxed loop, for all runs at once.
+
+    Minimise E[loss] over masks and values subject to the expected number of units and, if asked, to the expected
+    number of mask entries inside (0, 1) and to KL. The mask family draws the masks, and its estimator provides the
+    gradient by the logits. Values are learned in each unit's own spread, `problem.standard()`.
+    """
+
+    def __init__(
+        self,
+        search: RelaxedSettings,
+        problem: Problem,
+        budget: int,
+        runs: int,
+        seed: int,
+        *,
+        per_direction: bool = False,
+        pool: int = 0,
+        max_fractional: int | float | None = None,
+    ) -> None:
+        """`budget` is the number of units that the relaxed mask may have in the end. With `pool`, a larger space is
+        cut down to that many units at the start."""
+        self.search, self.problem, self.budget = search, problem, budget
+        self.family, self.estimator = search.family, search.estimator()
+        device, units, directions = problem.model.device, len(problem.space), len(problem.labels)
+        self.generators = [torch.Generator().manual_seed(seed + run) for run in range(runs)]
+        self.kl_noise = torch.Generator().manual_seed(seed)
+        shape = (directions if per_direction else 1, units)
+        self.logits = self.estimator.first_logits(self.generators, shape, device).requires_grad_()
+        noise = uniform(self.generators, (directions, problem.space.coordinates), device)
+        self.standard = problem.standard()
+        self.standardised = 0.1 * (noise - 0.5)
+        self.pool = units
+        if 0 < pool < units:
+            self.pool = max(pool, budget)
+            self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
+        self.standardised.requires_grad_()
+        self.optimiser = torch.optim.Adam(
+            [
+                {"params": [self.logits], "lr": search.mask_rate},
+                {"params": [self.standardised], "lr": search.value_rate},
+            ],
+            betas=(0.9, 0.99),
+        )
+        rate, damping = search.multiplier_rate, search.damping
+        largest = self.estimator.largest
+        self.units_multiplier = Multiplier(runs, rate, damping=damping, largest=largest, device=device)
+        self.fraction_multiplier = Multiplier(runs, rate, damping=damping, device=device)
+        self.fractional = None
+        if max_fractional is not None:
+            self.fractional = budget_of(max_fractional, units, "max_fractional")
+        self.kl_constraint = None
+        if search.max_kl is not None:
+            self.kl_constraint = KLConstraint(runs, search.max_kl, *search.kl_rates, device)
+        self.batches = problem.batches(search.batch, seed)
+        self.low, self.high = (self.standard.standardised(bound) for bound in bounds_of(problem))
+        self.update = 0
+        self.broken = torch.full((runs,), -1, device=device)
+        """The first update at which a run's loss was not finite."""
+
+    def _begin_with(
+        self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions coordinates"]
+    ) -> None:
+        """Switch the other units off, and start each value at its mean under the other label. Among thousands of
+        units, the effect of all of them at their means says little about the effect of a few."""
+        with torch.no_grad():
+            out = torch.ones_like(self.logits, dtype=torch.bool)
+            out[..., units] = False
+            self.logits[out] = _OFF
+            self.standardised += self.standard.standardised(values)
+
+    @property
+    def values(self) -> Float[Tensor, "runs directions coordinates"]:
+        return self.standard.values(self.standardised)
+
+    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
+        """All updates, from where the checkpoint stands."""
+        if checkpoint is not None and (state := checkpoint.load()) is not None:
+            self.restore(state)
+        updates = self.search.updates
+        every = max(1, updates // 60)
+        while self.update < updates:
+            told = self.update % every == 0 or self.update == updates - 1
+            row = self.step(told)
+            if row is not None:
+                self.check_finite()
+                if progress is not None:
+                    progress(row)
+            if checkpoint is not None:
+                checkpoint.between_steps(self.state)
+        if checkpoint is not None:
+            checkpoint.save(self.state())
+
+    def target(self) -> float:
+        """The number of units allowed now. It shrinks by a constant factor per update down to the budget."""
+        search = self.search
+        share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
+        return shrinking(max(self.budget, self.estimator.start * self.pool), self.budget, share)
+
+    def step(self, told: bool) -> Progress | None:
+        """One update; a row of progress if it is `told`, since reading the numbers makes a GPU wait."""
+        search, target, samples = self.search, self.target(), self.estimator.samples
+        slack = max(1.0, target / self.budget)
+        batch = self.batches[self.update % len(self.batches)]
+        noise = uniform(self.generators, (samples, *self.logits.shape[1:]), self.logits.device)
+        # The number of rows of the vocabulary-wide softmax per run does not grow with the number of masks.
+        nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // samples)
+        drawn = search.terms.draw(batch, self.kl_noise, nodes)
+        seen = self.problem.as_memory_allows(partial(self._descend, batch, noise, drawn, target, slack))
+        self.optimiser.step()
+        with torch.no_grad():
+            torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
+            self.units_multiplier.ascend(seen.excess)
+            if seen.beyond is not None:
+                self.fraction_multiplier.ascend(seen.beyond)
+            if self.kl_constraint is not None and seen.kl is not None:
+                self.kl_constraint.ascend(seen.kl, slack)
+            self.estimator.follow(seen.cost)
+            new = ~seen.total.isfinite() & (self.broken < 0)
+            self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
+        self.update += 1
+        if not told:
+            return None
+        loss = seen.loss.mean(1).tolist()
+        extra = {"multiplier": self.units_multiplier.value.tolist(), "target": [target] * len(loss)}
+        if seen.kl is not None:
+            extra["kl"] = seen.kl.tolist()
+        accuracy = seen.outcome.flipped().float().mean(1).view(len(loss), -1).mean(1).tolist()
+        return Progress("learn", self.update, search.updates, loss, seen.units.tolist(), accuracy, extra)
+
+    def _descend(
+        self,
+        batch: Problem,
+        noise: Float[Tensor, "runs samples masks units"],
+        drawn: Int[Tensor, " nodes"] | None,
+        target: float,
+        slack: float,
+    ) -> _Seen:
+        """Compute the gradients by logits and values and change nothing else: it may be started again with less at
+        once if memory runs out."""
+        search, family, shape = self.search, self.family, noise.shape[:2]
+        self.optimiser.zero_grad()
+        masks = family.sample(self.logits[:, None].expand_as(noise), noise)
+        outcome = batch.run(
+            masks.flatten(0, 1).expand(-1, len(self.problem.labels), -1),
+            self.values.repeat_interleave(shape[1], 0),
+            zeros_stay=family.zeros_stay,
+        )
+        cost = loss = search.terms.loss(outcome).view(shape)
+        units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
+        excess = (units / target).log()
+        total = self.units_multiplier.term(excess)
+        beyond = mean_kl = None
+        if self.fractional is not None:
+            inside = family.fractional(self.logits).sum(-1).mean(-1).clamp(min=_TINY)
+            beyond = (inside / (self.fractional * slack)).log()
+            total = total + self.fraction_multiplier.term(beyond)
+        if drawn is not None:
+            kl = search.terms.kl(batch, outcome, drawn).view(shape)
+            mean_kl = kl.detach().mean(1)
+            cost = cost + search.kl_weight * kl
+            if self.kl_constraint is not None:
+                cost = cost + self.kl_constraint.price_at(mean_kl, slack)[:, None] * kl
+        total = total + self.estimator.term(family, self.logits, masks, cost)
+        total.sum().backward()
+        return _Seen(
+            outcome, loss.detach(), cost.detach(), units.detach(), excess.detach(), beyond, mean_kl, total
+        )
+
+    def check_finite(self) -> None:
+        broken = self.broken.tolist()
+        runs = [run for run, update in enumerate(broken) if update >= 0]
+        if runs:
+            more = f" (and of {len(runs) - 1} more)" if len(runs) > 1 else ""
+            raise PivotalError(
+                f"The loss must be a finite number, but it was not at update {broken[runs[0]] + 1} of run "
+                f"{runs[0]}{more}. Lower mask_rate and value_rate, or check the model's weights."
+            )
+
+    def hard(self, budget: int) -> Bool[Tensor, "runs directions units"]:
+        """The learned units of each run and direction, at most `budget`."""
+        mask = self.estimator.hard(self.family, self.logits.detach(), budget)
+        return mask.expand(-1, len(self.problem.labels), -1)
+
+    def state(self) -> dict[str, Any]:
+        """All that `restore` needs, and the interventions that logits and values stand for now."""
+        allowed = most_units(self.search.max_units, self.problem)
+        return {
+            "interventions": interventions_of(self.problem, self.hard(allowed), self.values),
+            "update": self.update,
+            "logits": self.logits.detach(),
+            "values": self.standardised.detach(),
+            "optimiser": self.optimiser.state_dict(),
+            "units_multiplier": self.units_multiplier.value,
+            "fraction_multiplier": self.fraction_multiplier.value,
+            "kl_constraint": self.kl_constraint.state() if self.kl_constraint else None,
+            "estimator": self.estimator.state(),
+            "noise": [g.get_state() for g in (*self.generators, self.kl_noise)],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.update, device = state["update"], self.logits.device
+        with torch.no_grad():
+            self.logits.copy_(state["logits"])
+            self.standardised.copy_(state["values"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.units_multiplier.value = state["units_multiplier"].to(device)
+        self.fraction_multiplier.value = state["fraction_multiplier"].to(device)
+        if self.kl_constraint is not None:
+            self.kl_constraint.restore(state["kl_constraint"])
+        self.estimator.restore(state["estimator"], device)
+        for generator, saved in zip((*self.generators, self.kl_noise), state["noise"], strict=True):
+            generator.set_state(saved.cpu())

@@ -1,0 +1,63 @@
+"""A search that learns a distribution over masks: the relaxed loop, then the hardening."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pivotal.problem.problem import Problem
+from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units
+from pivotal.searches.relaxed.hardening import FEWEST, Hardening
+from pivotal.searches.relaxed.learner import Learner
+from pivotal.searches.relaxed.settings import RelaxedSettings
+from pivotal.searches.tools.refit import update_nodes
+
+S = TypeVar("S", bound="RelaxedSearch")
+
+
+@dataclass(frozen=True)
+class RelaxedSearch(RelaxedSettings):
+    """Learn mask and values together, make the mask hard, refit the values, and drop units that add nothing."""
+
+    def _solve(
+        self,
+        problem: Problem,
+        *,
+        runs: int,
+        seed: int,
+        progress: Callable[[Progress], None] | None,
+        checkpoint: Checkpoint | None,
+    ) -> Discovery:
+        self.check(problem, runs, seed)
+        learner = self.learner(problem, runs, seed)
+        learner.run(progress, checkpoint)
+        expected = self.family.mean(learner.logits.detach())
+        return self.hardening.run(
+            problem,
+            expected.expand(-1, len(problem.labels), -1),
+            learner.hard(learner.budget),
+            learner.values.detach(),
+            most_units(self.max_units, problem),
+            seed=seed,
+            progress=progress,
+        )
+
+    def within(self: S, problem: Problem, runs: int, nodes: int) -> S:
+        """The number of updates adapts; the cost of the hardening is subtracted first."""
+        budget = most_units(self.max_units, problem)
+        left = nodes - self.hardening.nodes(problem, runs, self.relaxed_budget(problem), budget)
+        each = runs * self.estimator().samples * update_nodes(problem, self.batch)
+        return replace(self, updates=max(FEWEST, int(left / each)))
+
+    def relaxed_budget(self, problem: Problem) -> int:
+        """The number of units that the relaxed mask may have."""
+        units = len(problem.space)
+        return min(units, round(self.spare * most_units(self.max_units, problem)))
+
+    def learner(self, problem: Problem, runs: int, seed: int) -> Learner:
+        return Learner(self, problem, self.relaxed_budget(problem), runs, seed)
+
+    @property
+    def hardening(self) -> Hardening:
+        return Hardening(self.terms, self.refit, self.prune, self.batch, shared=True)

@@ -1,0 +1,93 @@
+"""Stopping a job by a signal: at once where nothing is lost, between two steps where a step must be finished first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal stopped the job. The text says what was saved and how to resume."""
+
+    def __init__(self, text: str = "", signum: int = signal.SIGINT) -> None:
+        super().__init__(text)
+        self.signum = signum
+
+    @property
+    def exit_code(self) -> int:
+        """128 and the number of the signal, as in a shell: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+        return 128 + self.signum
+
+
+def saying(stop: KeyboardInterrupt, text: str) -> Interrupted:
+    """The same stop with a text."""
+    return Interrupted(text, getattr(stop, "signum", signal.SIGINT))
+
+
+def exit_code(stop: KeyboardInterrupt) -> int:
+    return saying(stop, "").exit_code
+
+
+class Stop:
+    """Whether a signal has asked the job to stop. See `signals`."""
+
+    def __init__(self) -> None:
+        self._deferred = False
+        self._signum: int | None = None
+
+    @property
+    def requested(self) -> bool:
+        return self._signum is not None
+
+    def check(self) -> None:
+        """Raise `Interrupted` if a stop was requested: called where nothing is half done."""
+        if self._signum is not None:
+            raise Interrupted(signum=self._signum)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Inside, the first signal only makes a request, which `check` meets; a second one stops at once."""
+        self._deferred = True
+        try:
+            yield
+        finally:
+            self._deferred = False
+        self.check()
+
+    def handle(self, signum: int, _frame: FrameType | None) -> None:
+        if not self._deferred or self.requested:
+            raise Interrupted(signum=signum)
+        self._signum = signum
+        # Not through a console: the interrupted code may hold its lock.
+        os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
+
+
+@contextmanager
+def signals() -> Iterator[Stop]:
+    """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, at once or, inside `Stop.deferred`, between two steps.
+
+    Only the main thread can handle signals: elsewhere nothing changes. An ignored signal stays ignored, as SIGHUP is
+    under nohup. The handlers from before are restored in the end.
+    """
+    stop = Stop()
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for signum in SIGNALS:
+            handler = signal.getsignal(signum)
+            if handler not in (
+                signal.SIG_IGN,
+                None,
+            ):  # None: set outside of Python, which could not restore it
+                before[signum] = handler
+                signal.signal(signum, stop.handle)
+    try:
+        yield stop
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)

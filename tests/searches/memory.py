@@ -1,0 +1,44 @@
+"""A checkpoint in memory, for tests of searches that are stopped and resumed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from pivotal.records.intervention import Intervention
+
+
+class Stopped(Exception):
+    """The stop that was requested, met between two steps."""
+
+
+class Memory:
+    """A checkpoint that goes through torch's files, as a run folder's does. It saves after step `due_at`, and stops
+    after step `stop_at` with the state saved."""
+
+    def __init__(self, due_at: int | None = None, stop_at: int | None = None) -> None:
+        self._due_at, self._stop_at, self._steps = due_at, stop_at, 0
+        self._content: bytes | None = None
+        self._reached: tuple[Intervention, ...] = ()
+
+    def load(self) -> dict[str, Any] | None:
+        if self._content is None:
+            return None
+        state: dict[str, Any] = torch.load(io.BytesIO(self._content), weights_only=True)
+        return state | {"interventions": self._reached}
+
+    def save(self, state: dict[str, Any]) -> None:
+        self._reached = state["interventions"]  # a run folder packs them by itself
+        file = io.BytesIO()
+        torch.save({key: value for key, value in state.items() if key != "interventions"}, file)
+        self._content = file.getvalue()
+
+    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
+        self._steps += 1
+        if state is not None and self._steps in (self._due_at, self._stop_at):
+            self.save(state())
+        if self._steps == self._stop_at:
+            raise Stopped
