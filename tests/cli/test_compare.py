@@ -115,7 +115,7 @@ def rows(folder: Path) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_a_real_process_is_stopped_and_goes_on_to_the_same_end(tmp_path: Path, how: signal.Signals) -> None:
     job = (*COMPARE, "--max-units", "1..2", "--runs", "2", "--mode", "both", "-q")
     whole = start(*job, "--out", tmp_path / "whole")
@@ -129,10 +129,10 @@ def test_a_real_process_is_stopped_and_goes_on_to_the_same_end(tmp_path: Path, h
     out, err = stopped.communicate(timeout=300)
     there = rows(tmp_path / "stopped")["rows"]
     assert 2 <= len(there) < 8 and out == "" and "Traceback" not in err
-    if how == signal.SIGINT:
-        assert stopped.returncode == 130
+    if how != signal.SIGKILL:
+        assert stopped.returncode == 128 + how
         assert f"{len(there)} of 8 sets of units are found, saved in {result}" in err
-        assert f"Go on with: pivotal {' '.join(job)} --out {tmp_path / 'stopped'}" in err
+        assert f"Resume with: pivotal {' '.join(job)} --out {tmp_path / 'stopped'}" in err
     resumed = start(*job, "--out", tmp_path / "stopped")
     assert resumed.wait(900) == 0 and whole.wait(900) == 0
     assert rows(tmp_path / "stopped") == rows(tmp_path / "whole")

@@ -165,7 +165,12 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_ctrl_c_on_a_real_process_and_then_on_to_the_same_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
+    tmp_path: Path, signum: signal.Signals, code: int
+) -> None:
     find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "80", "-q")
     whole = start(*find, "--out", tmp_path / "whole")
     stopped = start(*find, "--out", tmp_path / "stopped")
@@ -173,11 +178,11 @@ def test_ctrl_c_on_a_real_process_and_then_on_to_the_same_end(tmp_path: Path) ->
     deadline = time.monotonic() + 300
     while not (history.exists() and history.read_text().count("\n") > 5) and time.monotonic() < deadline:
         time.sleep(0.02)
-    stopped.send_signal(signal.SIGINT)
+    stopped.send_signal(signum)
     out, err = stopped.communicate(timeout=300)
-    assert stopped.returncode == 130, err
+    assert stopped.returncode == code, err
     assert out == "" and "Traceback" not in err
-    assert f"Go on with: pivotal {' '.join(find)} --out {tmp_path / 'stopped'}" in err
+    assert f"Resume with: pivotal {' '.join(find)} --out {tmp_path / 'stopped'}" in err
     assert (tmp_path / "stopped" / "checkpoint.pt").exists()
     assert (tmp_path / "stopped" / "interventions" / "0" / "card.json").exists()
     resumed = start(*find, "--out", tmp_path / "stopped")

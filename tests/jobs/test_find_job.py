@@ -151,22 +151,21 @@ def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_p
     assert without_times(other.folder.path) != without_times(finding.folder.path)
 
 
-@pytest.mark.parametrize("how", ["an error in the onlooker's place", "the signal"])
-def test_ctrl_c_saves_and_the_same_job_goes_on_to_the_same_end(
-    finding: Finding, tmp_path: Path, how: str
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
+    finding: Finding, tmp_path: Path, signum: signal.Signals
 ) -> None:
+    before = signal.getsignal(signum)
+
     def stop() -> None:
-        if how == "the signal":
-            os.kill(os.getpid(), signal.SIGINT)
-        else:
-            raise KeyboardInterrupt
+        os.kill(os.getpid(), signum)
 
     out = tmp_path / "r"
     with pytest.raises(
-        Interrupted, match=r"checkpoint is saved in .*the 3 reached so far.*Go on with: pivotal find"
+        Interrupted, match=r"checkpoint is saved in .*the 3 reached so far.*Resume with: pivotal find"
     ):
         find(QUESTION, SEARCH, runs=3, out=str(out), command="pivotal find", watch=Onlooker(20, stop))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signum) is before
     assert RunFolder.open(out).runs_saved() == 3
     assert not (out / "summary.json").exists()
 

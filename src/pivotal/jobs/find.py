@@ -252,7 +252,7 @@ def _farewell(folder: RunFolder) -> str:
     if not (folder.path / CHECKPOINT).is_file():
         again = f"Begin again with: {command}" if command else "The same job begins again."
         return f"Stopped before there was a checkpoint in {folder.path}. {again}"
-    go_on = f"Go on with: {command}" if command else "The same job with the same folder goes on from there."
+    go_on = f"Resume with: {command}" if command else "The same job with the same folder goes on from there."
     reached = folder.runs_saved()
     units = f", and under {INTERVENTIONS}/ the {reached} reached so far" if reached else ""
     return f"Stopped; the checkpoint is saved in {folder.path}{units}. {go_on}"

@@ -69,18 +69,19 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
 
 
 @pytest.mark.slow
-def test_ctrl_c_says_what_is_saved_and_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: signal.Signals) -> None:
     recipe, out = tmp_path / "killed.yaml", tmp_path / "out"
     recipe.write_text(RECIPE)
     running = start(recipe, out)
     while not read_results(out / "results.jsonl").rows and running.poll() is None:
         time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
+    running.send_signal(signum)
     said = running.communicate()[0].decode()
-    assert running.returncode == 130, said
+    assert running.returncode == 128 + signum, said
     rows = len(read_results(out / "results.jsonl").rows)
     assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
-    assert f"Go on with: python -m pivotal.jobs.study {recipe} --out {out}" in said
+    assert f"Resume with: python -m pivotal.jobs.study {recipe} --out {out}" in said
     assert "Traceback" not in said
 
 

@@ -258,7 +258,7 @@ def _changed(rows: Iterable[StudyRow]) -> str:
 def _farewell(plan: StudyPlan, rows: Iterable[StudyRow], command: str) -> str:
     standings = plan.standings(rows)
     done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
-    go_on = f"Go on with: {command}" if command else "The same study in the same folder goes on from there."
+    go_on = f"Resume with: {command}" if command else "The same study in the same folder goes on from there."
     return (
         f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
         f"last checkpoint. {go_on}"
