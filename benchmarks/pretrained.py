@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import pivotal as pv
-from pivotal.evidence.evaluation import score_many
+from pivotal.evidence.scores import score_many
 from pivotal.jobs.find import default_test
 from pivotal.searches import SEARCHES
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.certify import certify
+from pivotal.evidence.certify import certify, clustered_error
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.ablation import Ablated
 from pivotal.records.certificate import Certificate, Effort
@@ -186,6 +188,29 @@ def test_the_words() -> None:
     assert "with 95% confidence fewer than 16.7% of them would" in clear
     assert "2 scored well enough to be refitted" in doubtful and "95%" not in doubtful
     assert len(units_table(content).rows) == 3
+
+
+def test_the_clustered_error_against_the_naive_one() -> None:
+    """Of clusters of one value it is the naive error; of clusters of m equal values it is sqrt(m) times as large, the
+    error of one value per cluster."""
+    values = np.random.default_rng(0).normal(size=40)
+    naive = values.std() / np.sqrt(40)
+    assert clustered_error(values, np.arange(40)) == pytest.approx(naive)
+    repeated = np.repeat(values, 9)
+    assert clustered_error(repeated, np.repeat(np.arange(40), 9)) == pytest.approx(naive)
+    assert naive == pytest.approx(3 * repeated.std() / np.sqrt(len(repeated)))
+
+
+def test_one_rule_for_every_part_of_a_certificate() -> None:
+    """Three pairs, one for each planted unit: without a unit a third of the flips is lost, which is less than two
+    standard errors of so few. So no unit matters, and two units are enough."""
+    three = tuple(next(pair for pair in PAIRS if pair.group == group) for group in PAIRS.groups)
+    problem = Problem(plant().model, PairSet("three", PAIRS.labels, three), steps="every")
+    made = certify(fitted(problem_of("every"), plant().units), problem, effort=QUICK)
+    assert made.found.flipped == 1.0 and made.neighbours.optimal
+    assert [round(3 * row.left.flipped) for row in made.without] == [2, 2, 2]
+    assert not any(row.matters for row in made.without)
+    assert round(3 * made.smaller[1].best.flipped) == 2 and made.smaller[1].enough
 
 
 def test_bad_input() -> None:

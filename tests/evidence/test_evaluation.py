@@ -13,7 +13,9 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import evaluation
-from pivotal.evidence.evaluation import Bootstrap, evaluate, random_control, score_many, score_masks
+from pivotal.evidence.controls import random_control
+from pivotal.evidence.evaluation import Bootstrap, evaluate
+from pivotal.evidence.scores import score_many, score_masks
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem

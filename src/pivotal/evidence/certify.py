@@ -1,8 +1,10 @@
 """Examining a found set: that every unit matters, that no swap helps, that fewer are not enough.
 
-Everything is decided on training pairs; held-out pairs only report. Two sets are compared on an equal footing: values
-fitted to each by the same number of updates, flips counted on the same prefixes. A rival is better if it flips more
-than epsilon more, by more than two standard errors of the difference, and keeps the bound on KL where there is one.
+Everything is decided on training pairs; scores on held-out pairs are only reported. All sets have their values fitted
+by the same number of updates and are judged on the same prefixes. One rule compares two sets everywhere: one is better
+if its flips exceed those of the other by more than epsilon and two standard errors of the difference. A unit matters
+if the whole set is better than the set without it; a swap refutes the set if it is better; a smaller set is enough if
+the found one is not better. If the found set keeps a bound on KL, a set that breaks it is worse than one that keeps it.
 """
 
 from __future__ import annotations
@@ -16,8 +18,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.evidence.evaluation import check_question, score_masks
+from pivotal.evidence.evaluation import check_question
 from pivotal.evidence.scan import Scan, Tried
+from pivotal.evidence.scores import score_masks
 from pivotal.models.edits import dense
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
@@ -64,7 +67,7 @@ def certify(
         return work.examine(intervention)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Scored:
     """A judged set, and which pairs it flips."""
 
@@ -91,8 +94,8 @@ class _Examination:
         self.grid = grid_of(train, effort.points)
         self.refit = Refit(terms, effort.polish, looks=_LOOKS)
         self.progress = progress
-        self.judged: list[Judged] = []
-        """All sets that were judged so far."""
+        self.judged: list[_Scored] = []
+        """All sets that were judged so far, the found one first."""
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
@@ -140,8 +143,7 @@ class _Examination:
             Without(
                 self._name(unit),
                 one.judged,
-                matters=found.judged.flipped - one.judged.flipped > self.effort.epsilon
-                or not one.judged.bound_kept,
+                matters=self._better(found, one),
             )
             for unit, one in zip(units, left, strict=True)
         )
@@ -168,16 +170,15 @@ class _Examination:
             trials += [(drawn, i) for i in range(min(hits, effort.finalists))]
         made = [some.applied(i, mask, values) for some, i in trials]
         rivals = self._fit_and_judge(torch.stack([m for m, _ in made]), torch.stack([v for _, v in made]))
-        judged = [rival.judged for rival in rivals]
-        best = _most_flips(judged)
-        some, i = trials[judged.index(best)]
+        best = _most_flips(rivals)
+        some, i = trials[rivals.index(best)]
         return Neighbours(
             there_are=k * (len(self.train.space) - k),
             tried=len(tried),
             audited=audited * k,
             audit_hits=hits,
             refitted=len(rivals),
-            best=best,
+            best=best.judged,
             swap=(self._name(int(some.out[i])), self._name(int(some.in_[i]))),
             optimal=not any(self._better(rival, found) for rival in rivals),
         )
@@ -185,15 +186,15 @@ class _Examination:
     def _smaller(self, size: int, tried: Tried, found: _Scored) -> Smaller:
         mask, values = placed(self.train.space, tried.units, tried.grid, tried.point)
         self._fit_and_judge(mask.bool(), values)
-        best = _most_flips([j for j in self.judged if len(j.units) <= size])
-        fewer = len(best.units) < len(found.judged.units) and best.bound_kept
+        best = _most_flips([one for one in self.judged if len(one.judged.units) <= size])
+        fewer = len(best.judged.units) < len(found.judged.units)
         return Smaller(
             size=size,
             there_are=math.comb(len(self.train.space), size),
             looks=tried.looks,
             refitted=len(tried.units),
-            best=best,
-            enough=fewer and best.flipped >= found.judged.flipped - self.effort.epsilon,
+            best=best.judged,
+            enough=fewer and not self._better(found, best),
         )
 
     # -- fitting and judging ------------------------------------------------------------------------------------
@@ -222,17 +223,17 @@ class _Examination:
             )
             for i, chosen in enumerate(mask)
         ]
-        self.judged += [one.judged for one in scored]
+        self.judged += scored
         return scored
 
-    def _better(self, rival: _Scored, found: _Scored) -> bool:
-        """More than epsilon more flips, by two standard errors over prefixes, whose pairs flip together or not."""
-        if found.judged.bound_kept and not rival.judged.bound_kept:
-            return False
-        gain = rival.flips.astype(float) - found.flips
-        prefixes, of = np.unique(self.judges.tree.leaf, return_inverse=True)
-        spread = np.bincount(of, gain - gain.mean()).std() * np.sqrt(len(prefixes)) / len(gain)
-        return bool(gain.mean() - self.effort.epsilon > 2 * spread)
+    def _better(self, one: _Scored, other: _Scored) -> bool:
+        """The rule of this module for two judged sets."""
+        bounded = self.judged[0].judged.bound_kept
+        if bounded and not (one.judged.bound_kept and other.judged.bound_kept):
+            return one.judged.bound_kept and not other.judged.bound_kept
+        gain = one.flips.astype(float) - other.flips
+        error = clustered_error(gain, self.judges.tree.leaf)
+        return bool(gain.mean() - self.effort.epsilon > 2 * error)
 
     def _name(self, unit: int) -> str:
         return str(self.train.space.unit(unit))
@@ -242,12 +243,20 @@ class _Examination:
             self.progress(Progress(phase, done, of, [], [], []))
 
 
+def clustered_error(values: np.ndarray, clusters: np.ndarray) -> float:
+    """The standard error of the mean of values that vary by cluster. Pairs with one prefix share a state and flip
+    together: to count them as independent would make the error too small."""
+    names, of = np.unique(clusters, return_inverse=True)
+    totals = np.bincount(of, values - values.mean())
+    return float(totals.std() * np.sqrt(len(names)) / len(values))
+
+
 def _units(mask: Bool[Tensor, "directions units"]) -> list[int]:
     return mask.any(0).nonzero()[:, 0].tolist()
 
 
-def _most_flips(judged: list[Judged]) -> Judged:
-    return max(judged, key=lambda j: (j.bound_kept, j.flipped))
+def _most_flips(scored: list[_Scored]) -> _Scored:
+    return max(scored, key=lambda one: (one.judged.bound_kept, one.judged.flipped))
 
 
 def _prefixes(problem: Problem) -> int:

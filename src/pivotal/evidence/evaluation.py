@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import by_first_site, dense
-from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.evidence.controls import random_control
+from pivotal.evidence.scores import score_many
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control, DropOne, Share
 from pivotal.records.traces import PairOutcome
-from pivotal.searches.tools.refit import Refit
 
 _RESAMPLES = 2000
 _DRAWN = 50_000_000
 """Numbers that a bootstrap may draw: sets of more than 25,000 prefixes are resampled less often, to bound memory."""
-_TOGETHER = 4
-"""Random sets whose values are learned together on a CPU: enough to keep it busy, and few enough that those which begin
-late in a deep model need not wait for those which begin early."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,48 +155,6 @@ def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairO
     )
 
 
-@torch.no_grad()
-def score_many(
-    interventions: Sequence[Intervention], problem: Problem
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), KL over all positions and KL after the edit, as many interventions at a time
-    as memory is allowed: the masks alone of a thousand of them may be gigabytes."""
-    at_once, parts = problem.runs_at_once(), []
-    for start in range(0, len(interventions), at_once):
-        some = interventions[start : start + at_once]
-        pairs = [dense(i, problem.space, problem.model.device) for i in some]
-        mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
-        parts.append(score_masks(mask, values, problem))
-    flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return flips, kl, after
-
-
-@torch.no_grad()
-def score_masks(
-    mask: Float[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
-    problem: Problem,
-    *,
-    kl: bool = True,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for masks as tensors, as many at a time as memory is allowed. Without `kl` the KLs are NaN."""
-    at_once = problem.runs_at_once()
-    flips, kls, afters = [], [], []
-    for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
-        outcome = problem.run(m, v)
-        flips.append(outcome.flipped().cpu().numpy())
-        if kl:
-            each = problem.kl(outcome.states)
-            kls.append((problem.position_weight @ each).cpu().numpy())
-            afters.append((problem.after_edit_weight @ each).cpu().numpy())
-    empty = np.full(len(mask), np.nan)
-    return (
-        np.concatenate(flips),
-        np.concatenate(kls) if kl else empty,
-        np.concatenate(afters) if kl else empty,
-    )
-
-
 class Bootstrap:
     """Percentile bootstrap that resamples prefixes and not pairs: pairs with one prefix are flipped or not by the same
     state, so to draw them one by one would make the interval too narrow."""
@@ -232,51 +184,4 @@ def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ..
     return tuple(
         DropOne(str(unit), unit.number, float(f.mean()), float(k))
         for unit, f, k in zip(intervention.units, flipped, kl, strict=True)
-    )
-
-
-def random_control(
-    intervention: Intervention,
-    accuracy: float,
-    problem: Problem,
-    train: Problem,
-    sets: int,
-    terms: Terms,
-    seed: int,
-    *,
-    kl: float = 0.0,
-) -> Control:
-    """p is the share of random sets that do at least as well, the found set, of that accuracy and KL, counted among
-    them. Where it keeps a bound on KL, a set that breaks the bound does not do as well, however much it flips.
-
-    Where there is no bound to keep, the values of the random sets are learned for flips alone, whatever weight KL had
-    in the search: that makes them the harder to beat."""
-    rng = np.random.default_rng(seed)
-    units = len(problem.space)
-    mask = torch.zeros(sets, len(problem.labels), units)
-    for row in mask:
-        row[:, rng.choice(units, len(intervention), replace=False)] = torch.tensor(
-            intervention.active
-        ).float()
-    mask = mask.to(problem.model.device)
-    if terms.max_kl is not None and kl <= KL_TOLERANCE * terms.max_kl:
-        most, refit = KL_TOLERANCE * terms.max_kl, Refit(terms=terms, updates=40, batch=32)
-    else:
-        # No bound to be settled on: large steps on few prefixes flip as much at a third of the price.
-        flips = replace(terms, kl_weight=0.0, max_kl=None)
-        most, refit = np.inf, Refit(terms=flips, updates=32, rate=0.1, batch=12, looks=2)
-    shares, kls = np.zeros(sets), np.zeros(sets)
-    at_once = _TOGETHER if mask.device.type == "cpu" else sets
-    for some in by_first_site(problem.space, mask, at_once):
-        values = refit.fit(train, mask[some], seed=seed).values
-        flipped, kls[some.cpu()], _ = score_masks(mask[some], values, problem, kl=most < np.inf)
-        shares[some.cpu()] = flipped.mean(1)
-    broken = kls > most
-    return Control(
-        sets=sets,
-        flip_accuracy=[float(s) for s in shares],
-        mean=float(shares.mean()),
-        best=float(shares.max()),
-        p_value=float((1 + ((shares >= accuracy) & ~broken).sum()) / (1 + sets)),
-        broken=int(broken.sum()),
     )

@@ -6,7 +6,7 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-from pivotal.evidence.evaluation import score_many
+from pivotal.evidence.scores import score_many
 from pivotal.problem.objective import KL_TOLERANCE
 from pivotal.problem.problem import Problem
 from pivotal.records.comparison import ComparedRun, ComparisonRow, Mode, RunSpread

@@ -1,0 +1,56 @@
+"""Flips and KL of many interventions at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.models.edits import dense
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
+
+
+@torch.no_grad()
+def score_many(
+    interventions: Sequence[Intervention], problem: Problem
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Flips (interventions x examples), KL over all positions and KL after the edit, as many interventions at a time
+    as memory is allowed: the masks alone of a thousand of them may be gigabytes."""
+    at_once, parts = problem.runs_at_once(), []
+    for start in range(0, len(interventions), at_once):
+        some = interventions[start : start + at_once]
+        pairs = [dense(i, problem.space, problem.model.device) for i in some]
+        mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+        parts.append(score_masks(mask, values, problem))
+    flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return flips, kl, after
+
+
+@torch.no_grad()
+def score_masks(
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    problem: Problem,
+    *,
+    kl: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for masks as tensors, as many at a time as memory is allowed. Without `kl` the KLs are NaN."""
+    at_once = problem.runs_at_once()
+    flips, kls, afters = [], [], []
+    for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
+        outcome = problem.run(m, v)
+        flips.append(outcome.flipped().cpu().numpy())
+        if kl:
+            each = problem.kl(outcome.states)
+            kls.append((problem.position_weight @ each).cpu().numpy())
+            afters.append((problem.after_edit_weight @ each).cpu().numpy())
+    empty = np.full(len(mask), np.nan)
+    return (
+        np.concatenate(flips),
+        np.concatenate(kls) if kl else empty,
+        np.concatenate(afters) if kl else empty,
+    )
