@@ -1,6 +1,6 @@
 """REINFORCE with raw values against values in each unit's own spread.
 
-    PYTHONPATH=src python benchmarks/reinforce_values.py --model hf:HuggingFaceTB/SmolLM2-135M --sites mlp --device cuda
+    PYTHONPATH=src python benchmarks/reinforce_values.py --sites mlp --device cuda
 
 One JSON line per steps, kind of values and run: flips and KL on held-out pairs, units, node evaluations and seconds of
 the search (of all runs together). It needs torch, transformers, safetensors, jaxtyping and numpy only.
@@ -42,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="hf:HuggingFaceTB/SmolLM2-135M")
+    parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--sites", default="mlp")
     parser.add_argument("--steps", nargs="+", default=["every", "single"])
