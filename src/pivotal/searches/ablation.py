@@ -16,7 +16,6 @@ from torch import Tensor
 
 from pivotal.problem.problem import Problem
 from pivotal.records.ablation import Ablated
-from pivotal.records.intervention import Intervention
 from pivotal.searches.base import require_least
 from pivotal.searches.selection import Ranked, Ranking
 from pivotal.units import Unit
