@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -89,6 +90,23 @@ def test_the_page_of_the_tutorial_has_its_cells_and_figures() -> None:
     code = [content for kind, _, content in FENCE.findall(page) if kind == "python"]
     assert code == [cell.text + "\n" for cell in tutorial.cells() if not cell.markdown]
     assert all(cell.text in page for cell in tutorial.cells()), "make it again: python scripts/tutorial.py"
+
+
+def test_the_notebook_of_the_tutorial_has_its_cells() -> None:
+    """The sources, not the outputs, which vary; every code cell has run, and charts and tables are there."""
+    import tutorial
+
+    book = json.loads(text_of(tutorial.NOTEBOOK))
+    cells = [("".join(cell["source"]), cell["cell_type"] == "markdown") for cell in book["cells"]]
+    assert cells == [(cell.text, cell.markdown) for cell in tutorial.cells()], (
+        "make it again: python scripts/tutorial.py"
+    )
+    counts = [cell["execution_count"] for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert counts == list(range(1, len(counts) + 1))
+    kinds = {
+        kind for cell in book["cells"] for out in cell.get("outputs", []) for kind in out.get("data", {})
+    }
+    assert kinds == {"text/html", "image/svg+xml"}
 
 
 # -- commands ---------------------------------------------------------------------------------------------------------

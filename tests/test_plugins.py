@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 
 import pivotal
-from pivotal.options import options_of
-from pivotal.searches.learned import LearnedMask
 
 MODEL = '''
 """Adds up its states. The first unit holds the number of the noun."""
@@ -207,10 +205,8 @@ def use(folder: Path, *options: list[str]) -> dict[str, Any]:
 @pytest.mark.parametrize("add", [as_entry_points, as_files_of_the_rooms])
 def test_one_file_adds_one_of_each_kind(add: Any, tmp_path: Path) -> None:
     """Each is listed, keeps its contract, and is used by `find`."""
-    searches = [["--search", "single-unit", "-o", "value=2.5"]]
-    if any(option.name == "mask" for option in options_of(LearnedMask)):  # until then a mask is only listed
-        searches.append(["--search", "learned", "-o", "mask=wide", "--updates", "60"])
-    used = use(add(tmp_path), *searches)
+    alone = ["--search", "single-unit", "-o", "value=2.5"]
+    used = use(add(tmp_path), alone, ["--search", "learned", "-o", "mask=wide", "--updates", "60"])
     for kind, name in NAMES.items():
         assert name in used["listed"][kind]
     for summary in used["found"]:

@@ -56,8 +56,10 @@ class RelaxedSearch(RelaxedSettings):
         return min(units, round(self.spare * most_units(self.max_units, problem)))
 
     def learner(self, problem: Problem, runs: int, seed: int) -> Learner:
+        """The learner of the masks and values of all runs, before its first update."""
         return Learner(self, problem, self.relaxed_budget(problem), runs, seed)
 
     @property
     def hardening(self) -> Hardening:
+        """The steps that make the learned masks hard."""
         return Hardening(self.terms, self.refit, self.prune, self.batch, shared=True)
