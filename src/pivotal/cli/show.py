@@ -53,7 +53,7 @@ def show(
             }
         )
         return
-    print_question(folder)
+    print_question(folder, summary)
     if summary is None:
         command = folder.info.command or "repeat its command"
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
@@ -85,13 +85,13 @@ def files_of(path: Path) -> dict[str, str]:
     return {name: what for name, what in FILES.items() if (path / name).exists()}
 
 
-def print_question(folder: RunFolder) -> None:
+def print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
     s = folder.settings
     search = dict(s.get("search", {}))
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
-    held_out = "the default number of" if s.get("test") is None else s["test"]
+    held_out = f"{summary.pairs.test:,}" if summary else s.get("test") or "the default number of"
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
         f"Sites {s.get('sites')}; {held_out} held-out pairs, {s.get('split')} split; "
