@@ -7,13 +7,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal.options import check_choices
 from pivotal.problem.objective import Objective, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -62,12 +62,7 @@ class Selection(Search):
 
     def __post_init__(self) -> None:
         check_budget(self.max_units)
-        for name, kind in get_type_hints(type(self)).items():
-            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
-                raise PivotalError(
-                    f"{name} is {' or '.join(get_args(kind))}, but it is {getattr(self, name)!r}.",
-                    name,
-                )
+        check_choices(self)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
         require_least(self, batch=0, refit=0)
         require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_kl")

@@ -257,7 +257,7 @@ def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) 
     with pytest.raises(PivotalError) as error:
         study(bad, out=tmp_path / "s")
     said = str(error.value)
-    assert said.startswith("3 things that the recipe asks for cannot be had; nothing was run.")
+    assert said.startswith("3 settings of the recipe cannot be used; nothing was run.")
     assert "model 'no-such-model'" in said and "model './nowhere'" in said
     assert "phenomenon 'planed'" in said and "Did you mean 'planted'?" in said
     assert not (tmp_path / "s").exists()
@@ -286,7 +286,7 @@ grid:
     with pytest.raises(PivotalError) as error:
         ask(bad, out=tmp_path / "s")
     first, *slips = str(error.value).split("\n")
-    assert first == "6 things that the recipe asks for cannot be had; nothing was run."
+    assert first == "6 settings of the recipe cannot be used; nothing was run."
     for slip, (cell, reason) in zip(
         slips,
         (
