@@ -1,4 +1,4 @@
-"""How thorough a certificate is. Apart from the certificate itself, since the command line needs the defaults only."""
+"""How thorough a certificate is. A module of its own, because the command line needs these defaults and nothing else."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from pivotal.errors import PivotalError
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is tried."""
+    """How much an examination tries."""
 
     candidates: int = 32
-    """Units tried in the place of each unit, those of the highest first-order gain; 0 tries all."""
+    """Units tried in place of each unit: those with the highest first-order gain. 0 tries all units."""
     audit: int = 16
-    """Units drawn at random from the others, for each unit: they say what the screening may have missed."""
+    """Random units also tried in place of each unit; they show what the screening may have missed."""
     points: int = 6
     """Values per direction at which a unit is tried."""
     sample: int = 96
-    """Training prefixes on which it is tried; 0 takes all."""
+    """Training prefixes on which sets are tried; 0 takes all."""
     finalists: int = 12
-    """Of the sets tried, so many of the best have their values fitted: of the swaps, and of each smaller size."""
+    """How many of the best sets get fitted values: among the swaps, and among the sets of each smaller size."""
     polish: int = 60
     """Updates of the values."""
     pairs: Literal["screened", "all", "none"] = "screened"
-    """Sets of two units: the best single units with promising partners, or every pair there is (for a GPU)."""
+    """Sets of two units to try: the best single units with promising partners, all pairs (for a GPU), or none."""
     first: int = 24
-    """Single units from which screened pairs are grown."""
+    """Single units that screened pairs start from."""
     epsilon: float = 0.005
-    """Flips that count as more."""
+    """Smallest difference in flips that counts, as a share of the pairs."""
 
     def __post_init__(self) -> None:
         least = {"points": 3} | dict.fromkeys(("finalists", "polish", "first"), 1)
