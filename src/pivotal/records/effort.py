@@ -1,4 +1,4 @@
-"""How thorough a certificate is. A module of its own, because the command line needs these defaults and nothing else."""
+"""How thorough a certificate is. A module of its own, because the command line needs only these defaults."""
 
 from __future__ import annotations
 
