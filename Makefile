@@ -35,8 +35,8 @@ demo: .venv/installed ## install, then find the number units of the bundled mode
 test: .venv/installed-dev ## install, then run every test, the slow ones too
 	$(PYTEST)
 
-test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each
-	$(PYTEST) -m "not slow"
+test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
+	JAXTYPING_DISABLE=1 $(PYTEST) -m "not slow"
 
 test-portable: .venv/installed-dev ## run the tests of figures as on other processors and with two threads
 	OMP_NUM_THREADS=1 $(SSE) $(NUMERIC)

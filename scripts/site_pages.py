@@ -123,7 +123,12 @@ def searches() -> str:
     for entry in entries("searches"):
         parts.append(f"### {entry['name']}\n\n{_prose(entry['summary'])}\n")
         rows = [
-            (f"`{o['name']}`", _prose(o["help"] or o["takes"]), f"`{o['default']}`") for o in entry["options"]
+            (
+                f"`{o['name']}`",
+                _prose(o["help"] or o["takes"]),
+                "" if o["default"] is None else f"`{o['default']}`",
+            )
+            for o in entry["options"]
         ]
         parts.append(_table(("option", "", "default"), rows))
         for preset, values in entry["presets"].items():

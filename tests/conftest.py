@@ -17,7 +17,8 @@ TESTS = Path(__file__).parent
 
 CHECKED = ("models", "problem", "searches", "evidence", "lm", "test_contracts.py")
 """Where the shapes in signatures are checked at every call. This takes as long as the computation itself, so the tests
-of whole jobs and commands, which call the same functions, do without, and so do those marked `slow`."""
+of whole jobs and commands, which call the same functions, do without, and so do those marked `slow`, except for the
+contracts: they call every model, mask and search."""
 
 CHECKING = not jaxtyping.config.jaxtyping_disable  # JAXTYPING_DISABLE=1 turns it off everywhere
 
@@ -25,7 +26,8 @@ CHECKING = not jaxtyping.config.jaxtyping_disable  # JAXTYPING_DISABLE=1 turns i
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     room = item.path.relative_to(TESTS).parts[0]
-    checked = CHECKING and room in CHECKED and item.get_closest_marker("slow") is None
+    slow = item.get_closest_marker("slow") is not None and room != "test_contracts.py"
+    checked = CHECKING and room in CHECKED and not slow
     jaxtyping.config.update("jaxtyping_disable", not checked)
     return (yield)
 

@@ -60,7 +60,14 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-@pytest.mark.parametrize("name", SEARCHES.names())
+LONG = {"exchange", "reinforce"}
+"""Searches that take more than a few seconds with their default settings."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SEARCHES.names()],
+)
 @pytest.mark.parametrize("steps", ["every", pytest.param("single", marks=pytest.mark.slow)])
 def test_searches(name: str, steps: Steps) -> None:
     check_search(SEARCHES.get(name)(), steps=steps)

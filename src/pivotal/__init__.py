@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.question import Question
-    from pivotal.records.certificate import Certificate, Effort
+    from pivotal.records.certificate import Certificate
+    from pivotal.records.effort import Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
     from pivotal.searches import Discovery, Progress, Search
@@ -61,7 +62,8 @@ _HOME = {
         "questions.pairs": "MinimalPair PairSet read_pairs",
         "questions.phenomena": "load_phenomenon",
         "questions.question": "Question",
-        "records.certificate": "Certificate Effort",
+        "records.certificate": "Certificate",
+        "records.effort": "Effort",
         "records.intervention": "Intervention",
         "records.traces": "Trace",
         "searches": "Discovery Progress Search",

@@ -14,7 +14,8 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.ablation import Ablated
-from pivotal.records.certificate import Certificate, Effort
+from pivotal.records.certificate import Certificate
+from pivotal.records.effort import Effort
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.report.certified import sentences, units_table, verdict

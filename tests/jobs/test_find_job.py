@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.paths import ROOT
 
+import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, find
 from pivotal.jobs.run_folder import RunFolder
@@ -25,6 +26,7 @@ from pivotal.report.page import write_report
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Interrupted
+from pivotal.units import MAX_UNITS
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)
 SEARCH = LearnedMask(max_units=3.0, updates=60, refit=10)
@@ -87,7 +89,7 @@ def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
     compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
     assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
     assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
-    with pytest.raises(PivotalError, match="0 controls or more, but controls is -1"):
+    with pytest.raises(PivotalError, match="controls is 0 or more, but controls is -1"):
         find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
 
 
@@ -257,3 +259,13 @@ def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) ->
     assert dropped > 0 and any(f"Left out {dropped:,} pairs" in text for text in looking_on.said)
     assert list(summary.runs[0].unit_numbers) == [unit.number for unit in plant().units]
     assert summary.flip_accuracy == 1.0
+
+
+def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
+    search = LearnedMask(updates=20, refit=2)
+    first = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"))
+    assert first.folder.settings["search"]["max_units"] == MAX_UNITS["every"]
+    again = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"))
+    assert again.already and not first.already
+    assert again.summary == RunFolder.open(tmp_path / "r").summary() == first.summary
+    assert not pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), overwrite=True).already

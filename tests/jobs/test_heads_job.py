@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.jobs.find import Interrupted, Question, find
+from pivotal.jobs.find import find
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.question import Question
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask
+from pivotal.stopping import Interrupted
 
 SEARCH = LearnedMask(max_units=2.0, updates=12, refit=4)
 
@@ -30,14 +34,14 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> Question:
     return Question(model=str(here / "tiny"), phenomenon=str(here / "pairs.jsonl"), sites="head", test=4)
 
 
-class Stop:
+class CtrlC:
     """Stops the job at an update."""
 
     def say(self, text: str) -> None: ...
 
     def progress(self, progress: Progress) -> None:
         if (progress.phase, progress.update) == ("learn", 6):
-            raise KeyboardInterrupt
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 def summary(folder: Path) -> dict[str, Any]:
@@ -58,7 +62,8 @@ def test_a_run_on_heads_resumes_to_the_same_result(
     assert {unit.size for unit in whole.folder.intervention().units} == {4}
     out = tmp_path / "stopped"
     with pytest.raises(Interrupted):
-        find(question, SEARCH, runs=2, controls=0, out=str(out), watch=Stop())
+        find(question, SEARCH, runs=2, controls=0, out=str(out), watch=CtrlC())
+    assert (out / "checkpoint.pt").is_file() and not (out / "summary.json").exists()
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
         patch.setattr("pivotal.jobs.find.summarise", killed)
         find(question, SEARCH, runs=2, controls=0, out=str(out))

@@ -17,6 +17,7 @@ from pivotal.jobs.run_folder import History, RunFolder, default_path, difference
 from pivotal.problem.problem import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
+from pivotal.stopping import Stop
 from pivotal.units import Unit
 
 SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_units": 3}}
@@ -137,7 +138,7 @@ def test_differences_are_found_in_both_directions() -> None:
 def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     history = History(folder)
-    checkpoint = RunCheckpoint(folder, history, work := Work())
+    checkpoint = RunCheckpoint(folder, history, work := Work(), Stop())
     history.append(Progress("learn", 1, 9, [nan], [2.0], [0.5]))
     work.forward = 70
     checkpoint.save({"update": 1, "interventions": (intervention(),)})
@@ -148,7 +149,7 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert [row.update for row in folder.history()] == [1, 2]
 
     history = History(folder)
-    checkpoint = RunCheckpoint(folder, history, again := Work())
+    checkpoint = RunCheckpoint(folder, history, again := Work(), Stop())
     state = checkpoint.load()
     assert state is not None and state["update"] == 1
     assert state["interventions"] == (intervention(),)
@@ -168,7 +169,7 @@ def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:
 
 def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
-    checkpoint = RunCheckpoint(folder, History(folder), Work())
+    checkpoint = RunCheckpoint(folder, History(folder), Work(), Stop())
     checkpoint.save({"interventions": (intervention(0.5), intervention(0.25))})
     assert folder.intervention() == intervention(0.5)
     assert folder.intervention(1) == intervention(0.25)
@@ -180,9 +181,9 @@ def test_the_end_of_the_search_survives_a_kill(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     found = Discovery((intervention(),), (0.25,), ({"hard": {"accuracy": 1.0, "units": 2.0}},))
     history = History(folder)
-    RunCheckpoint(folder, history, Work()).finish(found)
+    RunCheckpoint(folder, history, Work(), Stop()).finish(found)
     history.close()
-    again = RunCheckpoint(folder, History(folder), Work())
+    again = RunCheckpoint(folder, History(folder), Work(), Stop())
     assert again.discovery() == found
     assert again.load() is None
 
@@ -193,16 +194,16 @@ def test_units_of_several_coordinates_survive_a_checkpoint(tmp_path: Path) -> No
     heads = replace(intervention(), units=units, values=np.arange(10.0).reshape(2, 5))
     folder = RunFolder.create(tmp_path, SETTINGS)
     history = History(folder)
-    RunCheckpoint(folder, history, Work()).save({"update": 1, "interventions": (heads,)})
+    RunCheckpoint(folder, history, Work(), Stop()).save({"update": 1, "interventions": (heads,)})
     history.close()
     history = History(folder)
-    checkpoint = RunCheckpoint(folder, history, Work())
+    checkpoint = RunCheckpoint(folder, history, Work(), Stop())
     state = checkpoint.load()
     assert state is not None and state["interventions"] == (heads,)
     found = Discovery((heads, heads), (math.inf, 0.5), ({"hard": {"loss": nan}}, {}))
     checkpoint.finish(found)
     history.close()
-    again = RunCheckpoint(folder, History(folder), Work()).discovery()
+    again = RunCheckpoint(folder, History(folder), Work(), Stop()).discovery()
     assert again is not None and again.interventions == found.interventions
     assert again.train_score == found.train_score and again.best_run == 1
 
@@ -211,7 +212,7 @@ def test_a_damaged_checkpoint_is_a_sentence(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     (tmp_path / "checkpoint.pt").write_bytes(b"PK\x03\x04 cut off")
     with pytest.raises(PivotalError, match=r"complete checkpoint.*--overwrite"):
-        RunCheckpoint(folder, History(folder), Work())
+        RunCheckpoint(folder, History(folder), Work(), Stop())
 
 
 def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:

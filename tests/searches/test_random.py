@@ -64,8 +64,8 @@ def test_a_search_within_a_budget_takes_about_that() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"draws": 0}, "draws must be at least one"),
-        ({"trial": 0}, "trial must be at least one"),
+        ({"draws": 0}, "draws must be 1 or more"),
+        ({"trial": 0}, "trial must be 1 or more"),
         ({"max_units": 65}, "There are 64 units"),
     ],
 )

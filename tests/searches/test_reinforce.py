@@ -115,7 +115,7 @@ def test_a_bound_on_kl_lowers_it() -> None:
         ({"spare": 0.5}, 1, "spare must be 1 or more"),
         ({"refit": -1}, 1, "refit must be 0 or more"),
         ({"max_kl": 0.0}, 1, "max_kl must be above 0"),
-        ({"objective": "other"}, 1, "objective is soft-margin or ratio, but it is 'other'"),
+        ({"objective": "other"}, 1, "objective cannot be 'other'"),
     ],
 )
 def test_impossible_requests_are_refused(settings: dict[str, Any], runs: int, message: str) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from pivotal.cli import asked, terminal
 from pivotal.options import options_of
-from pivotal.records.certificate import Effort
+from pivotal.records.effort import Effort
 
 if TYPE_CHECKING:
     from pivotal.cli.saved import Saved

@@ -14,7 +14,7 @@ from pivotal.records.history import Progress
 from pivotal.searches.progress import numbers, terminal_bars
 
 LINE_EVERY = 5.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pivotal.errors import PivotalError
 if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.records.summary import Summary
+    from pivotal.report.tables import Table
 
 FILES = {
     "report.html": "the report",
@@ -52,16 +53,31 @@ def show(
             }
         )
         return
-    print_question(folder)
+    print_question(folder, summary)
     if summary is None:
         command = folder.info.command or "repeat its command"
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
     else:
-        terminal.line("")
-        print_result(summary)
-        if len(summary.runs) == 1:
-            terminal.table(tables.runs_table(summary))
+        best = f", run {summary.best}" if len(summary.runs) > 1 else ""
+        terminal.line(f"\n{tables.sentence(summary)}", style="bold")
+        terminal.table(best_units(summary, f"Units and values{best}"))
+        terminal.table(tables.runs_table(summary))
+        terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{best}"))
+        terminal.line(f"\n{tables.control_sentence(summary)}")
     terminal.table(tables.Table("Files", ("file", ""), tuple(files_of(folder.path).items())))
+
+
+def best_units(summary: Summary, title: str) -> Table:
+    """The units of the best run, what each is set to in each direction, and what is lost without it."""
+    from pivotal.report import tables
+
+    run = summary.best_run
+    rows = []
+    for i, (number, label) in enumerate(zip(run.unit_numbers, run.unit_labels, strict=True)):
+        values = [tables.mean_and_spread([run.values[direction][i]]) for direction in summary.labels]
+        rows.append((str(number), label, *values, tables.points(tables.drop_of(run, label))))
+    columns = ("unit", "site", *(f"→ {label}" for label in summary.labels), "without it")
+    return tables.table(title, columns, rows, text=2)
 
 
 def files_of(path: Path) -> dict[str, str]:
@@ -69,13 +85,13 @@ def files_of(path: Path) -> dict[str, str]:
     return {name: what for name, what in FILES.items() if (path / name).exists()}
 
 
-def print_question(folder: RunFolder) -> None:
+def print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
     s = folder.settings
     search = dict(s.get("search", {}))
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
-    held_out = "the default number of" if s.get("test") is None else s["test"]
+    held_out = f"{summary.pairs.test:,}" if summary else s.get("test") or "the default number of"
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
         f"Sites {s.get('sites')}; {held_out} held-out pairs, {s.get('split')} split; "

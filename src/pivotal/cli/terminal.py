@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pivotal.records.serial import encode
-from pivotal.report.tables import Table
+if TYPE_CHECKING:
+    from pivotal.report.tables import Table
 
 
 def out() -> Console:
@@ -37,6 +37,8 @@ def line(text: str, style: str = "") -> None:
 
 def as_json(content: Any) -> None:
     """Print a record, or dictionaries and lists of records."""
+    from pivotal.records.serial import encode
+
     sys.stdout.write(encode(content) + "\n")
 
 

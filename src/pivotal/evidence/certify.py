@@ -26,13 +26,13 @@ from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import (
     Certificate,
-    Effort,
     ExaminedPrefixes,
     Judged,
     Neighbours,
     Smaller,
     Without,
 )
+from pivotal.records.effort import Effort
 from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Clock

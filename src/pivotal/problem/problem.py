@@ -89,14 +89,17 @@ class Problem:
 
     @property
     def pairs(self) -> PairSet:
+        """The pairs that can be asked of the model."""
         return self._examples.pairs
 
     @property
     def rejected(self) -> Rejected:
+        """The pairs that cannot be asked, counted by reason."""
         return self._examples.rejected
 
     @property
     def tree(self) -> PrefixTree:
+        """The prefix tree of the examples."""
         return self._examples.tree
 
     @property

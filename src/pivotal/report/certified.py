@@ -1,4 +1,4 @@
-"""A certificate in words that a paper can cite: what holds, what was evaluated, what was assumed."""
+"""A certificate in words: what holds, what was evaluated, what was assumed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def verdict(certificate: Certificate) -> str:
 
 
 def sentences(certificate: Certificate) -> list[str]:
-    """One each on leaving out, on swapping, on every smaller size, on what was assumed, and on ablation."""
+    """A sentence each on leaving out, swapping, every smaller size, the assumptions, and ablation."""
     said = [_found(certificate), _without(certificate), _swaps(certificate)]
     said += [_smaller(certificate, part) for part in certificate.smaller]
     said.append(_assumed(certificate))
@@ -123,7 +123,7 @@ def _smaller(certificate: Certificate, part: Smaller) -> str:
 
 
 def _kept(certificate: Certificate, judged: Judged) -> str:
-    """Where there is a bound that a set keeps, those that break it are no rivals, though they may flip more."""
+    """If the set keeps a bound on KL, sets that break it do not count as rivals, though they may flip more."""
     bound = certificate.max_kl is not None and judged.bound_kept
     return " that keeps the bound on KL" if bound else ""
 

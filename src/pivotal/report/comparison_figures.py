@@ -27,7 +27,7 @@ _SCORES: dict[Score, Callable[[ComparisonRow], RunSpread]] = {
     "kl": lambda row: row.kl,
 }
 _DODGE = 0.05
-"""How far beside each other, in units, the marks of two searches stand that would hide one another."""
+"""The horizontal distance, in units, between the marks of two searches that would otherwise hide one another."""
 
 
 def comparison_figures(result: ComparisonRecord) -> list[Figure]:
@@ -47,7 +47,7 @@ def comparison_figures(result: ComparisonRecord) -> list[Figure]:
 
 
 def overview(result: ComparisonRecord) -> Any:
-    """Flips and KL beside each other, of the first mode: the figure that a paper would print."""
+    """Flips and KL side by side, of the first mode: the figure for a paper."""
     import altair as alt
 
     rows = rows_of(result, modes_of(result)[0])
@@ -142,7 +142,7 @@ def _cost(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure:
         ("seconds", lambda row: row.seconds, "seconds", "~g"),
         ("nodes", lambda row: row.nodes, "node evaluations", "~s"),
     ):
-        # A logarithm has no zero: what took nothing that could be measured stands at the least that can.
+        # A logarithm has no zero: a cost below the measurable is drawn at the smallest one.
         data = [{"search": row.search, "x": _beside(row, searches), key: max(of(row), 0.001)} for row in rows]
         base = alt.Chart(alt.Data(values=data)).encode(
             x=_units(rows),

@@ -1,4 +1,4 @@
-"""The figures of a run: each is data taken from the summary or the history, and a chart drawn from it."""
+"""The figures of a run: each takes data from the summary or the history and draws a chart of it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def values(summary: Summary) -> Figure:
 
 
 def values_chart(runs: Sequence[UnitValues], labels: Sequence[str], units: Sequence[str]) -> Any:
-    """A dot for each run and direction; `units` are named in the order in which they are to stand."""
+    """A dot for each run and direction; `units` gives the order of the rows."""
     import altair as alt
 
     units, labels = list(units)[:MOST_UNITS], list(labels)

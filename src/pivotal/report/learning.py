@@ -1,4 +1,4 @@
-"""How a mask was learned: the curves of history.jsonl, and what was lost from the relaxed mask to the final units."""
+"""How a mask was learned: the curves of history.jsonl, and the scores from the relaxed mask to the final units."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def learning_curves(history: Sequence[Progress]) -> Figure | None:
     rows = curve_rows(history)
     if not rows:
         return None
-    # All units at first and a few at the end: only a logarithm, one that has a zero, shows both.
+    # All units at first and a few at the end: a symmetric logarithm shows both.
     log = alt.Scale(type="symlog")
     axes = {
         "loss": alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4)),
@@ -67,7 +67,7 @@ def _curves(rows: Sequence[Row], key: str, y: Any, *, last: bool) -> Any:
 
 
 def _by_run(rows: Sequence[Row]) -> dict[str, Any]:
-    """A colour for each run while they can be told apart; of many runs only the bundle can be read."""
+    """A colour for each run, if there are few enough to tell them apart."""
     import altair as alt
 
     runs = list(dict.fromkeys(row["run"] for row in rows))
@@ -82,7 +82,7 @@ def _opacity(rows: Sequence[Row]) -> float:
 
 
 def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
-    """Some of the updates, of all runs: a table that can be read has not more than `most` lines or so."""
+    """Some of the updates, of all runs: about `most` lines."""
     updates = sorted({row["update"] for row in rows})
     kept = set(updates[:: -max(1, round(len(updates) * runs / most))])
     data = [
@@ -101,7 +101,7 @@ def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
 
 
 def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
-    """A row per update of the learning and run; a long history is thinned out, but never of its last update."""
+    """A row per update of the learning and run. A long history is thinned out; its last update is kept."""
     rows: list[Row] = []
     learning = [row for row in history if row.phase == "learn"]
     every = max(1, len(learning) // most)
@@ -119,7 +119,7 @@ def _at(column: Sequence[float], run: int) -> float | None:
 
 
 def stages(summary: Summary) -> Figure | None:
-    """Relaxed, hard, and after the later steps: what each cost in flips and left in units, on training pairs."""
+    """Flips and units on training pairs of the relaxed mask, the hard mask and the later stages."""
     import altair as alt
 
     rows: list[Row] = [

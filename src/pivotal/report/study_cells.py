@@ -1,4 +1,4 @@
-"""The rows of a study put together by cell: what tables and sentences about it are made from."""
+"""The rows of a study grouped by cell, for its tables and sentences."""
 
 from __future__ import annotations
 

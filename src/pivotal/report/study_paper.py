@@ -1,4 +1,4 @@
-"""What the paper prints for its own LSTM, so that tables of ours can show it beside what was measured here."""
+"""The figures that the paper prints for its own LSTM, to be shown beside ours."""
 
 from __future__ import annotations
 

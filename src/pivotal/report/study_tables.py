@@ -1,4 +1,4 @@
-"""The tables of a study, beside what the paper prints; command line, page, files and documentation show the same."""
+"""The tables of a study beside the paper's figures, for the command line, the page, files and documentation alike."""
 
 from __future__ import annotations
 

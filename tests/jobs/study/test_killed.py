@@ -98,4 +98,4 @@ def test_a_study_needs_neither_typer_nor_rich() -> None:
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 2, done.stderr
-    assert "none fits 'none such'" in done.stderr
+    assert "no name matches 'none such'" in done.stderr

@@ -32,10 +32,8 @@ def check_cells(cells: Iterable[Cell]) -> None:
         *_missing("phenomenon", pairs, (cell.question.phenomenon for cell in cells)),
     ] or _impossible(cells, pairs)
     if wrong:
-        many = "One thing" if len(wrong) == 1 else f"{len(wrong)} things"
-        raise PivotalError(
-            f"{many} that the recipe asks for cannot be had; nothing was run.\n" + "\n".join(wrong)
-        )
+        many = "One setting" if len(wrong) == 1 else f"{len(wrong)} settings"
+        raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(wrong))
 
 
 def _missing(kind: str, look: Callable[[str], object], names: Iterable[str]) -> list[str]:
@@ -49,7 +47,7 @@ def _missing(kind: str, look: Callable[[str], object], names: Iterable[str]) -> 
 
 
 def _find_model(spec: str) -> None:
-    """Loads nothing that is listed or lies on the disk or the hub; what is left is tried, and fails soon."""
+    """PivotalError if there is no such model. Models that are listed, on disk or on the hub are not loaded."""
     listed = {name for name, _ in list_models()}
     if spec in listed or spec.partition(":")[0] in {*listed, "hf"} or Path(spec).exists():
         return
@@ -57,7 +55,7 @@ def _find_model(spec: str) -> None:
 
 
 def _impossible(cells: Sequence[Cell], pairs: Callable[[str], PairSet]) -> list[str]:
-    """What is asked of models and pairs that are there; each slip once, however many cells share it."""
+    """What is wrong with cells whose models and pairs exist; each mistake once, with the cells that share it."""
 
     @cache
     def divide(question: Question) -> None:
@@ -92,7 +90,7 @@ def _check_units(cell: Cell, sites: Callable[[str, str | None], tuple[Site, ...]
 
 
 def _light_sites(spec: str, priming: str | None) -> tuple[Site, ...] | None:
-    """The sites of a model that is opened in no time; None of another."""
+    """The sites of a model that opens quickly; None for other models."""
     for _, source in SOURCES.items():
         if source.light:
             model = source().open(spec, device=torch.device("cpu"), dtype=None, priming=priming)

@@ -1,4 +1,4 @@
-"""How long a study will take, and what that is said from."""
+"""An estimate of how long a study will take."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SECONDS = {"cpu": (40.0, 1.3e-4), "cuda": (15.0, 8e-7)}
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds, and where they are from, in words."""
+    """Seconds, and what the estimate is based on."""
 
     seconds: float
     source: str
@@ -45,7 +45,7 @@ def estimate(batches: Sequence[Batch], rows: Iterable[StudyRow], device: str, wi
 
 
 def _batch(batch: Batch, done: Sequence[StudyRow], device: str) -> float:
-    """By the finished runs that are most like it: of its own cell, else of its model and search, and so on."""
+    """From the finished runs most similar to it: of the same cell, else of the same model and search, and so on."""
     for like in _LIKE:
         runs = {
             (row.key, row.folder): (row.total_seconds or 0.0) / len(row.batch)

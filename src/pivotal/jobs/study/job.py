@@ -1,4 +1,4 @@
-"""A study from end to end: what is there, what is missing, the batches that are run for it, and their rows."""
+"""A study from end to end: which rows exist, which are missing, the batches that produce them, and their rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from pivotal.stopping import saying, signals
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs batches somewhere and gives their rows as they come; a batch that fails has rows too."""
+    """Runs batches and yields their rows as they finish; a batch that fails has rows too."""
 
     def width(self, device: str | None = None) -> int:
-        """How many batches run at a time. Asked once, before anything is written: PivotalError if there is no place
-        for them, or not the device."""
+        """How many batches run at a time. Called once, before anything is written; PivotalError if there is no room
+        for a batch, or no such device."""
 
     def run(
         self, batches: Sequence[Batch], place: StudyPlace, watch: StudyWatch
@@ -43,34 +43,34 @@ class StudyPlan:
 
     folder: Path
     cells: tuple[Cell, ...]
-    """Those that were chosen."""
+    """The chosen cells."""
     order: dict[str, int]
     """The place of each cell in the recipe, by its key."""
     rows: tuple[StudyRow, ...]
-    """Those that are there, of all cells of the recipe, under its labels and in its order."""
+    """The existing rows of all cells of the recipe, with its labels and in its order."""
     batches: tuple[Batch, ...]
     estimate: Estimate
     note: str = ""
-    """What is to be said of the state in which the results were found."""
+    """A message about the state of the results, if there is something to report."""
 
     former: tuple[StudyRow, ...] = ()
-    """Rows of cells that the recipe has no longer."""
+    """Rows of cells that are no longer in the recipe."""
 
     def standings(self, rows: Iterable[StudyRow] | None = None) -> list[Standing]:
-        """Where each cell stands, by default now: what failed will be tried again and is not counted."""
+        """How far each cell is, by default now. Failed runs are not counted, since they will be tried again."""
         rows = [row for row in self.rows if row.done] if rows is None else list(rows)
         return [_standing(cell, rows) for cell in self.cells]
 
 
 @dataclass(frozen=True)
 class Studied:
-    """A study that ran to its end, be it with failed runs."""
+    """A study that ran to its end; some runs may have failed."""
 
     folder: Path
     rows: tuple[StudyRow, ...]
-    """All that its file holds, of cells and seeds that were not asked for this time too."""
+    """All rows of its file, including cells and seeds that were not run this time."""
     failed: tuple[StudyRow, ...] = ()
-    """Of what was run this time."""
+    """The failed runs of this time."""
 
 
 def dry_run(
@@ -82,7 +82,7 @@ def dry_run(
     device: str | None = None,
     executor: Executor | None = None,
 ) -> StudyPlan:
-    """What `study` would do; nothing is written, and an executor other than this process is not called upon."""
+    """What `study` would do. Nothing is written, and no other executor than this process is contacted."""
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
     check_cells(picked)
@@ -104,7 +104,7 @@ def study(
     command: str = "",
     watch: StudyWatch | None = None,
 ) -> Studied:
-    """Run what is missing of a study; its rows are on the disk as soon as they are there.
+    """Run the missing runs of a study; each row is on disk as soon as it is known.
 
     Without an executor it runs in this process, batch after batch.
     """
@@ -145,11 +145,12 @@ def _run(
                 again = estimate(left, tried.values(), _kind(place.device), width)
                 watch.stands(plan.standings(tried.values()), again.seconds)
     except KeyboardInterrupt as stop:
-        raise saying(stop, _farewell(plan, tried.values(), place.command)) from None
+        # From the file: the signal may have come after rows were written and before they were counted.
+        raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
     finally:
         sheet.close()
     ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
-    # Whoever compares two files of results should not see in what order the rows came.
+    # Two files of results can be compared: their order does not depend on which run finished first.
     Sheet(path, ordered).close()
     return ordered
 
@@ -198,7 +199,7 @@ def _is_whole(row: StudyRow, cell: Cell) -> bool:
 
 
 def _by_model(cells: Sequence[Cell]) -> list[Cell]:
-    """As the recipe has them, but those of one model together: then it is loaded once."""
+    """In the order of the recipe, but with the cells of one model together, so that it is loaded once."""
     first: dict[tuple[object, ...], int] = {}
     for i, cell in enumerate(cells):
         first.setdefault(_model(cell), i)
@@ -239,7 +240,7 @@ def _note(results: Results, found: Sequence[StudyRow], former: Sequence[StudyRow
 
 
 def _changed(rows: Iterable[StudyRow]) -> str:
-    """What is to be said if the weights or the pairs were not the same for all runs."""
+    """The warning if the weights or the pairs were not the same for all runs; else empty."""
     prints: dict[tuple[str | None, ...], set[str | None]] = {}
     for row in filter(lambda row: row.done, rows):
         # A fingerprint of a model names its weights as they are computed with, and what it has read before.

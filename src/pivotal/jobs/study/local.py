@@ -1,4 +1,4 @@
-"""Batches one after the other in this process."""
+"""An executor that runs batches one after the other in this process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pivotal.searches.base import Progress
 
 
 class Local:
-    """An executor that needs nothing."""
+    """Runs batches in this process."""
 
     def width(self, device: str | None = None) -> int:
-        device_named(device)  # one that is not there would be the failure of every single run
+        device_named(device)  # otherwise a device that does not exist would make every run fail
         return 1
 
     def run(
@@ -28,7 +28,7 @@ class Local:
 
 
 class _Inside:
-    """Looks on within one batch."""
+    """Reports the progress of one batch."""
 
     def __init__(self, batch: Batch, watch: StudyWatch) -> None:
         self._batch, self._watch = batch, watch
