@@ -86,6 +86,7 @@ def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
     assert points[0]["perplexity"] > points[1]["perplexity"] > trained.perplexity
 
 
+@pytest.mark.slow
 def test_every_seed_has_its_own(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     learn("two", seeds=2, seed=3, snapshots=[1000])
     learn("alone", seed=4, snapshots=[1000])
@@ -94,7 +95,9 @@ def test_every_seed_has_its_own(learn: Callable[..., list[Trained]], tmp_path: P
     assert both["seed-4-1K"] == alone["alone-1K"] != both["seed-3-1K"]
 
 
-@pytest.mark.parametrize(("cell", "recipe"), [("lstm", "fast"), ("gru", "gulordava")])
+@pytest.mark.parametrize(
+    ("cell", "recipe"), [("lstm", "fast"), pytest.param("gru", "gulordava", marks=pytest.mark.slow)]
+)
 def test_a_crash_right_after_a_snapshot(
     learn: Callable[..., list[Trained]], tmp_path: Path, cell: str, recipe: str
 ) -> None:

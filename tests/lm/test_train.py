@@ -84,6 +84,7 @@ def test_a_trained_model_loads_and_has_learnt(
     assert perplexity_of(model, lines_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     company = learn("several", seeds=2, seed=3)
     assert [model.path.name for model in company] == ["seed-3", "seed-4"]
