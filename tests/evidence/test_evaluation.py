@@ -187,7 +187,7 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
 
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
     assert evaluate(found, problem).control is None
-    with pytest.raises(PivotalError, match="give those as train="):
+    with pytest.raises(PivotalError, match="Pass them as train="):
         evaluate(found, problem, controls=2)
     control = evaluate(found, problem, train=problem, controls=2).control
     assert control is not None and control.p_value == pytest.approx(1 / 3)
