@@ -1,4 +1,4 @@
-"""Shell completion of names. A shell asks for them at every press of the Tab key, so nothing here imports torch."""
+"""Shell completion of names. A shell runs this at every press of the Tab key, so nothing here imports torch."""
 
 from __future__ import annotations
 
