@@ -111,7 +111,7 @@ class ComparisonRecord(Record, frozen=True, kw_only=True):
     """The numbers of units allowed."""
     mode: Literal["converged", "equal", "both"]
     budget: int | None
-    """Node evaluations for each number of units in the mode `equal`; null if the budget is the cost of the reference."""
+    """Node evaluations for each number of units in the mode `equal`; null if the reference sets the budget."""
     reference: str | None
     """The search whose cost is the budget of the other searches; null if there is none."""
     searches: dict[str, dict[str, Any]]

@@ -171,8 +171,8 @@ class Intervention:
                 "allow any model with any_model=True (--any-model)."
             )
         raise PivotalError(
-            f"An intervention needs the model that it was found in, {self.model} ({self.model_fingerprint}), but this "
-            f"model is {name} ({fingerprint}). Load that model, or allow any model with any_model=True (--any-model)."
+            f"An intervention belongs to the model that it was found in, {self.model} ({self.model_fingerprint}), but "
+            f"this model is {name} ({fingerprint}). Load that model, or allow any with any_model=True (--any-model)."
         )
 
     # -- on disk ------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ else:
             return isinstance(value, int | float)
 
     class Number(metaclass=_IsFloat):
-        """A number that may be NaN or infinite. JSON has no such numbers, so they are written as null and read as NaN."""
+        """A number that may be NaN or infinite. They are written to JSON as null and read as NaN."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
