@@ -42,7 +42,7 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
     path.write_text("\n".join(map(json.dumps, rows)))
     done = pivotal("evaluate", run_folder, "--phenomenon", path)
     assert "of 4 preferences of mine" in done.out
-    assert "2 pairs could not be asked of the model: outside the vocabulary: verb0zzs (2)" in done.out
+    assert "2 pairs could not be used with this model: outside the vocabulary: verb0zzs (2)" in done.out
     pivotal("evaluate", run_folder, "--phenomenon", path, "--part", "test").refused("never split")
 
 

@@ -213,7 +213,7 @@ def test_markdown_latex_and_csv_say_the_same() -> None:
 def test_what_was_measured_where() -> None:
     rows = [*runs(WITHOUT, [0.8, 0.9]), *runs(WITH, [0.8], total_seconds=200.0, machine="another")]
     assert measured(rows) == (
-        "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in all with scoring, "
+        "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in total, with scoring and "
         "without loading models."
     )
     assert measured([]) == "Not measured yet."

@@ -91,13 +91,7 @@ def compare(
     )
     with watch(quiet) as watching:
         compared = solve(
-            asking,
-            plan,
-            out=out,
-            overwrite=overwrite,
-            device=device,
-            command=typed.command(),
-            watch=watching,
+            asking, plan, out=out, overwrite=overwrite, device=device, command=typed.command(), watch=watching
         )
     if not compared.already or not compared.folder.report.is_file():
         write_comparison(compared.folder)

@@ -284,12 +284,7 @@ class _Job:
             self._watch.progress(replace(step, phase=phase, loss=[]))
 
     def _keep(
-        self,
-        contender: Contender,
-        mode: Mode,
-        point: Point,
-        search: Search,
-        budget: int | None = None,
+        self, contender: Contender, mode: Mode, point: Point, search: Search, budget: int | None = None
     ) -> None:
         row, interventions = row_of(contender.label, mode, point, search, self._test, seed=self._seed)
         under = f"{contender.label}-{point.size}" + ("-equal" if mode == EQUAL else "")

@@ -77,9 +77,7 @@ class OnRay:
     ) -> Iterator[tuple[Batch, list[StudyRow]]]:
         asked = self._resources
         place = replace(
-            place,
-            device=place.device or ("cuda" if asked.gpus else "cpu"),
-            threads=asked.cpus or 1,
+            place, device=place.device or ("cuda" if asked.gpus else "cpu"), threads=asked.cpus or 1
         )
         # max_calls: Ray would end a worker with a GPU after each task, and its model with it.
         task = self._ray.remote(
