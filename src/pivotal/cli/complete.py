@@ -27,7 +27,7 @@ def phenomena(incomplete: str) -> list[str]:
 
 
 def recipes(incomplete: str) -> list[str]:
-    from pivotal.jobs.study.shipped import shipped
+    from pivotal.jobs.study.recipe import shipped
 
     return _starting(incomplete, shipped())
 

@@ -50,8 +50,7 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
         return [_plain_entry(name, summary) for name, summary in list_models()]
     if kind == "recipes":
-        from pivotal.jobs.study.recipe import read_recipe
-        from pivotal.jobs.study.shipped import shipped
+        from pivotal.jobs.study.recipe import read_recipe, shipped
 
         return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
     if kind == "phenomena":
