@@ -16,8 +16,7 @@ import sys
 from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.jobs.study.recipe import read_recipe
-from pivotal.jobs.study.shipped import shipped
+from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.study_rows import RESULTS, read_results
 from pivotal.report.study_files import measured, study_markdown
 

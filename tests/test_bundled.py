@@ -138,7 +138,7 @@ def test_generating_under_an_intervention_edits_the_new_words_too(model: Languag
 def test_an_intervention_found_with_another_priming_is_refused(model: LanguageModel) -> None:
     primed = load_model("wiki-lstm", device="cpu", priming="The doctor . <eos>")
     with (
-        pytest.raises(PivotalError, match="belongs to what its model read first"),
+        pytest.raises(PivotalError, match="needs the priming that it was found with"),
         primed.intervened(some_intervention(model), "plural"),
     ):
         pass

@@ -15,8 +15,7 @@ from tests.report.study_rows import runs
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.recipe import read_recipe
-from pivotal.jobs.study.shipped import shipped
+from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
 

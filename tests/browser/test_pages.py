@@ -121,7 +121,7 @@ def test_a_trace_of_a_transformer_shows_every_layer_at_every_position(
         trace = traces.of_pair(int(item.get_attribute("data-pair") or -1))
         assert trace is not None
         assert item.locator("thead th").count() == len(trace.tokens)
-        block = item.locator("tbody").filter(has=seen.page.get_by_text("How far each layer is moved"))
+        block = item.locator("tbody").filter(has=seen.page.get_by_text("Change of each layer"))
         rows = [row.locator("td").all_inner_texts() for row in block.locator("tr").all()[1:]]
         assert [list(map(float, row)) for row in rows] == [
             pytest.approx(moved, abs=0.0051) for moved in trace.change

@@ -25,7 +25,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert done.code == 0
     for part in (
         "with at most 3 units learned flips 100.0 ± 0.0%, learned@paper ",
-        "Flipped with at most so many units, mean ± sd of 2 runs (equal budgets)",
+        "Flipped by units allowed, mean ± sd of 2 runs (equal budgets)",
         "KL, mean ± sd",
         "Cost: seconds",
         "as many node evaluations as learned takes",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pivotal.cli import complete
-from pivotal.jobs.study.shipped import shipped
+from pivotal.jobs.study.recipe import shipped
 from pivotal.questions.phenomena import PHENOMENA
 from pivotal.searches import SEARCHES
 

@@ -42,7 +42,7 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
     path.write_text("\n".join(map(json.dumps, rows)))
     done = pivotal("evaluate", run_folder, "--phenomenon", path)
     assert "of 4 preferences of mine" in done.out
-    assert "2 pairs could not be asked of the model: outside the vocabulary: verb0zzs (2)" in done.out
+    assert "2 pairs could not be used with this model: outside the vocabulary: verb0zzs (2)" in done.out
     pivotal("evaluate", run_folder, "--phenomenon", path, "--part", "test").refused("never split")
 
 
@@ -82,10 +82,10 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_p
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
     shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")
-    pivotal("evaluate", tmp_path / "units").refused("belongs to what its model read first", "--priming")
+    pivotal("evaluate", tmp_path / "units").refused("needs the priming that it was found with", "--priming")
     assert pivotal("evaluate", tmp_path / "units", "--priming", "<eos> <eos>").code == 0
     prompt = (tmp_path / "units", "The noun0a", "--direction", "plural")
-    pivotal("generate", *prompt).refused("belongs to what its model read first", "--priming")
+    pivotal("generate", *prompt).refused("needs the priming that it was found with", "--priming")
     assert pivotal("generate", *prompt, "--priming", "<eos> <eos>").code == 0
 
 

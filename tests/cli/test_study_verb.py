@@ -45,7 +45,7 @@ def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) ->
     again = json.loads(pivotal("study", recipe, "--out", out, "--json").out)
     assert again["results"] == str(out / "results.jsonl") and again["failed"] == []
     assert again["rows"] == [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
-    assert "All is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
+    assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
 
 
 def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_path: Path) -> None:

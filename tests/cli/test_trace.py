@@ -161,7 +161,7 @@ def test_python_of_the_page(
         (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
         (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),
         (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
-        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["no/such is no folder"]),
+        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["no/such is not a folder"]),
         (["The noun0a verb0as", "--run", "9"], ["no run 9"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],

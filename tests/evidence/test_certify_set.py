@@ -91,7 +91,7 @@ def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
     assert not made.neighbours.optimal and not made.holds
     two = certify(fitted(problem, (plant().units[0], plant().decoys[0])), problem, effort=QUICK)
     assert two.smaller[0].enough and not two.holds
-    assert f"{plant().units[0]} flips" in verdict(two) or "in the place of" in verdict(two)
+    assert f"{plant().units[0]} flips" in verdict(two) or "instead of" in verdict(two)
 
 
 def test_what_was_judged_elsewhere_counts_for_the_smaller_sizes() -> None:
@@ -120,7 +120,7 @@ def test_a_set_of_all_units_has_no_neighbours() -> None:
     assert verdict(replace(made, smaller=(alike, alike))).count(" flips ") == 1
     assert "the set has all the units that there are" in " ".join(sentences(made))
     held = verdict(replace(made, without=(), smaller=()))
-    assert held.endswith("every one of them matters, and no smaller set that was tried is as good.")
+    assert held.endswith("every unit matters, and no smaller set that was tried is as good.")
 
 
 def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
@@ -182,7 +182,7 @@ def test_the_words() -> None:
         "The certificate holds for these 3 units",
         "of the 183 sets that differ in one unit, 36 (the highest first-order gains)",
         "no single unit was found to flip more than",
-        "Nothing was chosen by held-out pairs",
+        "Held-out pairs decided nothing",
         f"would have found 1 of the 3 units ({plant().units[0]})",
     ):
         assert part in clear and part in doubtful

@@ -220,7 +220,7 @@ def test_wide_masks_and_passes_backwards_are_fewer_at_once(
     assert problem.runs_at_once() == 3
 
 
-def test_another_model_is_refused_unless_insisted_on(found: Intervention) -> None:
+def test_another_model_is_refused_unless_any_is_allowed(found: Intervention) -> None:
     other = Problem(plant(1).model, PAIRS.sample(50))
     with pytest.raises(PivotalError, match="belongs to the model that it was found in"):
         evaluate(found, other)

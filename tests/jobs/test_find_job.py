@@ -164,7 +164,8 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
 
     out = tmp_path / "r"
     with pytest.raises(
-        Interrupted, match=r"checkpoint is saved in .*the 3 reached so far.*Resume with: pivotal find"
+        Interrupted,
+        match=r"checkpoint is saved in .*the current interventions under.*Resume with: pivotal find",
     ):
         find(QUESTION, SEARCH, runs=3, out=str(out), command="pivotal find", watch=Onlooker(20, stop))
     assert signal.getsignal(signum) is before
@@ -218,7 +219,7 @@ def test_stopped_before_any_checkpoint(tmp_path: Path, monkeypatch: pytest.Monke
         raise KeyboardInterrupt
 
     monkeypatch.setattr(LearnedMask, "solve", stop)
-    with pytest.raises(Interrupted, match=r"before there was a checkpoint.*Begin again with: pivotal find"):
+    with pytest.raises(Interrupted, match=r"before there was a checkpoint.*Start again with: pivotal find"):
         find(QUESTION, SEARCH, out=str(tmp_path / "r"), command="pivotal find")
 
 

@@ -100,7 +100,7 @@ def test_it_belongs_to_its_model() -> None:
     with pytest.raises(PivotalError, match=r"found in, wiki-lstm \(abc\), but this model is other \(xyz\)"):
         GOOD.check_model("other", "xyz")
     GOOD.check_model("other", "xyz", any_model=True)
-    with pytest.raises(PivotalError, match=r"read first, which was the model's own.*with the same priming"):
+    with pytest.raises(PivotalError, match=r"the model's default.*with the same priming"):
         GOOD.check_model("same weights", "abc+1234")
 
 

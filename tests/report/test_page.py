@@ -74,11 +74,9 @@ def test_it_says_what_the_summary_says(folder: RunFolder) -> None:
 
 def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
     summary = folder.summary()
-    assert "break the bound" not in tables.control_sentence(summary)
+    assert "exceed the bound" not in tables.control_sentence(summary)
     summary = replace(summary, controls=replace(summary.controls, broken=7))
-    assert " (7 break the bound on KL and do not count as doing as well): p =" in tables.control_sentence(
-        summary
-    )
+    assert " (7 exceed the bound on KL and do not count for p): p =" in tables.control_sentence(summary)
 
 
 def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
@@ -146,7 +144,7 @@ def test_a_run_that_kept_no_sentences_says_so(folder: RunFolder, tmp_path: Path)
     shutil.copytree(folder.path, copy)
     (copy / "traces.json").unlink()
     text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
-    assert "kept no sentences" in text and "id=traces" not in text
+    assert "stored no sentences" in text and "id=traces" not in text
 
 
 def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:
@@ -243,7 +241,7 @@ def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     few = replace(summary, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
     assert "3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences of planted" in said
-    assert "decide" not in said and said.endswith(". The bound of 0.05 on KL was not kept.")
+    assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
     assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
     assert "not kept" not in tables.sentence(replace(few, kl_bound_kept=True))
 
@@ -252,7 +250,7 @@ def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> N
     summary = folder.summary()
     assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
     some = replace(summary, labelled=20)
-    assert tables.clean_sentence(some).endswith("in 100% of the 20 held-out pairs that name one.")
+    assert tables.clean_sentence(some).endswith("in 100% of the 20 held-out pairs that state one.")
     assert tables.clean_sentence(replace(summary, clean_accuracy=None)) == ""
 
 

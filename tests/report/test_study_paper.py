@@ -7,8 +7,7 @@ import re
 import pytest
 from tests.paths import SHARED
 
-from pivotal.jobs.study.recipe import Recipe, read_recipe
-from pivotal.jobs.study.shipped import shipped
+from pivotal.jobs.study.recipe import Recipe, read_recipe, shipped
 from pivotal.report.study_paper import Printed, printed_in, scores_beside, units_beside
 from pivotal.report.study_tables import lines_of
 

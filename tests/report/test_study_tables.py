@@ -10,8 +10,7 @@ import pytest
 from tests.report.study_rows import row, runs, unit
 
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.recipe import parse_recipe, read_recipe
-from pivotal.jobs.study.shipped import shipped
+from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
 from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table
@@ -213,7 +212,7 @@ def test_markdown_latex_and_csv_say_the_same() -> None:
 def test_what_was_measured_where() -> None:
     rows = [*runs(WITHOUT, [0.8, 0.9]), *runs(WITH, [0.8], total_seconds=200.0, machine="another")]
     assert measured(rows) == (
-        "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in all with scoring, "
+        "3 runs of 2 cells on a machine and another (torch 2.0): 3.5 minutes in total, with scoring and "
         "without loading models."
     )
     assert measured([]) == "Not measured yet."

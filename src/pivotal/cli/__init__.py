@@ -1,1 +1,1 @@
-"""The command line: one file per verb. Heavy imports stay inside the verbs, so that help comes at once."""
+"""The command line: one file per verb. The verbs import heavy modules only when they run, so that `--help` is fast."""

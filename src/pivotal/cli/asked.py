@@ -22,13 +22,25 @@ RUN, QUESTION, SEARCH, MACHINE, OUTPUT = "Run", "Question", "Search", "Machine",
 
 Verb = TypeVar("Verb", bound=Callable[..., None])
 
+
+def panel(name: str) -> Callable[..., Any]:
+    """Make a function that declares options of one help panel: `in_run("What the option does.", "--flag", min=0)`."""
+
+    def declare(text: str, *flags: str, **more: Any) -> Any:
+        return typer.Option(*flags, help=text, rich_help_panel=name, **more)
+
+    return declare
+
+
+in_run, in_question, in_search, in_machine, in_output = map(panel, (RUN, QUESTION, SEARCH, MACHINE, OUTPUT))
+
 # -- the question -----------------------------------------------------------------------------------------------------
 
 _COMPLETED = {"model": complete.models, "phenomenon": complete.phenomena}
 
 
 def takes_question(verb: Verb) -> Verb:
-    """Gives a verb the fields of `Question` as arguments and options, in the place of its `**asked`."""
+    """Give a verb the fields of `Question` as arguments and options. They replace its `**` parameter."""
     return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name != "split_seed"])
 
 
@@ -38,10 +50,8 @@ def _asked(option: Option) -> inspect.Parameter:
     if option.name in _COMPLETED:
         about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
     else:
-        panel = MACHINE if option.name == "dtype" else QUESTION
-        about = typer.Option(
-            help=option.help, rich_help_panel=panel, min=0 if option.name == "seed" else None
-        )
+        declare = in_machine if option.name == "dtype" else in_question
+        about = declare(option.help, min=0 if option.name == "seed" else None)
     return parameter(option.name, Annotated[kind, about], option.default)
 
 
@@ -50,7 +60,7 @@ def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 
 def with_parameters(verb: Verb, added: Iterable[inspect.Parameter]) -> Verb:
-    """The verb with a signature in which the added parameters replace the `**` one, sorted by panel."""
+    """Change the signature of a verb: the added parameters replace the `**` one, and all are sorted by panel."""
     signature = inspect.signature(verb, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
     every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
@@ -73,100 +83,56 @@ def _place(of: inspect.Parameter) -> int:
 
 MaxKL: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        help="Upper bound on the KL divergence from the untouched model, for searches that support it.",
-        rich_help_panel=SEARCH,
-    ),
+    in_search("Upper bound on the KL divergence from the untouched model, for searches that support it."),
 ]
 KLWeight: TypeAlias = Annotated[
     float | None,
-    typer.Option(
-        help="Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative.",
-        rich_help_panel=SEARCH,
+    in_search(
+        "Weight of the KL divergence in the loss, as in the paper; --max-kl is a stricter alternative."
     ),
 ]
 
 # -- a run that is read -----------------------------------------------------------------------------------------------
 
 Run: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run folder, or an intervention such as RUN/interventions/0."),
+    str, typer.Argument(metavar="RUN", help="A run folder, or an intervention such as RUN/interventions/0.")
 ]
 WhichRun: TypeAlias = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        help="Which run of the folder, by number. Default: the best run on training pairs.",
-        rich_help_panel=RUN,
-    ),
+    int | None, in_run("Which run of the folder, by number. Default: the best run on training pairs.", min=0)
 ]
 RunModel: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        help="Where the model is now. Default: where the run found it.",
-        autocompletion=complete.models,
-        rich_help_panel=RUN,
-    ),
+    in_run("Where the model is now. Default: where the run found it.", autocompletion=complete.models),
 ]
 RunPriming: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        help="Text that the model reads before every sentence. Default: the run's.", rich_help_panel=RUN
-    ),
+    str | None, in_run("Text that the model reads before every sentence. Default: the run's.")
 ]
 RunDtype: TypeAlias = Annotated[
     question.Dtype | None,
-    typer.Option(
-        help="Number format of the model; half precision needs a GPU. Default: the run's.",
-        rich_help_panel=MACHINE,
-    ),
+    in_machine("Number format of the model; half precision needs a GPU. Default: the run's."),
 ]
 AnyModel: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--any-model",
-        help="Apply the intervention to a model other than the one it was found in.",
-        rich_help_panel=RUN,
-    ),
+    bool, in_run("Apply the intervention to a model other than the one it was found in.", "--any-model")
 ]
 
 # -- the machine ------------------------------------------------------------------------------------------------------
 
-Device: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="cpu, cuda, cuda:1 … Default: a GPU if there is one.", rich_help_panel=MACHINE),
-]
+Device: TypeAlias = Annotated[str | None, in_machine("cpu, cuda, cuda:1 … Default: a GPU if there is one.")]
 Dtype: TypeAlias = Annotated[
     question.Dtype | None,
-    typer.Option(
-        help=next(option.help for option in options_of(Question) if option.name == "dtype"),
-        rich_help_panel=MACHINE,
-    ),
+    in_machine(next(option.help for option in options_of(Question) if option.name == "dtype")),
 ]
 BatchNodes: TypeAlias = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        help="Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096.",
-        rich_help_panel=MACHINE,
+    in_machine(
+        "Prefixes, times runs, that a transformer computes at once; bounds its memory. Default: 4096.", min=1
     ),
 ]
 
 # -- the output -------------------------------------------------------------------------------------------------------
 
-Overwrite: TypeAlias = Annotated[
-    bool, typer.Option("--overwrite", help="Replace what the folder holds.", rich_help_panel=OUTPUT)
-]
-Json: TypeAlias = Annotated[
-    bool,
-    typer.Option("--json", help="Print the result as JSON.", rich_help_panel=OUTPUT),
-]
+Overwrite: TypeAlias = Annotated[bool, in_output("Replace the content of the folder.", "--overwrite")]
+Json: TypeAlias = Annotated[bool, in_output("Print the result as JSON.", "--json")]
 Quiet: TypeAlias = Annotated[
-    bool,
-    typer.Option(
-        "--quiet",
-        "-q",
-        help="Show no progress and no tables, only the result.",
-        rich_help_panel=OUTPUT,
-    ),
+    bool, in_output("Show no progress and no tables, only the result.", "--quiet", "-q")
 ]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import asked, terminal
 from pivotal.options import options_of
 from pivotal.records.effort import Effort
@@ -20,7 +18,7 @@ _HELP = {option.name: option.help for option in options_of(Effort)}
 
 
 def _option(name: str, **limits: Any) -> Any:
-    return typer.Option(help=_HELP[name], rich_help_panel=asked.SEARCH, **limits)
+    return asked.in_search(_HELP[name], **limits)
 
 
 def certify(
@@ -29,18 +27,16 @@ def certify(
     model: asked.RunModel = None,
     exact: Annotated[
         bool,
-        typer.Option(
+        asked.in_search(
+            "Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
             "--exact",
-            help="Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
-            rich_help_panel=asked.SEARCH,
         ),
     ] = False,
     unit_pairs: Annotated[
         Literal["screened", "all", "none"] | None,
-        typer.Option(
-            help="Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
-            f"Default: {EFFORT.pairs}.",
-            rich_help_panel=asked.SEARCH,
+        asked.in_search(
+            "Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
+            f"Default: {EFFORT.pairs}."
         ),
     ] = None,
     epsilon: Annotated[float, _option("epsilon")] = EFFORT.epsilon,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import asked, terminal, typed
 from pivotal.questions.question import Question
 
@@ -17,63 +15,48 @@ if TYPE_CHECKING:
 def compare(
     searches: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,…",
-            help="Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. "
+        asked.in_search(
+            "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. "
             "Default: all searches.",
-            rich_help_panel=asked.SEARCH,
+            metavar="A,B,…",
         ),
     ] = None,
     max_units: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZES",
-            help="Numbers of units to compare at: 1..10, 5, or 1,3,5.",
-            rich_help_panel=asked.SEARCH,
-        ),
+        str, asked.in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
     ] = "1..5",
-    runs: Annotated[
-        int,
-        typer.Option(
-            min=1, help="Number of runs of each search, with seeds S, S+1, …", rich_help_panel=asked.SEARCH
-        ),
-    ] = 3,
+    runs: Annotated[int, asked.in_search("Number of runs of each search, with seeds S, S+1, …", min=1)] = 3,
     mode: Annotated[
         Literal["converged", "equal", "both"],
-        typer.Option(
-            help="Run each search to its own end, or all with the same budget, or both (takes twice as long).",
-            rich_help_panel=asked.SEARCH,
+        asked.in_search(
+            "Run each search to its own end, or all with the same budget, or both (takes twice as long)."
         ),
     ] = "converged",
     budget: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="With --mode equal: node evaluations of all runs together, for each number of units. "
+        asked.in_search(
+            "With --mode equal: node evaluations of all runs together, for each number of units. "
             "Default: what `learned` takes or, without it, the first search.",
-            rich_help_panel=asked.SEARCH,
+            min=1,
         ),
     ] = None,
     max_kl: asked.MaxKL = None,
     kl_weight: asked.KLWeight = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        asked.in_search(
+            "Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
             "--option",
             "-o",
             metavar="SEARCH.NAME=VALUE",
-            help="Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
-            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
     device: asked.Device = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="DIR",
-            help="The folder of the comparison. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished one "
+        asked.in_output(
+            "The folder of the comparison. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished one "
             "is resumed.",
-            rich_help_panel=asked.OUTPUT,
+            metavar="DIR",
         ),
     ] = None,
     overwrite: asked.Overwrite = False,
@@ -108,13 +91,7 @@ def compare(
     )
     with watch(quiet) as watching:
         compared = solve(
-            asking,
-            plan,
-            out=out,
-            overwrite=overwrite,
-            device=device,
-            command=typed.command(),
-            watch=watching,
+            asking, plan, out=out, overwrite=overwrite, device=device, command=typed.command(), watch=watching
         )
     if not compared.already or not compared.folder.report.is_file():
         write_comparison(compared.folder)

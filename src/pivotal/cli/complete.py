@@ -1,4 +1,4 @@
-"""Shell completion of names. A shell asks for them at every press of the Tab key, so nothing here imports torch."""
+"""Shell completion of names. A shell runs this at every press of the Tab key, so nothing here imports torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def phenomena(incomplete: str) -> list[str]:
 
 
 def recipes(incomplete: str) -> list[str]:
-    from pivotal.jobs.study.shipped import shipped
+    from pivotal.jobs.study.recipe import shipped
 
     return _starting(incomplete, shipped())
 

@@ -31,42 +31,29 @@ def eval_lm(
     ],
     text: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
+        asked.in_question(
+            "Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
             "For recurrent models.",
-            rich_help_panel=asked.QUESTION,
+            metavar="FILE",
         ),
     ] = None,
     tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Read at most this many tokens of the text.", rich_help_panel=asked.QUESTION
-        ),
+        int | None, asked.in_question("Read at most this many tokens of the text.", min=1)
     ] = None,
     lakretz: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Also measure agreement on the NA tasks of Lakretz et al. (2019).",
-            rich_help_panel=asked.QUESTION,
-        ),
+        asked.in_question("Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"),
     ] = None,
     gulordava: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also measure agreement on generated.tab of Gulordava et al. (2018).",
-            rich_help_panel=asked.QUESTION,
+        asked.in_question(
+            "Also measure agreement on generated.tab of Gulordava et al. (2018).", metavar="FILE"
         ),
     ] = None,
     device: asked.Device = None,
     dtype: asked.Dtype = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Also write all figures to this JSON file.", rich_help_panel=asked.OUTPUT
-        ),
+        Path | None, asked.in_output("Also write all figures to this JSON file.", metavar="FILE")
     ] = None,
     json: asked.Json = False,
     quiet: asked.Quiet = False,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import asked, complete, terminal
 from pivotal.errors import PivotalError
 
@@ -24,17 +22,15 @@ def evaluate(
     any_model: asked.AnyModel = False,
     phenomenon: Annotated[
         str | None,
-        typer.Option(
-            help="Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs.",
+        asked.in_question(
+            "Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs.",
             autocompletion=complete.phenomena,
-            rich_help_panel=asked.QUESTION,
         ),
     ] = None,
     part: Annotated[
         Literal["test", "train", "all"] | None,
-        typer.Option(
-            help="Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon.",
-            rich_help_panel=asked.QUESTION,
+        asked.in_question(
+            "Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."
         ),
     ] = None,
     device: asked.Device = None,

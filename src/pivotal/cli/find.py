@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
 from pivotal.cli import asked, complete, terminal, typed
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
@@ -21,71 +19,51 @@ if TYPE_CHECKING:
 def find(
     max_units: Annotated[
         float | None,
-        typer.Option(
-            help="Most units, as a number or as a fraction of all units. "
-            f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step.",
-            rich_help_panel=asked.SEARCH,
+        asked.in_search(
+            "Most units, as a number or as a fraction of all units. "
+            f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
         ),
     ] = None,
     max_kl: asked.MaxKL = None,
     kl_weight: asked.KLWeight = None,
     masks: Annotated[
         Literal["shared", "per-direction"] | None,
-        typer.Option(help="One mask for both directions, or one for each.", rich_help_panel=asked.SEARCH),
+        asked.in_search("One mask for both directions, or one for each."),
     ] = None,
-    updates: Annotated[
-        int | None, typer.Option(help="Number of optimisation steps.", rich_help_panel=asked.SEARCH)
-    ] = None,
+    updates: Annotated[int | None, asked.in_search("Number of optimisation steps.")] = None,
     runs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of runs, with seeds S, S+1, …, computed together.",
-            rich_help_panel=asked.SEARCH,
-        ),
+        int, asked.in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)
     ] = 1,
     search: Annotated[
-        str,
-        typer.Option(
-            help="A name from `pivotal list searches`.",
-            autocompletion=complete.searches,
-            rich_help_panel=asked.SEARCH,
-        ),
+        str, asked.in_search("A name from `pivotal list searches`.", autocompletion=complete.searches)
     ] = "learned",
     preset: Annotated[
         str | None,
-        typer.Option(
-            help="A named set of options of the search, e.g. paper.",
-            autocompletion=complete.presets,
-            rich_help_panel=asked.SEARCH,
-        ),
+        asked.in_search("A named set of options of the search, e.g. paper.", autocompletion=complete.presets),
     ] = None,
     option: Annotated[
         list[str] | None,
-        typer.Option(
+        asked.in_search(
+            "Any option of the search, as `pivotal list searches` shows them. May be repeated.",
             "--option",
             "-o",
             metavar="NAME=VALUE",
-            help="Any option of the search, as `pivotal list searches` shows them. May be repeated.",
-            rich_help_panel=asked.SEARCH,
         ),
     ] = None,
     controls: Annotated[
         int,
-        typer.Option(
+        asked.in_search(
+            "Random sets of the same size, with learned values, to compare the best run with. 0 skips them.",
             min=0,
-            help="Random sets of the same size, with learned values, to compare the best run with. 0 skips them.",
-            rich_help_panel=asked.SEARCH,
         ),
     ] = CONTROLS,
     device: asked.Device = None,
     batch_nodes: asked.BatchNodes = None,
     out: Annotated[
         str | None,
-        typer.Option(
+        asked.in_output(
+            "The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
             metavar="DIR",
-            help="The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
-            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     overwrite: asked.Overwrite = False,

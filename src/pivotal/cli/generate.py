@@ -1,4 +1,4 @@
-"""`pivotal generate`: continuations by the untouched model and with the units set."""
+"""`pivotal generate`: continue a text, with the untouched model and with the units set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from pivotal.cli import asked, terminal
 from pivotal.questions.question import check_seed
 
-_TEXT = "Text"
+_in_text = asked.panel("Text")
 
 
 def generate(
@@ -23,40 +23,20 @@ def generate(
     model: asked.RunModel = None,
     priming: asked.RunPriming = None,
     any_model: asked.AnyModel = False,
-    direction: Annotated[
-        str,
-        typer.Option(
-            help="The label to flip to, e.g. plural.", show_default=False, rich_help_panel=asked.QUESTION
-        ),
-    ],
+    direction: Annotated[str, asked.in_question("The label to flip to, e.g. plural.", show_default=False)],
     cue: Annotated[
         str | None,
-        typer.Option(
-            metavar="WORD|INDEX",
-            help="For a single-step intervention: the word to edit at, or its index from 0.",
-            rich_help_panel=asked.QUESTION,
+        asked.in_question(
+            "For a single-step intervention: the word to edit at, or its index from 0.", metavar="WORD|INDEX"
         ),
     ] = None,
-    length: Annotated[
-        int, typer.Option(min=1, help="Number of words to generate.", rich_help_panel=_TEXT)
-    ] = 12,
-    samples: Annotated[
-        int, typer.Option(min=1, help="Number of continuations from each side.", rich_help_panel=_TEXT)
-    ] = 1,
+    length: Annotated[int, _in_text("Number of words to generate.", min=1)] = 12,
+    samples: Annotated[int, _in_text("Number of continuations from each side.", min=1)] = 1,
     temperature: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Sampling temperature; 0 takes the likeliest word at every step.",
-            rich_help_panel=_TEXT,
-        ),
+        float, _in_text("Sampling temperature; 0 takes the likeliest word at every step.", min=0)
     ] = 0.0,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the samples, the same for both sides.", rich_help_panel=_TEXT)
-    ] = 0,
-    top: Annotated[
-        int, typer.Option(min=1, help="Number of likeliest next words to show.", rich_help_panel=_TEXT)
-    ] = 6,
+    seed: Annotated[int, _in_text("Seed of the samples, the same for both sides.", min=0)] = 0,
+    top: Annotated[int, _in_text("Number of likeliest next words to show.", min=1)] = 6,
     device: asked.Device = None,
     dtype: asked.RunDtype = None,
     json: asked.Json = False,

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from pivotal.cli import terminal
 from pivotal.records.traces import Trace
-from pivotal.report.tables import number, percent
+from pivotal.report.tables import counted, number, percent
 from pivotal.report.trace import (
     activation,
     chance,
@@ -69,7 +69,7 @@ def show_trace(trace: Trace) -> None:
 
 
 def _units(trace: Trace) -> Iterator[_Row]:
-    """Each unit on its own scale, because the units of a transformer have no common one."""
+    """A row per unit. Each unit has its own scale, because the units of a transformer have no common one."""
     names, shown = unit_names(trace), most_moved(trace, _UNITS)
     grids = (trace.activation.untouched, trace.activation.edited)
     for side, grid in zip(sides(trace), grids, strict=True):
@@ -119,7 +119,7 @@ def _legend(trace: Trace) -> str:
     marks = "[…] the cue, * units set. " if trace.cue is not None else "* units set. "
     left = len(trace.frame.units) - _UNITS
     more = (
-        f" {left:,} units that move less are left out; --out FILE.json writes all of them."
+        f" Not shown: {counted(left, 'unit')} with smaller changes; --out FILE.json writes all."
         if left > 0
         else ""
     )

@@ -30,11 +30,10 @@ def import_lm(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
+        asked.in_output(
+            "The model folder to write. Default: a local model with the name of the file.",
             metavar="DIR",
-            help="The model folder to write. Default: a local model with the name of the file.",
             show_default=False,
-            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     overwrite: asked.Overwrite = False,

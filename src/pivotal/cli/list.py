@@ -50,8 +50,7 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
         return [_plain_entry(name, summary) for name, summary in list_models()]
     if kind == "recipes":
-        from pivotal.jobs.study.recipe import read_recipe
-        from pivotal.jobs.study.shipped import shipped
+        from pivotal.jobs.study.recipe import read_recipe, shipped
 
         return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
     if kind == "phenomena":
@@ -66,7 +65,7 @@ def _plain_entry(name: str, summary: str) -> dict[str, Any]:
 
 
 def _phenomenon(name: str, cls: Any) -> dict[str, Any]:
-    """With its labels and size. Options are for Python only, and the size of a user's files is not known."""
+    """An entry with labels and size. Options are for Python only. The size of a user's own files is not known."""
     title = f"{name}:PATH" if cls.takes_path else name
     size = None if cls.takes_path else len(cls().pairs())
     return {**_plain_entry(title, cls.summary), "labels": list(cls.labels), "pairs": size}
@@ -136,7 +135,7 @@ def _print_phenomena(listed: list[dict[str, Any]]) -> None:
 
 
 def run_entries(folder: str) -> list[dict[str, Any]]:
-    """The runs, comparisons and studies of a folder; of a study's folder, its runs."""
+    """The runs, comparisons and studies in a folder, or the runs of a study if the folder is a study."""
     from pivotal.jobs.run_folder import RUN
     from pivotal.jobs.study.folder import STUDY
 
@@ -232,9 +231,11 @@ def _about(entry: dict[str, Any]) -> str:
 
 
 def _state(entry: dict[str, Any]) -> str:
+    from pivotal.report.tables import counted
+
     if entry["kind"] == "study":
         failed = f", {entry['failed']} failed" if entry["failed"] else ""
-        return f"{entry['done']} run{'' if entry['done'] == 1 else 's'} done{failed}"
+        return f"{counted(entry['done'], 'run')} done{failed}"
     if "error" in entry:
         return str(entry["error"])
     return "finished" if entry["finished"] else "unfinished"

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Annotated, Any
 
-# Before torch is loaded: waiting threads that spin for long take the cores from other processes and from each other.
-# On a busy 2-core machine that made a search several times slower. Spinning for some microseconds is enough.
+# Set before torch is loaded. Waiting threads that spin for long take the cores from other processes and from each
+# other: on a busy 2-core machine a search was several times slower. Spinning for some microseconds is enough.
 os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import typer
@@ -38,7 +38,7 @@ BAD_INPUT = 2
 
 
 class Verbs(TyperGroup):
-    """Errors are caught here, below typer's own handling, so that every caller sees the same exit codes."""
+    """Catches errors below typer's own handling, so that every caller sees the same exit codes."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
         args, hints = former.updated(args)
@@ -55,9 +55,8 @@ class Verbs(TyperGroup):
             terminal.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
         except RuntimeError as error:
-            if (
-                type(error).__name__ != "OutOfMemoryError"
-            ):  # torch's; torch is not imported for its name alone
+            # Compared by name, because importing torch only for its error class would slow every command down.
+            if type(error).__name__ != "OutOfMemoryError":
                 raise
             terminal.error(
                 f"The device ran out of memory ({str(error).partition('.')[0]}). Lower --batch-nodes or --runs, or use "

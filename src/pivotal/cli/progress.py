@@ -1,4 +1,4 @@
-"""What is shown while a job runs: bars on a terminal, otherwise a line every few seconds."""
+"""Shows the progress of a job: bars on a terminal, otherwise a line every few seconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pivotal.records.history import Progress
 from pivotal.searches.progress import numbers, terminal_bars
 
 LINE_EVERY = 5.0
-"""Seconds between two lines if there is no terminal."""
+"""Seconds between two lines when the output is not a terminal."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`pivotal report`: make the page, figures and tables of a folder again, from the data in the folder."""
+"""`pivotal report`: write the page, figures and tables of a folder again, from the data in the folder."""
 
 from __future__ import annotations
 
@@ -23,22 +23,20 @@ def report(
     ],
     form: Annotated[
         Literal["md", "tex", "csv"] | None,
-        typer.Option(
-            "--format",
-            help="For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.",
-            rich_help_panel=asked.OUTPUT,
+        asked.in_output(
+            "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
         ),
     ] = None,
     json: asked.Json = False,
 ) -> None:
-    """Make the report of a folder again; for a study, also print its tables beside the paper's figures.
+    """Write the report of a folder again; for a study, also print its tables beside the paper's figures.
 
-    This needs no model: all data is in the folder.
+    This needs no model, because all data is in the folder.
     """
     from pivotal.report.study import StudyFolder
 
     if json and form is not None:
-        raise PivotalError(f"--json and --format {form} both say what to print. Give one of them.")
+        raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
     if StudyFolder.holds(folder):
         _study(StudyFolder.open(folder), form, json)
     elif form is not None:

@@ -1,4 +1,4 @@
-"""What RUN can be on the command line: a run folder, or one intervention, inside a run or on its own."""
+"""Reads the argument RUN: a run folder, or one intervention, inside a run folder or on its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Saved:
 
     @property
     def label(self) -> str | None:
-        """The search that found it, as a comparison lists it: of an intervention in LABEL-UNITS[-equal]/RUN."""
+        """The label of the search that found it, for an intervention of a comparison (LABEL-UNITS[-equal]/RUN)."""
         if self.folder is None or self.folder.kind != "comparison":
             return None
         return re.sub(r"-\d+(-equal)?$", "", Path(self.path).resolve().parent.name)
@@ -84,13 +84,13 @@ class Saved:
         """The training pairs and the held-out pairs of the run."""
         if self.folder is None:
             raise PivotalError(
-                f"{self.path} is an intervention without its run, so it is not known which pairs were held out. {cure}"
+                f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
             )
         there = self.folder.settings.get("data_fingerprint")
         if pairs.fingerprint() != there:
             raise PivotalError(
                 f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
-                f"{pairs.fingerprint()} now), so it is not known which pairs were held out. {cure}"
+                f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
             )
         return question.divide(pairs)
 

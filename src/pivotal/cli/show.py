@@ -87,15 +87,18 @@ def files_of(path: Path) -> dict[str, str]:
 
 def print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
+    from pivotal.report.tables import counted
+
     s = folder.settings
     search = dict(s.get("search", {}))
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
-    held_out = f"{summary.pairs.test:,}" if summary else s.get("test") or "the default number of"
+    wanted = f"{s.get('test') or 'the default number of'} held-out pairs"
+    held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
-        f"Sites {s.get('sites')}; {held_out} held-out pairs, {s.get('split')} split; "
-        f"{s.get('runs')} run{'' if s.get('runs') == 1 else 's'} from seed {s.get('seed')}"
+        f"Sites {s.get('sites')}; {held_out}, {s.get('split')} split; "
+        f"{counted(s.get('runs', 1), 'run')} from seed {s.get('seed')}"
     )
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
 

@@ -30,63 +30,38 @@ def study(
     ],
     only: Annotated[
         str | None,
-        typer.Option(
+        asked.in_question(
+            "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
             metavar="CELLS",
-            help="Run only cells whose name contains this text or matches it (* and ? are wildcards).",
-            rich_help_panel=asked.QUESTION,
         ),
     ] = None,
     seeds: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Number of runs of each cell. Default: the recipe's.",
-            rich_help_panel=asked.QUESTION,
-        ),
+        asked.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
     ] = None,
     device: asked.Device = None,
     ray: Annotated[
-        bool,
-        typer.Option(
-            "--ray",
-            help="Run on Ray on this machine, several batches at a time.",
-            rich_help_panel=asked.MACHINE,
-        ),
+        bool, asked.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
     ] = False,
     ray_address: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="Run on the Ray cluster at this address.", rich_help_panel=asked.MACHINE
-        ),
+        str | None, asked.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
     ] = None,
     cpus: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.",
-            rich_help_panel=asked.MACHINE,
-        ),
+        asked.in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1),
     ] = None,
     gpus: Annotated[
-        float | None,
-        typer.Option(min=0, help="GPUs per batch on Ray; may be a fraction.", rich_help_panel=asked.MACHINE),
+        float | None, asked.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option(
+        asked.in_output(
+            "The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
             metavar="DIR",
-            help="The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
-            rich_help_panel=asked.OUTPUT,
         ),
     ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Show what would run and how long it may take, and run nothing.",
-            rich_help_panel=asked.OUTPUT,
-        ),
+        bool, asked.in_output("Show what would run and how long it may take, and run nothing.", "--dry-run")
     ] = False,
     json: asked.Json = False,
     quiet: asked.Quiet = False,

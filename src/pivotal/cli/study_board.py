@@ -1,4 +1,4 @@
-"""What is shown while a study runs: a live table on a terminal, otherwise lines."""
+"""Shows the progress of a study: a live table on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.text import Text
 from pivotal.cli import terminal
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.watch import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
+from pivotal.report.tables import counted
 from pivotal.searches.base import Progress
 from pivotal.searches.progress import numbers
 
@@ -84,6 +85,6 @@ class Board:
     def _total(self, shown: int) -> str:
         done, wanted = sum(s.done for s in self._cells), sum(s.wanted for s in self._cells)
         hidden = len(self._cells) - shown
-        more = f", {hidden} more cells" if hidden else ""
+        more = f", {counted(hidden, 'more cell')}" if hidden else ""
         left = f", about {span(self._left)} left" if self._left else ""
-        return f"{done} of {wanted} runs done{left}{more}"
+        return f"{done} of {counted(wanted, 'run')} done{left}{more}"

@@ -27,7 +27,7 @@ def error(message: str) -> None:
 
 
 def note(message: str) -> None:
-    """Something to know that is not the result."""
+    """Print a message that is not part of the result."""
     err().print(Text(message), soft_wrap=True)
 
 

@@ -32,44 +32,35 @@ def trace(
     any_model: asked.AnyModel = False,
     pair: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            help="Trace a held-out pair of the run instead, by its number from 0.",
-            rich_help_panel=asked.QUESTION,
-        ),
+        asked.in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0),
     ] = None,
     direction: Annotated[
         str | None,
-        typer.Option(
-            help="The label to flip to, e.g. plural. Default: that of the word that the model does not prefer.",
-            rich_help_panel=asked.QUESTION,
+        asked.in_question(
+            "The label to flip to, e.g. plural. Default: that of the word that the model does not prefer."
         ),
     ] = None,
     words: Annotated[
         str | None,
-        typer.Option(
-            metavar="WORD,WORD",
-            help="The two words asked about, in the order of the labels. Default: the last word of the sentence and "
+        asked.in_question(
+            "The two words asked about, in the order of the labels. Default: the last word of the sentence and "
             "the word that the phenomenon pairs it with.",
-            rich_help_panel=asked.QUESTION,
+            metavar="WORD,WORD",
         ),
     ] = None,
     cue: Annotated[
         str | None,
-        typer.Option(
+        asked.in_question(
+            "The cue, or its index from 0. Default: the word that is a cue in the phenomenon.",
             metavar="WORD|INDEX",
-            help="The cue, or its index from 0. Default: the word that is a cue in the phenomenon.",
-            rich_help_panel=asked.QUESTION,
         ),
     ] = None,
     device: asked.Device = None,
     dtype: asked.RunDtype = None,
     out: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).",
-            rich_help_panel=asked.OUTPUT,
+        asked.in_output(
+            "Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).", metavar="FILE"
         ),
     ] = None,
     json: asked.Json = False,

@@ -22,7 +22,7 @@ from pivotal.questions.question import check_seed
 if TYPE_CHECKING:
     from pivotal.lm.training import Trained
 
-_TEXT, _NETWORK = "Text", "Network and training"
+_in_text, _in_network = asked.panel("Text"), asked.panel("Network and training")
 
 
 def train_lm(
@@ -32,64 +32,39 @@ def train_lm(
     ] = None,
     corpus: Annotated[
         list[Path] | None,
-        typer.Option(
+        _in_text(
+            "Training text, one sentence per line, words separated by spaces; may be .gz, .xz or .zst.",
             metavar="FILE...",
-            help="Training text, one sentence per line, words separated by spaces; may be .gz, .xz or .zst.",
-            rich_help_panel=_TEXT,
         ),
     ] = None,
     valid: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Validation text. Default: some sentences of the corpus are held out.",
-            rich_help_panel=_TEXT,
-        ),
+        _in_text("Validation text. Default: some sentences of the corpus are held out.", metavar="FILE"),
     ] = None,
     vocabulary: Annotated[
         Path | None,
-        typer.Option(
+        _in_text(
+            "The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words.",
             metavar="FILE",
-            help="The vocabulary, one word per line, with <unk> and <eos>. Default: the most frequent words.",
-            rich_help_panel=_TEXT,
         ),
     ] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="The model folder to write. Required.", rich_help_panel=asked.OUTPUT
-        ),
+        Path | None, asked.in_output("The model folder to write. Required.", metavar="DIR")
     ] = None,
     recipe: Annotated[
-        str,
-        typer.Option(
-            help=f"The defaults of the settings below: {' or '.join(RECIPES)}.", rich_help_panel=_NETWORK
-        ),
+        str, _in_network(f"The defaults of the settings below: {' or '.join(RECIPES)}.")
     ] = "fast",
-    seed: Annotated[
-        int, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_NETWORK)
-    ] = 0,
+    seed: Annotated[int, _in_network("Seed of everything random.", min=0)] = 0,
     seeds: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of models to train together, into DIR/seed-0, DIR/seed-1 …",
-            rich_help_panel=_NETWORK,
-        ),
+        int, _in_network("Number of models to train together, into DIR/seed-0, DIR/seed-1 …", min=1)
     ] = 1,
     device: asked.Device = None,
-    checkpoint_minutes: Annotated[
-        float, typer.Option(min=0.0, help="Minutes between two checkpoints.", rich_help_panel=asked.OUTPUT)
-    ] = 5.0,
-    snapshots: Annotated[
-        str, typer.Option(metavar="TOKENS,...", help=SNAPSHOTS_HELP, rich_help_panel=asked.OUTPUT)
-    ] = "",
+    checkpoint_minutes: Annotated[float, asked.in_output("Minutes between two checkpoints.", min=0.0)] = 5.0,
+    snapshots: Annotated[str, asked.in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
     overwrite: Annotated[
         bool,
-        typer.Option(
-            "--overwrite",
-            help="Replace the models in DIR, or an unfinished training with other settings.",
-            rich_help_panel=asked.OUTPUT,
+        asked.in_output(
+            "Replace the models in DIR, or an unfinished training with other settings.", "--overwrite"
         ),
     ] = False,
     json: asked.Json = False,
@@ -144,25 +119,23 @@ def _print(trained: list[Trained]) -> None:
 
 
 def _parameter(option: Option) -> inspect.Parameter:
-    """None is the default of the recipe."""
+    """The option of a setting; None stands for the default of the recipe."""
     name = "/".join(FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",)))
-    about = typer.Option(
-        name, help=f"{option.help} {_defaults(option)}", rich_help_panel=_NETWORK, show_default=False
-    )
+    about = _in_network(f"{option.help} {_defaults(option)}", name, show_default=False)
     return asked.parameter(option.name, Annotated[option.type | None, about], None)
 
 
 def _defaults(option: Option) -> str:
     """The default of each recipe, or the one that they share."""
-    told = {}
+    texts = {}
     for name, recipe in RECIPES.items():
         value = recipe.get(option.name, option.default)
         if isinstance(value, bool):
             value = FLAGS[option.name][0 if value else 1]
-        told[name] = "no limit" if value is None else str(value)
-    if len(set(told.values())) == 1:
-        return f"Default: {told.popitem()[1]}."
-    return "Default: " + ", ".join(f"{value} ({name})" for name, value in told.items()) + "."
+        texts[name] = "no limit" if value is None else str(value)
+    if len(set(texts.values())) == 1:
+        return f"Default: {texts.popitem()[1]}."
+    return "Default: " + ", ".join(f"{value} ({name})" for name, value in texts.items()) + "."
 
 
 train_lm = asked.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
@@ -198,7 +171,7 @@ class _TrainingBars:
 
     def progress(self, progress: TrainingProgress) -> None:
         if progress.phase not in self._tasks:
-            for task in self._tasks.values():  # a new phase ends the one before
+            for task in self._tasks.values():  # a new phase ends the previous one
                 self._bars.update(task, total=1, completed=1)
             self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=None, numbers="")
         left = "" if progress.seconds_left is None else f"  {duration(progress.seconds_left)} left"

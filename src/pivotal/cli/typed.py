@@ -1,4 +1,4 @@
-"""The command line as it was typed; run.json keeps it, so that a run can be repeated."""
+"""The command line as the user typed it. run.json stores it, so that the run can be reproduced."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Jobs from end to end, each with a folder that it can be resumed from: find, compare, certify, study."""
+"""The jobs find, compare, certify and study. Each writes a folder; find, compare and study resume from it."""

@@ -1,4 +1,4 @@
-"""From a run folder to its certificate."""
+"""Certifies the intervention of a run folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pivotal.searches.base import Progress
 
 
 def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
-    """The loss that a run was searched with; `label` names the search where the settings are of a comparison."""
+    """The terms of the loss that a run used. For the settings of a comparison, `label` names the search."""
     chosen = settings.get("search") if label is None else settings.get("searches", {}).get(label)
     if not isinstance(chosen, dict):
         return Terms(kl_weight=0.1)
@@ -43,15 +43,16 @@ def certify_run(
 ) -> Certificate:
     """The certificate of an intervention.
 
-    With a run, its training pairs decide and its held-out pairs report; without one, all pairs decide.
+    With a run folder, sets are compared on its training pairs and also scored on its held-out pairs. Without one, sets
+    are compared on all pairs.
     """
     model, pairs = model_of(question, device), question.load_pairs()
     test = None
     if folder is not None:
         if pairs.fingerprint() != folder.settings.get("data_fingerprint"):
             raise PivotalError(
-                f"A certificate is made on the pairs of the run, but those of '{question.phenomenon}' have changed "
-                "since. Run the search again."
+                f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
+                "Run the search again."
             )
         pairs, held_out = question.divide(pairs)
         test = problem_of(question, model, held_out)

@@ -1,4 +1,4 @@
-"""checkpoint.pt of a run folder: a run that was killed resumes from it and ends in the same result."""
+"""checkpoint.pt of a run folder. A killed run resumes from it and reaches the same result."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pivotal.stopping import Stop
 
 EVERY_SECONDS = 15.0
 
-_CURE = "Remove it or use --overwrite: the run then starts from its beginning."
+_CURE = "Remove it or use --overwrite; the run then starts from the beginning."
 
 
 class RunCheckpoint:
-    """What a search keeps (its `Checkpoint`), with the work, the time and the history rows that belong to it.
+    """The state of a search (its `Checkpoint`), with its cost, its time and its number of history rows.
 
     The file holds a `CheckpointRecord` as JSON text, tensors and numbers only, so that reading it runs no code.
     """
@@ -53,7 +53,7 @@ class RunCheckpoint:
 
     @property
     def seconds(self) -> float:
-        """Time spent on the search, in earlier processes too."""
+        """Time spent on the search, including earlier processes."""
         return time.monotonic() - self._started
 
     def load(self) -> dict[str, Any] | None:
@@ -65,7 +65,7 @@ class RunCheckpoint:
         return state
 
     def save(self, state: dict[str, Any]) -> None:
-        """The interventions are also saved as folders of their own, in case the run is never resumed."""
+        """Save the state. Interventions are also saved as folders, in case the run is never resumed."""
         reached = tuple(state.get("interventions", ()))
         self._folder.save_interventions(reached)
         rest = {key: value for key, value in state.items() if key != "interventions"}
@@ -88,7 +88,7 @@ class RunCheckpoint:
 
     def finish(self, found: Discovery) -> None:
         self._folder.save_interventions(found.interventions)
-        # A tensor, since a score may be infinite, which JSON cannot say and the choice of the best run depends on.
+        # A tensor, because a score may be infinite, which JSON cannot express, and the best run depends on it.
         scores = torch.tensor(found.train_score, dtype=torch.float64)
         self._write(found.interventions, {"train_score": scores}, found.stages)
 
@@ -129,7 +129,7 @@ class RunCheckpoint:
         self._saved = time.monotonic()
 
     def _read(self) -> tuple[CheckpointRecord, dict[str, Any]] | None:
-        """The record, and the tensors beside it."""
+        """The record and the tensors, or None if there is no checkpoint."""
         if not self._path.is_file():
             return None
         try:

@@ -1,4 +1,4 @@
-"""The main job from end to end: load, split, search, evaluate on held-out pairs, write the run folder."""
+"""The main job: load, split, search, evaluate on held-out pairs, and write the run folder."""
 
 from __future__ import annotations
 
@@ -102,7 +102,9 @@ def find(
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
     if controls < 0:
-        raise PivotalError(f"The number of controls is 0 or more, but controls is {controls}.", "controls")
+        raise PivotalError(
+            f"The number of controls must be 0 or more, but controls is {controls}.", "controls"
+        )
     if runs < 1:
         raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
     started = time.monotonic()
@@ -112,7 +114,7 @@ def find(
         watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
     train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
-    # Before anything is written: with --overwrite a bad request must not cost the run that is there.
+    # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
 
@@ -130,15 +132,15 @@ def find(
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info)
     history = History(folder)
-    # Before the work of an earlier process is taken over from the checkpoint, so that it is counted once.
+    # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
     with signals() as stop:
         checkpoint = RunCheckpoint(folder, history, train.work, stop)
         if checkpoint.resumed:
-            watch.say(f"Going on with the run in {folder.path}, {checkpoint.seconds:.0f} s into it.")
+            watch.say(f"Resuming the run in {folder.path} after {checkpoint.seconds:.0f} s.")
         try:
             found = _search(search, train, runs, question.seed, history, checkpoint, stop, watch)
-            # The controls use the training pairs too; the cost of the search is what was spent up to here.
+            # The controls use the training pairs too, so the cost of the search is read before them.
             work = Work(train.work.forward, train.work.backward)
             searching, searched = checkpoint.seconds, time.monotonic()
             summary, scores = summarise(
@@ -161,7 +163,7 @@ def find(
             raise saying(stopped, _farewell(folder)) from None
         except PivotalError:
             if history.rows == 0 and not checkpoint.resumed:
-                folder.discard()  # a request that could not even begin should not block the corrected one
+                folder.discard()  # a request that could not start must not block the corrected one
             raise
         finally:
             history.close()
@@ -169,7 +171,7 @@ def find(
 
 
 def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
-    """The folder at `path`, if it holds exactly this run (or comparison) and it is finished."""
+    """The folder at `path`, if it holds this run or comparison and is finished."""
     if not (Path(path) / RUN).is_file():
         return None
     found = RunFolder.open(path)
@@ -228,13 +230,13 @@ def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> N
         both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
         total = skipped + len(train) + len(test)
         watch.say(
-            f"Skipped {skipped:,} of {total:,} pairs, which {train.model.name} cannot be asked: "
+            f"Skipped {skipped:,} of {total:,} pairs that {train.model.name} cannot be asked: "
             f"{both.describe()}."
         )
     if dropped:
         watch.say(
-            f"Left out {dropped:,} pairs, which mix held-out words with others: {len(train):,} to train on, "
-            f"{len(test):,} held out."
+            f"Left out {dropped:,} pair{'s' * (dropped != 1)} with both held-out and training words: {len(train):,} to "
+            f"train on, {len(test):,} held out."
         )
 
 
@@ -250,12 +252,11 @@ def _seconds(load: float, search: float, evaluation: float) -> Seconds:
 def _farewell(folder: RunFolder) -> str:
     command = (folder.info.command or "").replace(" --overwrite", "")
     if not (folder.path / CHECKPOINT).is_file():
-        again = f"Begin again with: {command}" if command else "The same job begins again."
+        again = f"Start again with: {command}" if command else "The same job starts again."
         return f"Stopped before there was a checkpoint in {folder.path}. {again}"
-    go_on = f"Resume with: {command}" if command else "The same job with the same folder goes on from there."
-    reached = folder.runs_saved()
-    units = f", and under {INTERVENTIONS}/ the {reached} reached so far" if reached else ""
-    return f"Stopped; the checkpoint is saved in {folder.path}{units}. {go_on}"
+    resume = f"Resume with: {command}" if command else "The same job with the same folder resumes."
+    units = f", and the current interventions under {INTERVENTIONS}/" if folder.runs_saved() else ""
+    return f"Stopped; the checkpoint is saved in {folder.path}{units}. {resume}"
 
 
 class Nobody:

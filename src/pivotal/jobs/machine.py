@@ -1,4 +1,4 @@
-"""What computed a result, in words: seconds mean nothing without it."""
+"""Describes the machine of a run, without which its seconds mean nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 
 def machine(device: torch.device) -> str:
-    """The GPU's name, or the CPU's with the number of cores and of the threads that torch uses."""
+    """The name of the GPU, or of the CPU with the numbers of cores and of torch threads."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     cores = os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The run folder: what was asked, how the search went, what was found. A run that was killed can be resumed."""
+"""The run folder: the settings, the history and the results of a run. A killed run can be resumed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "report.html",
 )
 ABLATION = "ablation.json"
-"""Beside the summary, if a study asked for it: which units single-unit ablation would have found."""
+"""Single-unit ablation of the found units, if a study asked for it."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
 COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class RunFolder:
 
     path: Path
     info: RunRecord
-    """What run.json says."""
+    """The content of run.json."""
 
     @property
     def kind(self) -> Kind:
@@ -59,7 +59,7 @@ class RunFolder:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """They decide the result: equal settings make it the same run."""
+        """The settings decide the result. Two runs with equal settings are the same run."""
         return self.info.settings
 
     @staticmethod
@@ -81,7 +81,7 @@ class RunFolder:
                 if not overwrite:
                     found._check_resumable(wanted, kind)
                     return found
-                for name in (RUN, HISTORY):  # a process that works on it holds the lock of one of them
+                for name in (RUN, HISTORY):  # a process that uses the folder holds a lock on one of them
                     if (path / name).is_file():
                         with (path / name).open(encoding="utf-8") as file:
                             lock(file, path)
@@ -89,7 +89,7 @@ class RunFolder:
             elif foreign := sorted(p.name for p in path.iterdir() if p.name != RUN + PARTIAL):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
-                    "Nothing was touched; name another folder with --out."
+                    "Nothing was changed; name another folder with --out."
                 )
         about = {**_about_this_run(), **(info or {})}
         folder = RunFolder(path, RunRecord(format=FORMAT[kind], settings=wanted, **about))
@@ -127,7 +127,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """A comparison writes its result row by row, and states there whether all rows are there."""
+        """Whether the result is complete. A comparison writes its result row by row."""
         return self.result.is_file() and (self.kind == "run" or self.comparison().finished)
 
     @property
@@ -139,7 +139,7 @@ class RunFolder:
         if kind != self.kind:
             raise PivotalError(
                 f"{self.path} holds a {self.kind}, not a {kind}. "
-                "Name another folder with --out, or replace what is there with --overwrite."
+                "Name another folder with --out, or replace its content with --overwrite."
             )
         differing = differences(self.settings, wanted)
         if differing:
@@ -147,16 +147,16 @@ class RunFolder:
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
-        # A comparison repeats no row that is there, so that it can be resumed just to write its report.
+        # A comparison repeats no finished row, so it can be resumed only to write its report.
         if self.finished and (self.kind == "run" or self.report.is_file()):
             raise PivotalError(
-                f"This {self.kind} is finished: see {self.result} and {self.report.name} beside it. "
+                f"This {self.kind} is finished: see {self.result} and {self.report.name} in the same folder. "
                 "To run it again use --overwrite, or another folder with --out."
             )
 
     @staticmethod
     def _clear(path: Path) -> None:
-        """Remove the files that a run makes and no others; run.json last, since it marks the folder as ours."""
+        """Remove only files that a run writes; run.json last, because it marks the folder as a run."""
         for folder in (path / INTERVENTIONS, path / FIGURES):
             if folder.is_dir() and not folder.is_symlink():
                 for entry in folder.iterdir():
@@ -181,13 +181,13 @@ class RunFolder:
             (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Delete what the job has written, and the folder if it is then empty."""
+        """Delete the files of the job, and the folder if it is then empty."""
         with disk(self.path):
             self._clear(self.path)
             if not any(self.path.iterdir()):
                 self.path.rmdir()
 
-    # -- what is found -------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------
 
     def write_json(self, name: str, record: Any) -> None:
         """Write a JSON file into the folder."""
@@ -198,7 +198,7 @@ class RunFolder:
         write_text(self.path / name, text)
 
     def summary(self) -> Summary:
-        """Of a finished run."""
+        """The summary of a finished run."""
         if self.kind != "run":
             raise PivotalError(
                 f"A summary belongs to one run, but {self.path} holds a {self.kind}: see its report.html."
@@ -226,7 +226,7 @@ class RunFolder:
         return self._optional(ABLATION, Ablations)
 
     def traces(self) -> Traces | None:
-        """The outcomes of the held-out pairs; None for runs of early versions."""
+        """The outcomes of the held-out pairs; None if an early version made the run."""
         return self._optional(TRACES, Traces)
 
     def _optional(self, name: str, kind: type[T]) -> T | None:
@@ -234,7 +234,7 @@ class RunFolder:
         return serial.read(path, kind) if path.is_file() else None
 
     def history(self) -> list[Progress]:
-        """The rows written so far; a row cut off by a kill is left out."""
+        """The rows written so far, without a row that a kill cut off."""
         path = self.path / HISTORY
         if not path.is_file():
             return []
@@ -246,7 +246,7 @@ class RunFolder:
         ]
 
     def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
-        """Save those of the runs; a comparison has a folder (`under`) for each search and number of units."""
+        """Save the interventions of the runs, in a comparison to the folder `under` of a search and number of units."""
         with disk(self.path / INTERVENTIONS):
             for r, intervention in enumerate(interventions):
                 try:
@@ -255,16 +255,14 @@ class RunFolder:
                     raise OSError(str(error)) from None
 
     def intervention(self, run: int | None = None) -> Intervention:
-        """The intervention of one run: by default of the best run, or of run 0 while there is no summary."""
+        """The intervention of a run. Default: the best run, or run 0 if the run is not finished."""
         count = self.runs_saved()
         if not count:
             raise PivotalError(f"The run in {self.path} has saved no intervention yet. Resume it first.")
         if run is None:
             run = self.summary().best if self.finished else 0
         if not 0 <= run < count:
-            raise PivotalError(
-                f"The run in {self.path} has the runs 0 to {count - 1}; there is no run {run}."
-            )
+            raise PivotalError(f"{self.path} has the runs 0 to {count - 1}, but no run {run}.")
         return Intervention.load(self.path / INTERVENTIONS / str(run))
 
     def runs_saved(self) -> int:
@@ -274,7 +272,7 @@ class RunFolder:
 
 
 class History:
-    """history.jsonl, open for appending and locked: two processes must not write one run."""
+    """history.jsonl, open for appending and locked, so that only one process writes a run."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._path = folder.path / HISTORY
@@ -284,7 +282,7 @@ class History:
         self.rows = 0
 
     def keep(self, rows: int) -> None:
-        """Cut off the rows that were written after the checkpoint, which has `rows` rows."""
+        """Keep the first `rows` rows, those of the checkpoint, and cut off later ones."""
         with disk(self._path):
             self._file.seek(0)
             kept = [len(line.encode()) for _, line in zip(range(rows), self._file, strict=False)]

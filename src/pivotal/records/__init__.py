@@ -1,1 +1,1 @@
-"""What is written to disk and read back, one typed record each. Needs no torch."""
+"""Typed records of the files that pivotal writes and reads back. Needs no torch."""

@@ -1,4 +1,4 @@
-"""certificate.json: what an examination of a found set showed."""
+"""certificate.json: the results of certifying a found set."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Judged(Record, frozen=True, kw_only=True):
 
 
 class Without(Record, frozen=True):
-    """The set without one of its units, the others refitted."""
+    """The set without one of its units; the other units are refitted."""
 
     unit: str
     left: Judged
     matters: bool
-    """Whether the others flip less."""
+    """Whether the other units flip less."""
 
 
 class Neighbours(Record, frozen=True):
@@ -39,20 +39,20 @@ class Neighbours(Record, frozen=True):
     there_are: int
     tried: int
     audited: int
-    """Sets drawn at random from those that the screening left out."""
+    """Sets drawn at random from those that were not screened in."""
     audit_hits: int
-    """The audited sets that scored well enough to be a finalist."""
+    """The number of audited sets that scored well enough to be refitted."""
     refitted: int
     best: Judged | None
-    """The set that flips most, of those that keep the KL bound; null if there are no other units."""
+    """The set that flips most within the KL bound; null if there are no other units."""
     swap: tuple[str, str] | None
-    """The unit that the best set lacks, and the one in its place."""
+    """The unit that the best set replaces, and its replacement."""
     optimal: bool
     """Whether no set that was tried is better."""
 
 
 class Look(Record, frozen=True):
-    """A round in which sets are run but not fitted."""
+    """A round of screening: sets are run, but their values are not fitted."""
 
     sets: int
     prefixes: int
@@ -66,27 +66,27 @@ class Smaller(Record, frozen=True, kw_only=True):
     size: int
     there_are: int
     looks: tuple[Look, ...]
-    """The rounds of screening; each takes the best of the one before."""
+    """The rounds of screening; each round takes the best sets of the previous round."""
     refitted: int
     best: Judged
-    """The set that flips most, of all that were judged in the examination."""
+    """The set that flips most of all sets that were judged."""
     enough: bool
-    """Whether it flips as much as the found set, up to epsilon, with fewer units."""
+    """Whether it has fewer units than the found set and flips as much, up to epsilon."""
 
 
 class ExaminedPrefixes(Record, frozen=True, kw_only=True):
     """The numbers of training prefixes on which sets were compared."""
 
     tried: int
-    """On which swaps were tried."""
+    """For trying swaps."""
     judged: int
-    """On which refitted sets were judged."""
+    """For judging refitted sets."""
     kl: int
-    """On which their KL was measured."""
+    """For measuring the KL of refitted sets."""
 
 
 class Certificate(Record, frozen=True, kw_only=True):
-    """certificate.json: which statements about a found set hold, and what they rest on."""
+    """certificate.json: which statements about a found set hold, and the evidence for them."""
 
     found: Judged
     without: tuple[Without, ...]
@@ -110,12 +110,12 @@ class Certificate(Record, frozen=True, kw_only=True):
     run: int | None = None
     """The run of the folder that was examined."""
     pairs: Literal["train", "all"] = "train"
-    """Which pairs decide: the training pairs of the run, or all pairs if the intervention has no run."""
+    """The pairs that sets are compared on: training pairs of the run, or all pairs if the intervention has no run."""
     ablation: tuple[Ablated, ...] = ()
     """Single-unit ablation of each unit of the set."""
 
     def __post_init__(self) -> None:
-        # Follows from the parts, whatever a file says.
+        # Computed from the parts, even if a file states another value.
         needed = all(w.matters for w in self.without)
         holds = self.neighbours.optimal and needed and not any(part.enough for part in self.smaller)
         force_setattr(self, "holds", holds)

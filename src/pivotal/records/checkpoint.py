@@ -9,20 +9,20 @@ from pivotal.records.serial import Number, Record
 
 
 class CheckpointRecord(Record, frozen=True, kw_only=True):
-    """The JSON in checkpoint.pt: how far a search is. The tensors beside it are the search's state and the arrays of
-    the interventions."""
+    """The JSON in checkpoint.pt: the progress of a search. The file also holds tensors: the state of the search and the
+    arrays of the interventions."""
 
     formats: ClassVar[tuple[str, ...]] = ("pivotal-checkpoint-1",)
 
     format: Literal["pivotal-checkpoint-1"] = "pivotal-checkpoint-1"
     rows: int
-    """Rows of history.jsonl that belong to it."""
+    """The number of rows in history.jsonl when the checkpoint was saved."""
     forward: int
     """Node evaluations so far."""
     backward: int
     seconds: float
-    """Time spent on the search, in earlier processes too."""
+    """Time spent on the search, including earlier processes."""
     interventions: tuple[Card, ...]
-    """Of each run, what it has reached; empty if that is not known."""
+    """The current intervention of each run; empty while there is none."""
     stages: tuple[dict[str, dict[str, Number]], ...] | None = None
-    """Of each run, the scores at each stage, if the search has finished; else null."""
+    """The scores of each run at each stage; null until the search has finished."""

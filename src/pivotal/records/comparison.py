@@ -11,7 +11,7 @@ from pivotal.units import Steps
 Mode = Literal["converged", "equal"]
 
 CONVERGED: Mode = "converged"
-"""Each search runs as long as its own settings say."""
+"""Each search runs to its own end."""
 EQUAL: Mode = "equal"
 """Each search gets the same number of node evaluations."""
 
@@ -44,7 +44,7 @@ class ComparedRun(Record, frozen=True, kw_only=True):
 
 
 class ComparisonRow(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """What a search found with one number of units, and what that cost."""
+    """What a search found with one number of units, and its cost."""
 
     search: str
     """The label of the search: its name, or name@preset."""
@@ -68,11 +68,11 @@ class ComparisonRow(Record, frozen=True, omit_defaults=True, kw_only=True):
     seconds: Number
     runs: tuple[ComparedRun, ...]
     interventions: str = ""
-    """The folder of the interventions, from the folder of the comparison."""
+    """The folder of the interventions, relative to the folder of the comparison."""
     budget: int | None = None
     """Node evaluations allowed, in the mode `equal`."""
     changed: dict[str, Any] | None = None
-    """Settings that differ from the search's own to keep the budget, in the mode `equal`."""
+    """Settings that were changed to keep the budget, in the mode `equal`."""
 
     @property
     def key(self) -> tuple[Mode, str, int]:
@@ -88,10 +88,10 @@ class ComparisonRow(Record, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ComparisonRecord(Record, frozen=True, kw_only=True):
-    """compare.json: the rows that there are so far, and what they have in common."""
+    """compare.json: the finished rows, and what they have in common."""
 
     finished: bool
-    """Whether all rows are there."""
+    """Whether all rows are finished."""
     model: str
     phenomenon: str
     steps: Steps
@@ -111,9 +111,9 @@ class ComparisonRecord(Record, frozen=True, kw_only=True):
     """The numbers of units allowed."""
     mode: Literal["converged", "equal", "both"]
     budget: int | None
-    """Node evaluations for each number of units in the mode `equal`; null if they are taken from the reference."""
+    """Node evaluations for each number of units in the mode `equal`; null if the reference sets the budget."""
     reference: str | None
-    """The search whose cost is the budget of the others; null if there is none."""
+    """The search whose cost is the budget of the other searches; null if there is none."""
     searches: dict[str, dict[str, Any]]
-    """By label, the name, the preset and the options of each search."""
+    """The name, the preset and the options of each search, by label."""
     rows: tuple[ComparisonRow, ...]

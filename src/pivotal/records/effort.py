@@ -1,4 +1,4 @@
-"""How thorough a certificate is. A module of its own, because the command line needs only these defaults."""
+"""How thorough a certificate is. The command line imports this module for the defaults, so it is light."""
 
 from __future__ import annotations
 
@@ -39,4 +39,6 @@ class Effort:
                     f"{name} must be {least.get(name, 0)} or more, but it is {getattr(self, name)}."
                 )
         if not 0 <= self.epsilon < 1:
-            raise PivotalError(f"epsilon is a share of the flips, 0 or more, but it is {self.epsilon:g}.")
+            raise PivotalError(
+                f"epsilon must be a share of the pairs, from 0 to less than 1, but it is {self.epsilon:g}."
+            )

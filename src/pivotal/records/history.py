@@ -1,4 +1,4 @@
-"""history.jsonl: how a search went, a row per report of its progress."""
+"""history.jsonl: the course of a search, one row per report of its progress."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from pivotal.records.serial import Number, Record
 
 
 class Progress(Record, frozen=True):
-    """Where a search stands, for a progress bar and as a row of history.jsonl; lists have a number per run."""
+    """The progress of a search, for a progress bar and as a row of history.jsonl. Lists have one number per run."""
 
     phase: str
     """What the search is doing, such as `learn`, `refit` or the name of a stage."""
     update: int
     """Updates done in this phase."""
     updates: int
-    """Updates that this phase has in all."""
+    """All updates of this phase."""
     loss: list[Number]
     units: list[Number]
     """Units in the mask; the expected number while the mask is relaxed."""

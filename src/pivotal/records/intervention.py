@@ -1,8 +1,8 @@
-"""The frozen result: which units, which values in which direction, found in which model on which data."""
+"""An intervention: the units, their values in each direction, and the model and data they were found with."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -18,11 +18,11 @@ from pivotal.units import Steps, Unit
 CARD, VALUES = "card.json", "values.safetensors"
 
 _LISTED = 8
-"""Units that its line of text names."""
+"""The most units that the repr lists."""
 
 
 class Card(serial.Record, frozen=True, kw_only=True):
-    """card.json: all of an intervention but its arrays, which are in values.safetensors beside it."""
+    """card.json: an intervention without its arrays, which are in values.safetensors in the same folder."""
 
     formats: ClassVar[tuple[str, ...]] = ("pivotal-intervention-1",)
 
@@ -44,13 +44,17 @@ class Card(serial.Record, frozen=True, kw_only=True):
     """Scores on held-out pairs, for the reader."""
 
 
+_ON_CARD = tuple(name for name in Card.__struct_fields__ if name != "format")
+"""The fields that a card and an intervention share."""
+
+
 @dataclass(frozen=True)
 class Intervention:
-    """Set these units to these values and the model's preference turns to the direction named.
+    """Units, and the values that flip the model's preference when the units are set to them.
 
-    `values[d]` is what the units are set to when flipping to direction d, coordinate by coordinate, which is unit by
-    unit unless some are attention heads; where `active[d, i]` is False unit i is left alone in that direction (only a
-    search with one mask per direction makes such units).
+    `values[d]` are the values for flipping to direction d, one per coordinate. A unit has one coordinate, unless it is
+    an attention head. Where `active[d, i]` is False, unit i is not set in direction d. Only a search with one mask per
+    direction finds such units.
     """
 
     units: tuple[Unit, ...]
@@ -131,8 +135,7 @@ class Intervention:
 
     @property
     def shown(self) -> np.ndarray:
-        """One number per direction and unit, for tables: the value, or of a unit with several coordinates the root mean
-        square of its values."""
+        """One number per direction and unit, for tables: the value, or the root mean square of several coordinates."""
         ends = np.cumsum([unit.size for unit in self.units])[:-1]
         parts = np.split(self.values, ends, axis=1)
         return np.stack(
@@ -151,17 +154,9 @@ class Intervention:
         """The intervention without its i-th unit."""
         keep = [i for i in range(len(self.units)) if i != unit]
         owner = np.repeat(np.arange(len(self.units)), [u.size for u in self.units])
-        return Intervention(
-            units=tuple(self.units[i] for i in keep),
-            directions=self.directions,
-            values=self.values[:, owner != unit],
-            active=self.active[:, keep],
-            steps=self.steps,
-            model=self.model,
-            model_fingerprint=self.model_fingerprint,
-            phenomenon=self.phenomenon,
-            data_fingerprint=self.data_fingerprint,
-        )
+        units = tuple(self.units[i] for i in keep)
+        values, active = self.values[:, owner != unit], self.active[:, keep]
+        return replace(self, units=units, values=values, active=active, scores={})
 
     def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
         """Raise PivotalError if the intervention was found in another model, unless `any_model` is set."""
@@ -169,48 +164,27 @@ class Intervention:
             return
         weights, _, priming = self.model_fingerprint.partition("+")
         if fingerprint.partition("+")[0] == weights:
-            how = "another text" if priming else "the model's own beginning"
+            how = "another text" if priming else "the model's default"
             raise PivotalError(
-                f"An intervention belongs to what its model read first, which was {how} where it was found "
-                f"({self.model_fingerprint}), and is something else here ({fingerprint}). Load {self.model} with the "
-                "same priming (--priming), or insist with any_model=True (--any-model)."
+                f"An intervention needs the priming that it was found with, {how} ({self.model_fingerprint}), but this "
+                f"model has another priming ({fingerprint}). Load {self.model} with the same priming (--priming), or "
+                "allow any model with any_model=True (--any-model)."
             )
         raise PivotalError(
-            f"An intervention belongs to the model that it was found in, {self.model} "
-            f"({self.model_fingerprint}), but this model is {name} ({fingerprint}). "
-            "Load that model, or insist with any_model=True (--any-model)."
+            f"An intervention belongs to the model that it was found in, {self.model} ({self.model_fingerprint}), but "
+            f"this model is {name} ({fingerprint}). Load that model, or allow any with any_model=True (--any-model)."
         )
 
     # -- on disk ------------------------------------------------------------------------------------------------
 
     def card(self) -> Card:
-        """The content of card.json: everything but the values."""
-        return Card(
-            model=self.model,
-            model_fingerprint=self.model_fingerprint,
-            phenomenon=self.phenomenon,
-            data_fingerprint=self.data_fingerprint,
-            steps=self.steps,
-            directions=self.directions,
-            units=self.units,
-            scores=self.scores,
-        )
+        """The content of card.json: everything except the arrays."""
+        return Card(**{name: getattr(self, name) for name in _ON_CARD})
 
     @staticmethod
     def of(card: Card, values: np.ndarray, active: np.ndarray) -> Intervention:
         """The intervention that a card and its two arrays describe."""
-        return Intervention(
-            units=card.units,
-            directions=card.directions,
-            values=values,
-            active=active,
-            steps=card.steps,
-            model=card.model,
-            model_fingerprint=card.model_fingerprint,
-            phenomenon=card.phenomenon,
-            data_fingerprint=card.data_fingerprint,
-            scores=card.scores,
-        )
+        return Intervention(values=values, active=active, **{name: getattr(card, name) for name in _ON_CARD})
 
     def save(self, folder: str | Path) -> Path:
         """Write card.json and values.safetensors; the card last, so that a folder with a card is complete."""

@@ -1,4 +1,4 @@
-"""run.json: what a run or a comparison was asked, with which versions and where."""
+"""run.json: the settings of a run or a comparison, the versions and the machine."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
     command: str | None = None
     """The command that starts or resumes it; empty if it was started from Python."""
     model: str | None = None
-    """The model as it describes itself."""
+    """A description of the model."""
     device: str | None = None
     machine: str | None = None
-    """The processor, and the GPU if one was used."""
+    """The processor, or the GPU if one was used."""
     seeds: tuple[int, ...] | None = None
     """The seed of each run."""
 

@@ -28,11 +28,11 @@ else:
             return isinstance(value, int | float)
 
     class Number(metaclass=_IsFloat):
-        """A number that may be NaN or infinite. JSON has no such numbers: they are written as null, read as NaN."""
+        """A number that may be NaN or infinite. They are written to JSON as null and read as NaN."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all records. A key that is not a field is an error: it is a slip, or comes from another version."""
+    """The base of all records. An unknown key is an error: it is a mistake, or another version wrote it."""
 
     formats: ClassVar[tuple[str, ...]] = ()
     """The values that the key `format` may have, for records that state their format."""
@@ -47,7 +47,7 @@ def encode(content: Any, *, indent: int = 1) -> str:
 
 
 def plain(content: Any) -> Any:
-    """What reading `content` back as JSON without a type gives: dictionaries, lists, text, numbers, None."""
+    """Content as plain JSON values: dictionaries, lists, text, numbers, None."""
     return msgspec.json.decode(msgspec.json.encode(content, enc_hook=_builtin))
 
 
@@ -85,8 +85,7 @@ def write(path: Path, record: Any) -> None:
 
 
 def convert(content: Any, kind: type[T], where: str) -> T:
-    """The record in JSON content that has been read already; keys that `kind` does not know are skipped if it is a
-    dataclass."""
+    """The record in JSON content that was read before. If `kind` is a dataclass, unknown keys are skipped."""
     try:
         return msgspec.convert(content, kind, dec_hook=_number)
     except msgspec.ValidationError as error:
@@ -94,7 +93,7 @@ def convert(content: Any, kind: type[T], where: str) -> T:
 
 
 def _builtin(value: object) -> object:
-    """Called by msgspec for other types, such as numpy.float64 or the text that torch has as its version."""
+    """Called by msgspec for other types, such as numpy.float64 or the version string of torch."""
     for kind in (str, float, int):
         if isinstance(value, kind):
             return kind(value)
@@ -111,7 +110,7 @@ def _number(kind: type, value: object) -> int | float:
 
 
 def _check_format(content: Any, formats: tuple[str, ...], where: str, cure: str) -> None:
-    """Checked first: what else is wrong with a file of another format does not matter."""
+    """PivotalError for another format. Checked first, so that no other error hides the wrong format."""
     found = content.get("format") if isinstance(content, dict) else None
     if found not in formats:
         allowed = " or ".join(f"'{name}'" for name in formats)

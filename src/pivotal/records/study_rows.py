@@ -1,4 +1,4 @@
-"""results.jsonl: what a study found, a row per run. The tables of a study are made from this file alone."""
+"""results.jsonl: the results of a study, one row per run. All tables of a study are made from this file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
     number: int
     """Its number in the paper's counting, from 1 over all layers."""
     values: dict[str, Number | None]
-    """By direction, i.e. the label that is flipped to; null if it is not set in that direction."""
+    """By direction, the label that is flipped to; null if the unit is not set in that direction."""
     by_ablation: bool | None = None
-    """Whether single-unit ablation would have found it; null if that was not asked."""
+    """Whether single-unit ablation would have found it; null if ablation was not run."""
 
 
 class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     """A row of results.jsonl: one run. A failed run has null where there is no number.
 
-    Unlike in other records, unknown keys are skipped: results are published, and files of later versions, which may
-    have further keys, can still be read.
+    Unlike in other records, unknown keys are skipped. Results are published, and files of later versions may have
+    further keys.
     """
 
     study: str
@@ -59,11 +59,11 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     search: str
     preset: str | None
     options: dict[str, Any]
-    """All settings of the search, the defaults included."""
+    """All settings of the search, including defaults."""
 
     error: str | None = None
     folder: str | None = None
-    """The run folder of the batch, from the folder of the study."""
+    """The run folder of the batch, relative to the folder of the study."""
     batch: list[int] = []
     """The seeds that were run together; nodes and seconds are those of the whole batch."""
 
@@ -96,7 +96,7 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
 
     @property
     def run(self) -> tuple[str, int]:
-        """Identifies the run: of two rows about the same run the later one counts."""
+        """Identifies the run. If two rows have the same run, the later row counts."""
         return self.key, self.seed
 
     @property
@@ -121,7 +121,7 @@ class Results:
         many = "1 row" if self.lost == 1 else f"{self.lost} rows"
         return (
             f"{path} is damaged: {many} of {self.lost + len(self.rows)} cannot be read and were left out. "
-            "The good rows are used; `pivotal study` takes the lost ones from their run folders, or runs them again."
+            "`pivotal study` restores lost rows from their run folders, or runs them again."
         )
 
 
@@ -147,11 +147,11 @@ def read_results(path: Path) -> Results:
 
 
 class Sheet:
-    """results.jsonl, open for appending: a row is on disk before the next run begins."""
+    """results.jsonl, open for appending. A row is on disk before the next run begins."""
 
     def __init__(self, path: Path, rows: Iterable[StudyRow], former: Iterable[StudyRow] = ()) -> None:
-        """Write `rows` in place of the file's content, and append `former` ones, of cells that the recipe no longer
-        has, to former.jsonl."""
+        """Replace the file with `rows`. Append `former`, the rows of cells that the recipe no longer has, to
+        former.jsonl."""
         text, gone = _lines(rows), _lines(former)
         with disk(path):
             if gone:

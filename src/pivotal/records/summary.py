@@ -20,7 +20,7 @@ class Share(Record, frozen=True):
 
 
 class DropOne(Record, frozen=True):
-    """The scores without one unit; the others keep their values."""
+    """The scores without one unit; the other units keep their values."""
 
     unit: str
     """Site and index, such as `hidden.0:122`."""
@@ -31,7 +31,7 @@ class DropOne(Record, frozen=True):
 
 
 class Control(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """Random sets of as many units with values learned on the same pairs. Empty if no control was run."""
+    """Random sets of the same size, with values learned on the same pairs. Empty if no control was run."""
 
     sets: int = 0
     """The number of random sets."""
@@ -40,9 +40,9 @@ class Control(Record, frozen=True, omit_defaults=True, kw_only=True):
     mean: Number | None = None
     best: Number | None = None
     p_value: Number | None = None
-    """The share of sets, the found one included, that do at least as well as the found one."""
+    """The share of sets, including the found set, that flip at least as much as the found set."""
     broken: int | None = None
-    """The number of sets that exceed the KL bound which the found set keeps; they do not count as doing as well."""
+    """The number of random sets that exceed the KL bound while the found set keeps it. They do not count for p."""
 
 
 class Rejections(Record, frozen=True, kw_only=True):
@@ -50,21 +50,21 @@ class Rejections(Record, frozen=True, kw_only=True):
 
     total: int
     reasons: dict[str, int]
-    """How many, by reason, the most frequent first."""
+    """The number of pairs by reason, the most frequent first."""
 
 
 class PairCounts(Record, frozen=True, kw_only=True):
-    """How many pairs there are."""
+    """The numbers of pairs."""
 
     train: int
     test: int
     """Held out."""
     dropped: int = 0
-    """In neither part: pairs that mix held-out words with others."""
+    """Pairs in neither part, because they mix held-out words with other words."""
 
 
 class Prevalence(Record, frozen=True, kw_only=True):
-    """In how many runs a unit was found."""
+    """How often a unit was found."""
 
     number: int
     """The unit's number in the paper's counting, from 1 over all layers."""
@@ -116,9 +116,9 @@ class RunScores(Record, frozen=True, kw_only=True):
     unit_numbers: tuple[int, ...]
     """In the paper's counting, from 1 over all layers."""
     values: dict[str, tuple[Number | None, ...]]
-    """By direction, the value of each unit (of an attention head the root mean square); null if it is left alone."""
+    """By direction, the value of each unit, or the root mean square for an attention head; null if it is not set."""
     train_score: Number
-    """The score on training pairs by which the best run is chosen; less is better."""
+    """The score on training pairs that decides which run is best; lower is better."""
     stages: dict[str, dict[str, Number]]
     """Loss, accuracy, units and KL on training pairs, from the relaxed mask to the final units."""
 
@@ -135,7 +135,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     all_units: int
     """The number of units searched."""
     flip_accuracy: Number
-    """Of the median run, as are the next four; `runs` explains them."""
+    """This and the next four scores are those of the median run; `runs` explains them."""
     interval: tuple[Number, Number]
     units: int
     kl: Number
@@ -145,7 +145,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     kl_bound_kept: bool | None = None
     """Whether the median run keeps it, up to a tenth; absent if there was no bound."""
     median: int
-    """The run of median flip accuracy (the lower one of two)."""
+    """The run of median flip accuracy; of two middle runs, the lower."""
     best: int
     """The run with the best score on training pairs."""
     forward_nodes: int
@@ -159,7 +159,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     rejected: Rejections
     controls: Control
     prevalence: dict[str, Prevalence]
-    """By unit, the most frequent first."""
+    """One entry per unit, the most frequent first."""
     example: Example
     runs: tuple[RunScores, ...]
     seconds: Seconds = Seconds()

@@ -1,6 +1,6 @@
 """traces.json: the outcome of each held-out pair, and some pairs step by step.
 
-`evidence/trace.py` makes them from a model. Everything that shows them needs the run folder only.
+`evidence/trace.py` computes them with a model. Showing them needs only the run folder.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pivotal.records.serial import Number, Record
 from pivotal.records.serial import replace as _replace
 
 DIGITS, LOG_P_DIGITS = 4, 6
-"""Significant digits that are written: more than a figure can show. Log-probabilities have more, since the sign of
-their difference says whether a preference flipped."""
+"""Significant digits that are written, more than a figure can show. Log-probabilities have more digits, because the
+sign of their difference decides whether a preference flips."""
 
 Grid = tuple[tuple[Number, ...], ...]
 """A row for each unit, layer or word, with a number for each step."""
 
 
 class Frame(Record, frozen=True, kw_only=True):
-    """What all traces of one intervention have in common."""
+    """What all traces of an intervention have in common."""
 
     model: str
     phenomenon: str
@@ -33,15 +33,15 @@ class Frame(Record, frozen=True, kw_only=True):
     units: tuple[str, ...]
     """`hidden.0:122`, in the order of the intervention."""
     numbers: tuple[int, ...]
-    """The same units as the paper counts them."""
+    """The numbers of the units in the paper's counting."""
     values: tuple[tuple[float | None, ...], tuple[float | None, ...]]
-    """For each label, the values of the units when flipping to it; null where a unit is left alone."""
+    """For each label, the values of the units when flipping to it; null where a unit is not set."""
     layers: tuple[str, ...]
     """The sites along which the effect of the edit is followed, from the first to the last."""
 
 
 class Both(Record, frozen=True):
-    """The same of the untouched model and with the intervention."""
+    """One quantity in the untouched model and with the intervention."""
 
     untouched: Grid
     edited: Grid
@@ -51,7 +51,7 @@ class Trace(Record, frozen=True, kw_only=True):
     """One sentence through the model, untouched and edited; a step is a token that the model reads."""
 
     frame: Frame = UNSET  # type: ignore[assignment]
-    """Left out in traces.json, where all traces share one."""
+    """Omitted in traces.json, where all traces share one frame."""
     prefix: str
     words: tuple[str, str]
     """The two words that may follow, in the order of the labels."""
@@ -69,9 +69,9 @@ class Trace(Record, frozen=True, kw_only=True):
     kl: tuple[Number, ...]
     """KL(untouched || edited) of the next word, at every step."""
     change: Grid
-    """Layers by steps: |edited - untouched| / |untouched|, how far a layer's state has been moved."""
+    """Layers by steps: |edited - untouched| / |untouched|, the relative change of a layer's state."""
     pair: int | None = None
-    """The number of the held-out pair, where it is one."""
+    """The number of the held-out pair; null for other sentences."""
     group: str = ""
 
     @property
@@ -99,7 +99,7 @@ class Trace(Record, frozen=True, kw_only=True):
         return exp(self.log_p.untouched[word][step]), exp(self.log_p.edited[word][step])
 
     def rounded(self) -> Trace:
-        """As it is written: with the digits that are kept."""
+        """The trace with rounded numbers, as it is written."""
         return _replace(
             self,
             edited=tuple(map(int, self.edited)),
@@ -110,7 +110,7 @@ class Trace(Record, frozen=True, kw_only=True):
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """The trace as JSON content, by itself."""
+        """The trace and its frame as JSON content."""
         frame = _replace(self.frame, values=_rounded(self.frame.values))
         return {"format": Traces.formats[0], **serial.plain(_replace(self.rounded(), frame=frame))}
 
@@ -134,7 +134,7 @@ class PairOutcome(Record, frozen=True, kw_only=True):
     """The outcome of one held-out pair."""
 
     pair: int
-    """Its number among the held-out pairs that the model was asked."""
+    """Its number among the held-out pairs that the model can be asked."""
     prefix: str
     cue: int
     """The index of the cue among the words of the prefix."""
@@ -153,21 +153,20 @@ class PairOutcome(Record, frozen=True, kw_only=True):
     """Whether the edited model prefers the word flipped to."""
 
     def __post_init__(self) -> None:
-        force_setattr(
-            self, "flipped", self.log_odds[1] > 0
-        )  # follows from the log-odds, whatever a file says
+        # Computed from the log-odds, even if a file states another value.
+        force_setattr(self, "flipped", self.log_odds[1] > 0)
 
 
 class Traces(Record, frozen=True, kw_only=True):
-    """traces.json: the outcomes of a run's held-out pairs, and complete traces of some."""
+    """traces.json: the outcomes of the held-out pairs of a run, and complete traces of some pairs."""
 
     formats: ClassVar[tuple[str, ...]] = ("pivotal-traces-1",)
 
     format: Literal["pivotal-traces-1"] = "pivotal-traces-1"
     run: int
-    """The run of the folder that the intervention is from."""
+    """The number of the run that found the intervention."""
     held_out: int
-    """The number of held-out pairs that were asked; `pairs` may be some of them."""
+    """The number of held-out pairs that were asked; `pairs` may have fewer."""
     frame: Frame
     pairs: tuple[PairOutcome, ...]
     traces: tuple[Trace, ...]
@@ -196,7 +195,7 @@ class Traces(Record, frozen=True, kw_only=True):
 
 
 def _rounded(value: Any, digits: int = DIGITS) -> Any:
-    """Numbers, and tuples or pairs of them, with so many significant digits."""
+    """A number, or every number of a tuple or a `Both`, rounded to `digits` significant digits."""
     if isinstance(value, tuple):
         return tuple(_rounded(item, digits) for item in value)
     if isinstance(value, Both):

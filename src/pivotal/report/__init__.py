@@ -1,1 +1,1 @@
-"""Tables, figures and the page of a run. Everything here reads run folders only: no model, no torch."""
+"""Tables, figures and pages of runs, comparisons and studies. They are made from folders, without a model or torch."""

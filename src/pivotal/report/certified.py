@@ -1,4 +1,4 @@
-"""A certificate in words: what holds, what was evaluated, what was assumed."""
+"""Sentences and a table about a certificate: what holds, what was tried, what was assumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def verdict(certificate: Certificate) -> str:
     if certificate.holds:
         others = "" if certificate.neighbours.best is None else "no swap that was tried is better, "
         proved = (
-            f"every one of them matters, {others}and no smaller set that was tried is as good"
+            f"every unit matters, {others}and no smaller set that was tried is as good"
             if len(units) > 1
             else "no other unit that was tried does better"
         )
@@ -26,7 +26,7 @@ def verdict(certificate: Certificate) -> str:
     near = certificate.neighbours
     if not near.optimal and near.best is not None and near.swap is not None:
         out, in_ = near.swap
-        reasons.append(f"with {in_} in the place of {out} they flip {percent(near.best.flipped)}")
+        reasons.append(f"with {in_} instead of {out} they flip {percent(near.best.flipped)}")
     for part in certificate.smaller:
         if part.enough:
             reasons.append(f"{' + '.join(part.best.units)} flips {percent(part.best.flipped)}")
@@ -34,7 +34,7 @@ def verdict(certificate: Certificate) -> str:
 
 
 def sentences(certificate: Certificate) -> list[str]:
-    """A sentence each on leaving out, swapping, every smaller size, the assumptions, and ablation."""
+    """A text each about leaving out, swapping, every smaller size, the assumptions, and ablation."""
     said = [_found(certificate), _without(certificate), _swaps(certificate)]
     said += [_smaller(certificate, part) for part in certificate.smaller]
     said.append(_assumed(certificate))
@@ -48,9 +48,9 @@ def _preferences(certificate: Certificate) -> str:
 
 
 def _flips(judged: Judged) -> str:
-    """Flips on training pairs and, in brackets, what goes with them."""
+    """Flips on training pairs, with KL and held-out flips in brackets."""
     held_out = "" if judged.flipped_test is None else f"; {percent(judged.flipped_test)} held out"
-    broken = "" if judged.bound_kept else ", which breaks the bound"
+    broken = "" if judged.bound_kept else ", above the bound"
     return f"{percent(judged.flipped)} (KL {number(judged.kl)}{broken}{held_out})"
 
 
@@ -76,7 +76,7 @@ def _without(certificate: Certificate) -> str:
 def _swaps(certificate: Certificate) -> str:
     near, effort = certificate.neighbours, certificate.effort
     if near.best is None or near.swap is None:
-        return "Swapping: the set has all the units that there are, and none can take the place of another."
+        return "Swapping: the set contains all units, so there is no other unit to swap in."
     whole = near.tried == near.there_are
     chosen = "all" if whole else f"{near.tried:,} (the highest first-order gains)"
     out, in_ = near.swap
@@ -88,16 +88,16 @@ def _swaps(certificate: Certificate) -> str:
     )
     text = (
         f"Swapping: of the {near.there_are:,} sets that differ in one unit, {chosen} were run at {effort.points} "
-        f"values per direction and the best {near.refitted} refitted; {claim}. The best of them, {in_} in the place "
+        f"values per direction and the best {near.refitted} refitted; {claim}. The best of them, {in_} instead "
         f"of {out}, flips {_flips(near.best)}."
     )
     if near.audited:
-        text += f" Of those that the screening left out, {near.audited} were drawn at random: "
+        text += f" Of the swaps that were not screened in, {near.audited} were drawn at random: "
         limit = percent(min(1.0, 3 / near.audited))
         text += (
-            f"none scored well enough to be refitted, so that with 95% confidence fewer than {limit} of them would."
+            f"none scored well enough to be refitted, so with 95% confidence fewer than {limit} of them would."
             if not near.audit_hits
-            else f"{near.audit_hits} scored well enough to be refitted, so that the screening may have missed "
+            else f"{near.audit_hits} scored well enough to be refitted, so the screening may have missed "
             "others; --exact tries all."
         )
     return text
@@ -123,7 +123,7 @@ def _smaller(certificate: Certificate, part: Smaller) -> str:
 
 
 def _kept(certificate: Certificate, judged: Judged) -> str:
-    """If the set keeps a bound on KL, sets that break it do not count as rivals, though they may flip more."""
+    """If the set keeps the KL bound, sets above the bound do not count, even if they flip more."""
     bound = certificate.max_kl is not None and judged.bound_kept
     return " that keeps the bound on KL" if bound else ""
 
@@ -137,8 +137,8 @@ def _assumed(certificate: Certificate) -> str:
     bound = certificate.max_kl
     kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better"
     if kept:
-        kept += "." if certificate.found.bound_kept else "; swaps need not, as the set itself does not."
-    held_out = "" if certificate.pairs == "all" else " Nothing was chosen by held-out pairs."
+        kept += "." if certificate.found.bound_kept else "; swaps may exceed it, because the set itself does."
+    held_out = "" if certificate.pairs == "all" else " Held-out pairs decided nothing."
     return (
         f"Assumed: that runs at the tried values, of swaps on {prefixes.tried:,} prefixes, tell which sets are "
         f"worth refitting; refitted sets are compared on {prefixes.judged:,} prefixes, their KL on "
@@ -157,7 +157,7 @@ def _ablation(certificate: Certificate) -> str:
 
 
 def units_table(certificate: Certificate) -> Table:
-    """Per unit: what is left without it, and what single-unit ablation says of it."""
+    """Per unit: the flips without it, and the result of single-unit ablation."""
     without = {row.unit: row for row in certificate.without}
     found = certificate.found.flipped
     rows = []
@@ -175,7 +175,7 @@ def units_table(certificate: Certificate) -> Table:
         )
     columns = (
         "unit",
-        "left without it",
+        "flipped without it",
         "points",
         "rank by ablation",
         "ablation, points",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pivotal.records.comparison import ComparisonRecord, ComparisonRow, RunSpread
 from pivotal.report.comparison_tables import MODES, modes_of, rows_of, searches_of
 from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
-from pivotal.report.tables import number, percent, table
+from pivotal.report.tables import counted, number, percent, table
 
 _SHAPES = (
     "circle",
@@ -27,7 +27,7 @@ _SCORES: dict[Score, Callable[[ComparisonRow], RunSpread]] = {
     "kl": lambda row: row.kl,
 }
 _DODGE = 0.05
-"""The horizontal distance, in units, between the marks of two searches that would otherwise hide one another."""
+"""The horizontal distance, in units, between the marks of two searches, so that no mark hides another."""
 
 
 def comparison_figures(result: ComparisonRecord) -> list[Figure]:
@@ -47,7 +47,7 @@ def comparison_figures(result: ComparisonRecord) -> list[Figure]:
 
 
 def overview(result: ComparisonRecord) -> Any:
-    """Flips and KL side by side, of the first mode: the figure for a paper."""
+    """Flips and KL side by side, in the first mode: a figure for a paper."""
     import altair as alt
 
     rows = rows_of(result, modes_of(result)[0])
@@ -69,11 +69,11 @@ def _against_units(rows: Sequence[ComparisonRow], name: str, title: str, key: Sc
     return Figure(
         name,
         title,
-        f"A line per search, its mean over the runs, with bars from the least to the most. With {largest} units the "
-        f"highest mean is {shown(of(top).mean)} ({top.search}), the lowest {shown(of(low).mean)} "
-        f"({low.search}).",
+        f"A line per search: the mean over the runs, with bars from minimum to maximum. With "
+        f"{counted(largest, 'unit')}, the highest mean is {shown(of(top).mean)} ({top.search}), "
+        f"the lowest {shown(of(low).mean)} ({low.search}).",
         draw(_panel(rows, key, WIDTH - 110)),
-        table("", ("search", "units", "mean", "sd", "least", "most"), data),
+        table("", ("search", "units", "mean", "sd", "min", "max"), data),
     )
 
 
@@ -125,8 +125,8 @@ def _accuracy_kl(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure
     return Figure(
         name,
         title,
-        f"A dot per search and number of units, which stands beside it; means over the runs. The most flips, "
-        f"{percent(best.flip_accuracy.mean)} ({best.search}, {best.size} units), come with KL "
+        f"A dot per search and number of units; the label is the number of units. Means over the runs. The most flips, "
+        f"{percent(best.flip_accuracy.mean)} ({best.search}, {counted(best.size, 'unit')}), come with KL "
         f"{number(best.kl.mean)}.",
         draw((lines + dots + names).properties(width=WIDTH - 110, height=260)),
         table("", ("search", "units", "flipped", "KL"), table_rows),
@@ -142,7 +142,7 @@ def _cost(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure:
         ("seconds", lambda row: row.seconds, "seconds", "~g"),
         ("nodes", lambda row: row.nodes, "node evaluations", "~s"),
     ):
-        # A logarithm has no zero: a cost below the measurable is drawn at the smallest one.
+        # A logarithmic axis has no zero, so a cost of zero is drawn at the smallest value.
         data = [{"search": row.search, "x": _beside(row, searches), key: max(of(row), 0.001)} for row in rows]
         base = alt.Chart(alt.Data(values=data)).encode(
             x=_units(rows),
@@ -155,20 +155,15 @@ def _cost(rows: Sequence[ComparisonRow], name: str, title: str) -> Figure:
     most = max(rows, key=lambda row: row.nodes)
     least = min(rows, key=lambda row: row.nodes)
     table_rows = [
-        (
-            row.search,
-            str(row.size),
-            f"{row.seconds:.1f}",
-            f"{row.forward_nodes:,}",
-            f"{row.backward_nodes:,}",
-        )
+        (row.search, str(row.size), f"{row.seconds:.1f}", f"{row.forward_nodes:,}", f"{row.backward_nodes:,}")
         for row in rows
     ]
     return Figure(
         name,
         title,
         f"Seconds and node evaluations of all runs together, on logarithmic axes, from {least.nodes:,} nodes "
-        f"({least.search}, {least.size} units) to {most.nodes:,} ({most.search}, {most.size} units).",
+        f"({least.search}, {counted(least.size, 'unit')}) to {most.nodes:,} ({most.search}, "
+        f"{counted(most.size, 'unit')}).",
         draw(alt.vconcat(*panels, spacing=8)),
         table("", ("search", "units", "seconds", "forward nodes", "backward nodes"), table_rows),
     )
@@ -196,7 +191,7 @@ def _units(rows: Sequence[ComparisonRow]) -> Any:
 def _colour(searches: Sequence[str]) -> Any:
     import altair as alt
 
-    # Domain and title as those of the shape, or there would be two legends.
+    # The same domain and title as for the shape, otherwise there would be two legends.
     return alt.Color(
         "search:N",
         title=None,

@@ -1,4 +1,4 @@
-"""A comparison in sentences and tables of text, for the command line, the page and files alike."""
+"""Sentences and tables about a comparison, for the command line, the page and files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _over(row: ComparisonRow) -> bool:
 
 
 def sentence(result: ComparisonRecord) -> str:
-    """The largest number of units, the search that flips most first."""
+    """The flips of all searches at the largest number of units, the best search first."""
     mode = modes_of(result)[0]
     rows = rows_of(result, mode)
     size = max(row.size for row in rows)
@@ -74,7 +74,7 @@ def sentence(result: ComparisonRecord) -> str:
 
 
 def budget_sentence(result: ComparisonRecord) -> str:
-    """What the mode `equal` means; empty if it was not asked for."""
+    """The meaning of the mode `equal`; empty if the comparison does not use it."""
     if not rows_of(result, "equal"):
         return ""
     spent = (
@@ -84,7 +84,7 @@ def budget_sentence(result: ComparisonRecord) -> str:
     )
     return (
         f"Equal budgets: for each number of units, all runs of a search together get about {spent}, "
-        "forward and backward. A search that has no setting for that spends what it spends; the table says how much."
+        "forward and backward. Some searches have no setting that limits their cost; the table shows what they spent."
     )
 
 
@@ -100,7 +100,7 @@ def over_sentence(result: ComparisonRecord) -> str:
     """Empty when every search kept its budget."""
     if not any(map(_over, result.rows)):
         return ""
-    return "† More than a tenth above the budget: the search could not be made to spend less."
+    return "† More than a tenth above the budget: the search cannot spend less."
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -110,14 +110,12 @@ def frontier_tables(result: ComparisonRecord, mode: str) -> list[Table]:
     """A row per search, a column per number of units: flips, KL, cost."""
     of = f", mean ± sd of {result.runs} runs" if result.runs > 1 else ""
     return [
-        _matrix(
-            result, mode, f"Flipped with at most so many units{of}", lambda row: shares(row.flip_accuracy)
-        ),
+        _matrix(result, mode, f"Flipped by units allowed{of}", lambda row: shares(row.flip_accuracy)),
         _matrix(result, mode, f"KL{of}", _kl, bound_sentence(result)),
         _matrix(
             result,
             mode,
-            "Cost: seconds, and in brackets million node evaluations",
+            "Cost: seconds (million node evaluations)",
             lambda row: _cost(row, f"{row.seconds:.1f} ({millions(row.nodes)})"),
             over_sentence(result) if mode == "equal" else "",
         ),
@@ -162,15 +160,15 @@ def full_table(result: ComparisonRecord) -> Table:
         for row in result.rows
     ]
     note = (
-        "Units: the most allowed, and the mean number used. Best run: the one with the best score on training "
-        "pairs, as it does on held-out ones. Forward and backward: million node evaluations of all runs together. "
+        "Units: the number allowed. Used: the mean number of units found. Best run: the held-out score of the run with "
+        "the best score on training pairs. Forward and backward: million node evaluations of all runs together. "
         + " ".join(filter(None, (bound_sentence(result), over_sentence(result))))
     ).strip()
     return table("All rows", COLUMNS, rows, text=2, note=note)
 
 
 def units_table(result: ComparisonRecord) -> Table:
-    """Which units the best run of each row has."""
+    """The units of the best run of each row."""
     rows = []
     for row in result.rows:
         best = row.runs[row.best]
@@ -178,5 +176,5 @@ def units_table(result: ComparisonRecord) -> Table:
             (row.search, row.mode, str(row.size), ", ".join(map(str, best.unit_numbers)),
              f"{row.interventions}/{row.best}")
         )  # fmt: skip
-    content = table("Units of the best runs", ("search", "mode", "units", "unit numbers", "kept in"), rows)
+    content = table("Units of the best runs", ("search", "mode", "units", "unit numbers", "folder"), rows)
     return Table(content.title, content.columns, content.rows, frozenset({2}))

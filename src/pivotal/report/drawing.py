@@ -1,4 +1,4 @@
-"""How charts become pictures: SVG for the page, PNG for slides.
+"""Draws charts: SVG for the page, PNG for slides, PDF for papers.
 
 Text is drawn in `currentColor`, so that one SVG is readable on a light page, on a dark page and by itself.
 """
@@ -6,22 +6,26 @@ Text is drawn in `currentColor`, so that one SVG is readable on a light page, on
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
+from pivotal.files import write_text
+from pivotal.jobs.run_folder import FIGURES
 from pivotal.records.serial import plain
 from pivotal.report.tables import Table
 
 WIDTH = 500
-# Mid tones that hold their own on white and on near-black; told apart with colour blindness too.
+# Mid tones, which are visible on white and on near-black, and distinct for colour-blind readers.
 COLOURS = ("#3b82d6", "#e07b39", "#2a9d8f", "#b85fb0", "#c9a227", "#d6455d", "#7a8794", "#6f9e3f")
 
-# KL goes from almost nothing to several nats: a logarithm that has a zero shows both ends.
+# KL ranges from almost zero to several nats; a symmetric logarithm shows both ends.
 KL_SCALE = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
 KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
-# Labels are measured here but set in the reader's browser, whose fonts may be wider: hence the padding.
+# Labels are measured here but drawn by the browser, whose fonts may be wider. This is why there is padding.
 FONT = "Helvetica, Arial, sans-serif"
 
 
@@ -30,14 +34,19 @@ class Figure:
     name: str
     title: str
     alternative: str
-    """What the figure shows, for whoever cannot see it."""
+    """The text alternative: what the figure shows."""
     svg: str
     data: Table
 
     @property
     def labelled(self) -> str:
-        """The SVG with its alternative inside, which so goes wherever the picture goes."""
+        """The SVG with its text alternative inside."""
         return self.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(self.alternative)}" ', 1)
+
+
+def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
+    for figure in drawn:
+        write_text(folder / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
 
 
 def draw(chart: Any) -> str:
@@ -45,9 +54,9 @@ def draw(chart: Any) -> str:
     import vl_convert
 
     svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
-    # A figure has one alternative and a table; a label for each of its dots as well would be noise.
+    # A figure has one text alternative and a table. A label for each dot would be noise for screen readers.
     svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
-    # A fixed size would overflow a phone; the viewBox alone lets the page decide.
+    # A fixed size would overflow a phone. With the viewBox alone, the page decides the size.
     return re.sub(r'(<svg[^>]*?) width="[^"]*" height="[^"]*"', r"\1", svg, count=1)
 
 
@@ -60,7 +69,7 @@ def picture(chart: Any) -> bytes:
 
 
 def printable(chart: Any) -> bytes:
-    """The chart as a PDF in black on white, with text that stays text."""
+    """The chart as a PDF in black on white, with selectable text."""
     import vl_convert
 
     pdf: bytes = vl_convert.vegalite_to_pdf(_styled(chart, "#1d2329", "white"))
@@ -81,5 +90,5 @@ def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
         .configure_legend(**text, labelFontSize=13, titleFontSize=13, orient="bottom")
         .to_dict(validate=False)
     )
-    styled: dict[str, Any] = plain(spec)  # numbers that JSON does not have become null, a gap in the chart
+    styled: dict[str, Any] = plain(spec)  # NaN and infinite numbers become null, a gap in the chart
     return styled

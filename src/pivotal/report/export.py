@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.report.tables import Table
@@ -43,16 +44,20 @@ def latex(content: Table) -> str:
 
 
 def comparison_csv(result: ComparisonRecord) -> str:
-    """A line per search, mode, number of units and run; cost is that of all runs of the row together."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    """A line per search, mode, number of units and run. The cost is that of all runs of a row together."""
     of_run = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
     of_row = ("seconds", "forward_nodes", "backward_nodes")
-    writer.writerow(("search", "mode", "max_units", "run", *of_run, "unit_ids", *of_row))
+    lines: list[tuple[object, ...]] = [("search", "mode", "max_units", "run", *of_run, "unit_ids", *of_row)]
     for row in result.rows:
         for r, run in enumerate(row.runs):
             values = (getattr(run, name) for name in of_run)
             ids = " ".join(map(str, run.unit_ids))
             cost = (getattr(row, name) for name in of_row)
-            writer.writerow((row.search, row.mode, row.size, r, *values, ids, *cost))
+            lines.append((row.search, row.mode, row.size, r, *values, ids, *cost))
+    return csv_text(lines)
+
+
+def csv_text(lines: Iterable[Iterable[object]]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\n").writerows(lines)
     return out.getvalue()

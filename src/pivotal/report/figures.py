@@ -1,4 +1,4 @@
-"""The figures of a run: each takes data from the summary or the history and draws a chart of it."""
+"""The figures of a run, drawn from its summary and its history."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pivotal.records.history import Progress
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
 from pivotal.report.learning import learning_curves, stages
-from pivotal.report.tables import ByKind, interval, number, percent, points, signed, table
+from pivotal.report.tables import ByKind, counted, interval, number, percent, points, signed, table
 
 Row = dict[str, Any]
 
@@ -29,14 +29,14 @@ class UnitValues(Protocol):
 
 
 _NAMED = 10
-"""With more runs than this, their names would hide one another."""
+"""With more runs than this, the labels of the runs would overlap and are not drawn."""
 
 MOST_UNITS = 20
-"""Units that a chart shows; the table beneath it has all."""
+"""The most units that a chart shows. The table below the chart has all units."""
 
 
 def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
-    """Those that have something to show."""
+    """All figures for which there is data."""
     made = (
         by_construction(summary),
         values(summary),
@@ -112,7 +112,7 @@ def values(summary: Summary) -> Figure:
     return Figure(
         "values",
         "What the units are set to",
-        f"Values of {len(units)} units, a dot for each run and direction; the table beneath has the numbers.",
+        f"Values of {counted(len(units), 'unit')}: a dot for each run and direction. The table below has the numbers.",
         draw(values_chart(summary.runs, summary.labels, units)),
         table("", ("unit", "direction", "run", "value"), data, text=2),
     )
@@ -129,7 +129,7 @@ def values_chart(runs: Sequence[UnitValues], labels: Sequence[str], units: Seque
         .encode(
             x=alt.X("value:Q", title="value that the unit is set to", scale=alt.Scale(padding=10)),
             y=alt.Y("unit:N", sort=units, title=None),
-            # The same domain for both, or there would be two legends.
+            # The same domain for both, otherwise there would be two legends.
             color=alt.Color(
                 "direction:N", title="to flip to", scale=alt.Scale(domain=labels, range=list(COLOURS[:2]))
             ),
@@ -161,7 +161,7 @@ def drop_one(summary: Summary) -> Figure | None:
     shown = sorted(rows, key=lambda row: float(row["flipped"]))[:MOST_UNITS]
     base = alt.Chart(alt.Data(values=shown))
     bars = base.mark_bar(color=COLOURS[0], height=14).encode(
-        x=alt.X("flipped:Q", title="flipped without the unit; the line is with all of them",
+        x=alt.X("flipped:Q", title="flipped without the unit (line: with all units)",
                 scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
         y=alt.Y("unit:N", sort="x", title=None),
     )  # fmt: skip
@@ -172,12 +172,14 @@ def drop_one(summary: Summary) -> Figure | None:
     ]
     least = shown[0]
     left = (
-        "" if len(shown) == len(rows) else f" The {len(shown)} of {len(rows):,} that matter most are drawn."
+        ""
+        if len(shown) == len(rows)
+        else f" The chart shows the {len(shown)} of {len(rows):,} units that matter most."
     )
     return Figure(
         "drop-one",
         "Without each unit",
-        f"With all units {percent(best.flip_accuracy)} are flipped; without {least['unit']}, the one that "
+        f"With all units {percent(best.flip_accuracy)} are flipped; without {least['unit']}, the unit that "
         f"matters most, {percent(least['flipped'])}.{left}",
         draw((bars + line).properties(width=WIDTH - 130, height=24 * len(shown))),
         table("", ("without", "flipped", "points"), data),
@@ -214,9 +216,9 @@ def control(summary: Summary) -> Figure | None:
     )
     return Figure(
         "control",
-        "Found units against random ones",
-        f"{found.sets} random sets of as many units flip {percent(found.mean)} on average and "
-        f"{percent(found.best)} at best; the found units {percent(best.flip_accuracy)}.",
+        "Found units and random units",
+        f"{found.sets} random sets of the same size flip {percent(found.mean)} on average and "
+        f"{percent(found.best)} at best; the found units flip {percent(best.flip_accuracy)}.",
         draw(chart),
         table("", ("set", "flipped"), [(row["set"], percent(row["flipped"])) for row in reversed(rows)]),
     )
@@ -246,8 +248,8 @@ def accuracy_and_kl(summary: Summary) -> Figure | None:
     return Figure(
         "accuracy-kl",
         "Accuracy and KL of the runs",
-        f"{len(rows)} runs; the most accurate flips {percent(max(r['flipped'] for r in rows))}, the one "
-        f"nearest to the untouched model has KL {number(min(r['kl'] for r in rows))}.",
+        f"{len(rows)} runs. The most accurate run flips {percent(max(r['flipped'] for r in rows))}; the lowest KL is "
+        f"{number(min(r['kl'] for r in rows))}.",
         draw(chart.properties(width=WIDTH - 130, height=220)),
         table("", ("run", "units", "flipped", "KL"), data),
     )

@@ -1,4 +1,4 @@
-"""The parts that pages are made of: one file each, no network, for a screen of any size, light or dark."""
+"""Builds pages. A page is one file, needs no network, and fits screens of any size, light or dark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pivotal.report.tables import Table
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page that its list of contents names."""
+    """A part of a page, listed in the table of contents."""
 
     title: str
     content: str
@@ -31,7 +31,7 @@ class Section:
 
 @cache
 def source_of(name: str) -> str:
-    """A style sheet or script of ours; every page carries its own copy."""
+    """A style sheet or script. Every page contains a copy."""
     return asset("report", name).read_text(encoding="utf-8")
 
 
@@ -44,7 +44,7 @@ def document(
     facts: Sequence[tuple[str, str]] = (),
     data: Mapping[str, Any] | None = None,
 ) -> str:
-    """A whole page. `data` is for its script, which reads it by name."""
+    """A complete page. Its script reads `data` by name."""
     script = source_of("page.js")
     blocks = "".join(_data(name, content) for name, content in (data or {}).items())
     return (
@@ -53,24 +53,24 @@ def document(
         '<meta name=color-scheme content="light dark">\n'
         f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
         f"<style>\n{source_of('page.css')}</style>\n</head>\n<body>\n"
-        '<a class=skip href="#main">To the content</a>\n<div class=frame>\n'
+        '<a class=skip href="#main">Skip to the content</a>\n<div class=frame>\n'
         f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n<p class=lead>{escape(lead)}</p>\n"
         f"{_facts(facts)}</header>\n{_contents(sections)}\n<main id=main>\n"
         + "\n".join(map(_section, sections))
-        + "\n</main>\n<footer>Made by pivotal from the files beside this page. It loads nothing else.</footer>\n"
+        + "\n</main>\n<footer>Made by pivotal from the files in this folder. The page loads nothing.</footer>\n"
         f"</div>\n{blocks}<script>{script}</script>\n</body>\n</html>\n"
     )
 
 
 def _policy(script: str) -> str:
-    """The browser itself sees to it that nothing is fetched and that no script but ours runs."""
+    """A policy for the browser: fetch nothing, and run only our script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     rules = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
     return f"<meta http-equiv=Content-Security-Policy content=\"{rules}; form-action 'none'\">"
 
 
 def _data(name: str, content: Any) -> str:
-    # "</script>" in a sentence would end the block: JSON can write its first sign in another way.
+    # "</script>" in a sentence would end the block, so "<" is escaped.
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace(
         "<", "\\u003c"
     )
@@ -102,12 +102,12 @@ def paragraph(text: str) -> str:
 
 
 def paragraphs(*texts: str) -> str:
-    """Those that say something."""
+    """A paragraph per text that is not empty."""
     return "".join(paragraph(text) for text in texts if text)
 
 
 def table_of(content: Table, *, title: bool = True) -> str:
-    """The first column names the row. What is wider than the screen scrolls, by keyboard too."""
+    """A table whose first column names the row. A wide table scrolls, also by keyboard."""
 
     def cells(row: tuple[str, ...], head: bool = False) -> str:
         made = []
@@ -129,7 +129,7 @@ def table_of(content: Table, *, title: bool = True) -> str:
 
 
 def figure_of(figure: Figure) -> str:
-    """The figure, what it shows in words, and the numbers behind it."""
+    """The figure, its description in words, and a table of its numbers."""
     label = escape(figure.title)
     return (
         f"<figure id={figure.name}>\n<figcaption><b>{label}.</b> {escape(figure.alternative)}</figcaption>\n"

@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 TICKS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000]
 SERIES = ("loss", "units", "multiplier", "accuracy")
-"""What is drawn over the updates, from the top; a search without multipliers has three of them."""
+"""The series that are drawn over the updates, from top to bottom. Not every search has a multiplier."""
 
 
 def learning_curves(history: Sequence[Progress]) -> Figure | None:
@@ -24,7 +24,7 @@ def learning_curves(history: Sequence[Progress]) -> Figure | None:
     rows = curve_rows(history)
     if not rows:
         return None
-    # All units at first and a few at the end: a symmetric logarithm shows both.
+    # The mask starts with all units and ends with a few; a symmetric logarithm shows both.
     log = alt.Scale(type="symlog")
     axes = {
         "loss": alt.Y("loss:Q", title="loss", scale=log, axis=alt.Axis(tickCount=4)),
@@ -67,7 +67,7 @@ def _curves(rows: Sequence[Row], key: str, y: Any, *, last: bool) -> Any:
 
 
 def _by_run(rows: Sequence[Row]) -> dict[str, Any]:
-    """A colour for each run, if there are few enough to tell them apart."""
+    """A colour for each run, if there are enough colours."""
     import altair as alt
 
     runs = list(dict.fromkeys(row["run"] for row in rows))
@@ -82,7 +82,7 @@ def _opacity(rows: Sequence[Row]) -> float:
 
 
 def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
-    """Some of the updates, of all runs: about `most` lines."""
+    """All runs at some of the updates, about `most` lines."""
     updates = sorted({row["update"] for row in rows})
     kept = set(updates[:: -max(1, round(len(updates) * runs / most))])
     data = [
@@ -101,7 +101,7 @@ def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
 
 
 def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
-    """A row per update of the learning and run. A long history is thinned out; its last update is kept."""
+    """A row per update and run. A long history is thinned out, but its last update is kept."""
     rows: list[Row] = []
     learning = [row for row in history if row.phase == "learn"]
     every = max(1, len(learning) // most)
@@ -114,12 +114,12 @@ def curve_rows(history: Sequence[Progress], most: int = 300) -> list[Row]:
 
 
 def _at(column: Sequence[float], run: int) -> float | None:
-    """None where a search has no such number, or it is NaN."""
+    """The number of a run; None if there is none or it is NaN."""
     return column[run] if run < len(column) and not isnan(column[run]) else None
 
 
 def stages(summary: Summary) -> Figure | None:
-    """Flips and units on training pairs of the relaxed mask, the hard mask and the later stages."""
+    """Flips and units on training pairs, from the relaxed mask to the final units."""
     import altair as alt
 
     rows: list[Row] = [
@@ -144,11 +144,11 @@ def stages(summary: Summary) -> Figure | None:
         dots = base.mark_point(filled=True, size=40, opacity=_opacity(rows))
         panels.append((lines + dots).properties(width=WIDTH - 110, height=110))
     best = summary.best_run.stages
-    told = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
+    listed = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
     return Figure(
         "stages",
         "From the relaxed mask to the final units",
-        f"Flipped preferences and units on training pairs, a line per run. The best run: {told}.",
+        f"Flipped preferences and units on training pairs, a line per run. The best run: {listed}.",
         draw(alt.vconcat(*panels, spacing=8)),
         stages_table(summary),
     )

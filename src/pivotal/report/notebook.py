@@ -1,4 +1,4 @@
-"""How objects display themselves in a notebook: HTML for `_repr_html_`, charts for `plot`.
+"""Shows objects in a notebook: HTML for `_repr_html_`, charts for `plot`.
 
 The classes are in lower rooms, which must not import tables and charts. Their methods import this module when they are
 called. Nothing here needs torch, so that saved results can be shown without it.
@@ -48,26 +48,18 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
     return values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units])
 
 
-def plot_evaluation(scores: Evaluation) -> Any:
-    """The share of flipped preferences by construction and direction, with intervals."""
-    return shares_chart(scores)
-
-
 def plot_run(folder: RunFolder) -> Any:
     """The share of flipped preferences of the best run."""
     if folder.kind != "run":
         raise PivotalError(
-            f"One run can be plotted, but {folder.path} is a {folder.kind}: see its report.html."
+            f"Only a run can be plotted, but {folder.path} holds a {folder.kind}. See its report.html."
         )
     return shares_chart(folder.summary().best_run)
 
 
+plot_evaluation, plot_trace = shares_chart, trace_chart
+
 # -- tables -----------------------------------------------------------------------------------------------------------
-
-
-def plot_trace(trace: Trace) -> Any:
-    """The units, the words and the KL at each step."""
-    return trace_chart(trace)
 
 
 def pairs_html(pairs: PairSet) -> str:
@@ -85,7 +77,11 @@ def problem_html(problem: Problem) -> str:
     to = Counter(problem.labels[direction] for direction in problem.direction.tolist())
     turned = " and ".join(f"{to[label]:,} to {label}" for label in problem.labels)
     right = problem.clean_accuracy
-    said = "" if right is None else f"Untouched, the model prefers the expected word in {percent(right)}."
+    said = (
+        ""
+        if right is None
+        else f"The untouched model prefers the expected word in {percent(right)} of the pairs."
+    )
     left = problem.rejected
     out = f"{counted(left.total, 'pair')} cannot be asked: {left.describe()}." if left.total else ""
     return paragraphs(f"{problem!r}", f"Preferences to flip: {turned}.", said, out)
@@ -139,7 +135,7 @@ def trace_html(trace: Trace) -> str:
 
 
 def run_html(folder: RunFolder) -> str:
-    """The tables of a finished run. Other folders are one line of text."""
+    """The tables of a finished run, or one line of text for other folders."""
     if folder.kind != "run" or not folder.finished:
         return paragraphs(repr(folder))
     summary = folder.summary()

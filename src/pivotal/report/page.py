@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pivotal.jobs.run_folder import FIGURES, REPORT, RunFolder
+from pivotal.jobs.run_folder import REPORT, RunFolder
 from pivotal.records.certificate import Certificate
-from pivotal.records.summary import Summary
+from pivotal.records.summary import PairCounts, Summary
 from pivotal.report import certified, sentences, tables
-from pivotal.report.drawing import Figure
+from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.figures import figures
 from pivotal.report.html import (
     Section,
@@ -23,19 +24,19 @@ from pivotal.report.html import (
 )
 
 _UNITS_NOTE = (
-    "“unit” counts from 1 over all layers, as the paper does; “site” is the same unit as layer and index, from 0. “→” "
-    "is the value that a unit is set to for flipping to that label (mean ± standard deviation over the runs that found "
-    "it; of an attention head, which has many values, their root mean square); “without it” is the change in flipped "
-    "preferences, in percentage points, when the unit is let go and the others stay."
+    "“unit” is the number of the unit, from 1 over all layers, as in the paper. “site” is the same unit as layer and "
+    "index, from 0. “→” is the value that the unit is set to for flipping to that label: the mean ± standard deviation "
+    "over the runs that found the unit. An attention head has many values; the table shows their root mean square. "
+    "“without it” is the change in flipped preferences, in percentage points, when this unit is not set and the others "
+    "are."
 )
 
 
 def write_report(folder: RunFolder) -> Path:
-    """Reads a finished run's folder; writes its report.html and figures/*.svg."""
+    """Write report.html and figures/*.svg of a finished run."""
     summary, history = folder.summary(), folder.history()
     drawn = figures(summary, history)
-    for figure in drawn:
-        folder.write_text(f"{FIGURES}/{figure.name}.svg", figure.labelled + "\n")
+    write_figures(folder.path, drawn)
     folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
     return folder.report
 
@@ -60,13 +61,13 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
                 + figure("accuracy-kl")),
         Section("How it was learned", figure("learning") + figure("stages")),
         Section("Apply it", _apply(folder, summary)),
-        Section("Have it again", _reproduce(folder, summary)),
+        Section("Reproduce", _reproduce(folder, summary)),
     ]  # fmt: skip
     return document(
         f"{summary.phenomenon} in {summary.model}",
         tables.sentence(summary),
         sections,
-        description=f"{best.units} units, {tables.percent(best.flip_accuracy)} flipped",
+        description=f"{tables.counted(best.units, 'unit')}, {tables.percent(best.flip_accuracy)} flipped",
         facts=_facts(summary),
         data=sentences.data(traces, folder) if traces else None,
     )
@@ -96,7 +97,7 @@ def _certificate(folder: RunFolder, certificate: Certificate | None) -> str:
     if certificate is None:
         command = shlex.join(["pivotal", "certify", folder.path.as_posix()])
         return paragraph(
-            "Nobody has asked yet. This command tries swaps and smaller sets, and says what holds:"
+            "This run has no certificate yet. This command tries swaps and smaller sets, and writes one:"
         ) + code(command + "\n")
     said = paragraphs(certified.verdict(certificate), *certified.sentences(certificate))
     return said + table_of(certified.units_table(certificate))
@@ -112,7 +113,7 @@ def _apply(folder: RunFolder, summary: Summary) -> str:
 
 
 def snippet(folder: RunFolder, summary: Summary) -> str:
-    """Python that applies the best run's units to a sentence; runs as it stands."""
+    """Python code that applies the units of the best run to a sentence. It runs unchanged."""
     example, where = summary.example, folder.path.as_posix()
     priming = folder.settings.get("priming")
     model = repr(folder.settings["model"]) + (f", priming={priming!r}" if priming is not None else "")
@@ -129,34 +130,36 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
 
 def generate_command(folder: RunFolder, summary: Summary) -> str:
     example = summary.example
-    words = [
-        "pivotal",
-        "generate",
-        folder.path.as_posix(),
-        example.prefix,
-        "--direction",
-        example.direction,
-    ]
+    words = ["pivotal", "generate", folder.path.as_posix(), example.prefix, "--direction", example.direction]
     if summary.steps == "single":
         words += ["--cue", str(example.cue)]
     return shlex.join(words) + "\n"
 
 
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
+    work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
+    return reproduce(folder, summary.pairs, {"search": folder.settings["search"]}, [("work", work)])
+
+
+def reproduce(
+    folder: RunFolder,
+    pairs: PairCounts,
+    searches: Mapping[str, Mapping[str, object]],
+    more: Sequence[tuple[str, str]] = (),
+) -> str:
+    """The command and the settings of a run or a comparison."""
     info, settings = folder.info, folder.settings
-    versions = ", ".join(f"{name} {version}" for name, version in info.versions.items())
-    pairs = summary.pairs
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
-    rows = (
+    rows = [
         ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
         ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs.train:,} to train, "
                   f"{pairs.test:,} held out{dropped} ({settings['split']})"),
         ("seeds", ", ".join(map(str, info.seeds or ()))),
-        ("search", " ".join(f"{name}={value}" for name, value in settings["search"].items())),
-        ("work", f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"),
-        ("versions", versions),
+        *((label, " ".join(f"{k}={value}" for k, value in options.items())) for label, options in searches.items()),
+        *more,
+        ("versions", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
         ("device", info.device or ""),
         ("started", info.started),
-    )  # fmt: skip
-    command = info.command or "This run was started from Python; run.json has its settings."
+    ]  # fmt: skip
+    command = info.command or f"This {folder.kind} was started from Python; run.json has its settings."
     return code(command + "\n") + definitions(rows)

@@ -1,7 +1,7 @@
-"""The held-out sentences of a run, to be looked through: a list that a script filters and opens.
+"""The list of a run's held-out sentences. A script filters the list and draws traces.
 
-Every sentence and its outcome is in the page as text. The script, which has the whole traces as data, only hides what
-is not asked for and draws the trace of the sentence that is opened.
+Every sentence and its outcome is in the page as text. The script has the complete traces as data. It hides the
+sentences that do not match the filters, and draws the trace of a sentence that the reader opens.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.traces import PairOutcome, Traces
 from pivotal.report.html import paragraph
-from pivotal.report.tables import number, signed
+from pivotal.report.tables import counted, number, signed
 
 NONE_KEPT = (
-    "This run was made by a version of pivotal that kept no sentences. Repeat it to look through them."
+    "An earlier version of pivotal made this run and stored no sentences. Run it again to see them here."
 )
 
 
 def listed(traces: Traces) -> str:
-    """Those with a whole trace first: they have the most to show."""
+    """The sentences as a list; those with a complete trace come first."""
     traced = {trace.pair for trace in traces.traces}
     pairs = sorted(traces.pairs, key=lambda pair: (pair.pair not in traced, pair.pair))
     items = "\n".join(_item(pair, traces.frame.labels, pair.pair in traced) for pair in pairs)
     return (
         paragraph(_introduction(traces, len(traced)))
-        + "<noscript><p>With scripts switched off this is a plain list, without filters and traces.</p></noscript>\n"
+        + "<noscript><p>Without JavaScript, this list has no filters and no traces.</p></noscript>\n"
         + _filters(traces)
         + "<p id=count role=status></p>\n"
         f"<ul class=sentences id=sentence-list>\n{items}\n</ul>\n"
@@ -37,7 +37,7 @@ def listed(traces: Traces) -> str:
 
 
 def data(traces: Traces, folder: RunFolder) -> dict[str, Any]:
-    """What the script needs: the whole traces, and the command for the others."""
+    """The data for the script: the complete traces, and the command for other pairs."""
     kept = json.loads(traces.dumps())
     command = shlex.join(["pivotal", "trace", folder.path.as_posix(), "--pair"])
     return {"traces": {"frame": kept["frame"], "traces": kept["traces"], "command": command}}
@@ -47,10 +47,10 @@ def _introduction(traces: Traces, traced: int) -> str:
     flipped = sum(pair.flipped for pair in traces.pairs)
     which = "" if len(traces.pairs) == traces.held_out else f" of {traces.held_out:,}"
     return (
-        f"{len(traces.pairs):,}{which} held-out sentences and the units of run {traces.run}: {flipped:,} preferences "
-        f"flip, {len(traces.pairs) - flipped:,} do not. The cue is marked; the word that the untouched model prefers "
-        f"is struck out, the one to flip to follows. {traced:,} of them, the first in the list, open to show "
-        "the units step by step."
+        f"{len(traces.pairs):,}{which} held-out sentences with the units of run {traces.run}: {flipped:,} preferences "
+        f"flip, {len(traces.pairs) - flipped:,} do not. The cue is marked. The word that the untouched model prefers "
+        f"is struck out; the word to flip to follows it. {counted(traced, 'sentence')} at the top of the list can be "
+        "opened to show the units step by step."
     )
 
 

@@ -1,4 +1,4 @@
-"""The report of a study, and its tables as files; reads the study's folder only."""
+"""The report of a study, and its tables as files. They are made from the folder, without a model."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pivotal.files import write_text
-from pivotal.jobs.run_folder import FIGURES, REPORT
+from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.records import serial
 from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import RESULTS, Results, StudyRow, read_results
-from pivotal.report.drawing import Figure
+from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of
 from pivotal.report.study_cells import cells
 from pivotal.report.study_figures import study_figures
 from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
+from pivotal.report.tables import counted
 
 Format = Literal["md", "tex", "csv"]
 
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """What the folder of a study holds; it may still be running."""
+    """The content of a study's folder; the study may still be running."""
 
     path: Path
     recipe: Recipe
     results: Results
     info: StudyRecord
-    """What study.json says: the command, and when it was started."""
+    """The content of study.json: the command, and the time of the start."""
 
     @staticmethod
     def holds(path: str | Path) -> bool:
@@ -47,7 +48,7 @@ class StudyFolder:
 
     @property
     def rows(self) -> tuple[StudyRow, ...]:
-        """In the order of the recipe, whatever finished first."""
+        """The rows in the order of the recipe."""
         return tuple(row for cell in cells(self.recipe, self.results.rows) for row in cell.rows)
 
     @property
@@ -56,17 +57,16 @@ class StudyFolder:
         return self.results.sentence(self.path / RESULTS) if self.results.lost else ""
 
     def tables(self, form: Format) -> str:
-        """The tables as Markdown or LaTeX; as CSV, the runs that they are made from."""
+        """The tables as Markdown or LaTeX, or all runs as CSV."""
         if form == "csv":
             return study_csv(self.rows)
         return (study_markdown if form == "md" else study_latex)(self.recipe, self.rows)
 
 
 def write_study(folder: StudyFolder) -> Path:
-    """Writes report.html, figures/*.svg, and tables.md, .tex and .csv."""
+    """Write report.html, figures/*.svg, and tables.md, .tex and .csv."""
     drawn = study_figures(cells(folder.recipe, folder.results.rows))
-    for figure in drawn:
-        write_text(folder.path / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
+    write_figures(folder.path, drawn)
     for form in get_args(Format):
         write_text(folder.path / f"tables.{form}", folder.tables(form))
     write_text(folder.path / REPORT, study_page(folder, drawn))
@@ -77,12 +77,12 @@ def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
     recipe, rows = folder.recipe, folder.rows
     return document(
         f"Study: {recipe.name}",
-        recipe.about or f"{len(recipe.drafts)} cells.",
+        recipe.about or f"{counted(len(recipe.drafts), 'cell')}.",
         [
             Section("What was run", paragraphs(measured(rows), folder.loss)),
             Section("The tables", "".join(map(table_of, study_tables(recipe, rows)))),
             Section("The runs", "".join(map(figure_of, drawn)) or paragraphs("No run is done yet.")),
-            Section("Have it again", _reproduce(folder, rows)),
+            Section("Reproduce", _reproduce(folder, rows)),
         ],
         description=f"The tables of the study {recipe.name}",
     )
@@ -98,7 +98,7 @@ def _reproduce(folder: StudyFolder, rows: Sequence[StudyRow]) -> str:
                 ("models", ", ".join(models)),
                 ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
                 ("started", folder.info.started),
-                ("rows", f"{RESULTS}, one for every run; tables.csv has the same in columns"),
+                ("rows", f"{RESULTS} has one row per run; tables.csv has the same rows as a table"),
             ]
         )
         + paragraphs("The recipe:")

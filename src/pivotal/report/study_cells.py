@@ -14,12 +14,12 @@ from pivotal.report.study_paper import Spread
 
 @dataclass(frozen=True)
 class CellRows:
-    """A cell with its rows; of a pooled line, the rows of several cells, and the labels that they share."""
+    """A cell with its rows, or a pooled line: the rows of several cells, and the labels that they share."""
 
     label: Mapping[str, str]
     rows: tuple[StudyRow, ...]
     over: str | None = None
-    """Of a pooled line, the axis in which its cells differ."""
+    """For a pooled line, the axis in which its cells differ."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class CellRows:
 
     @property
     def seconds(self) -> float | None:
-        """Of searching, all runs together; None where they were not timed, as on a machine that others used."""
+        """The search time of all runs together; None if a run was not timed."""
         timed = [row.search_seconds for row in batches(self.done)]
         return None if None in timed else sum(second for second in timed if second is not None)
 
@@ -49,8 +49,8 @@ class CellRows:
 
 
 def cells(recipe: Recipe, rows: Iterable[StudyRow]) -> list[CellRows]:
-    """In the recipe's order, then what it does not have (any more). Of a cell whose settings were changed, the rows
-    with those of its last row."""
+    """The cells in the order of the recipe, then cells that it no longer has. If the settings of a cell were changed,
+    only the rows with the last settings are taken."""
     by_label: dict[tuple[tuple[str, str], ...], list[StudyRow]] = defaultdict(list)
     for draft in recipe.drafts:
         by_label[tuple(draft.label.items())] = []
@@ -64,7 +64,7 @@ def cells(recipe: Recipe, rows: Iterable[StudyRow]) -> list[CellRows]:
 
 
 def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
-    """The cells; after those that differ in `axis` alone, all of them as one."""
+    """The cells. Cells that differ only in `axis` are followed by a line that pools them."""
     groups: dict[tuple[bool, tuple[tuple[str, str], ...]], list[CellRows]] = defaultdict(list)
     for cell in of:
         shared = tuple((key, value) for key, value in cell.label.items() if key != axis)
@@ -78,5 +78,5 @@ def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
 
 
 def batches(rows: Iterable[StudyRow]) -> list[StudyRow]:
-    """One row of each batch: seconds and work are those of the batch together."""
+    """One row of each batch, because seconds and nodes are those of the whole batch."""
     return list({(row.key, tuple(row.batch) or row.seed): row for row in rows}.values())

@@ -1,4 +1,4 @@
-"""The figures of a study: every run of every cell, beside the mean of its cell."""
+"""The figures of a study: every run of every cell, and the mean of each cell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pivotal.report.study_cells import CellRows
 from pivotal.report.tables import counted, number, percent, table
 
 _NAMES = 150
-"""Room for the names of cells, which are drawn once for the three panels."""
+"""Pixels for the names of cells, which the three panels share."""
 
 
 def study_figures(cells: Sequence[CellRows]) -> list[Figure]:
-    """None while no run is done."""
+    """The figures; an empty list if no run has finished."""
     there = [cell for cell in cells if cell.done]
     return [_by_cell(there), _trade_off(there)] if there else []
 
@@ -76,7 +76,7 @@ def _trade_off(cells: Sequence[CellRows]) -> Figure:
 
     rows = _runs(cells)
     names = [cell.name for cell in cells]
-    # More cells than colours cannot be told apart by colour: the figure before has their names.
+    # With more cells than colours, all dots have one colour; the first figure shows the names.
     few = len(names) <= len(COLOURS)
     scale = alt.Scale(domain=names, range=list(COLOURS[: len(names)]))
     legend = alt.Legend(columns=2, labelLimit=220, symbolOpacity=1)
@@ -99,7 +99,7 @@ def _trade_off(cells: Sequence[CellRows]) -> Figure:
     return Figure(
         "trade-off",
         "Flips, KL and units of every run",
-        "A dot per run, the larger the more units it has. The run nearest to the untouched model has KL "
+        "A dot per run; larger dots have more units. The run with the lowest KL has KL "
         f"{number(near['kl'])} and flips {percent(near['flipped'])} ({near['cell']}, seed {near['seed']}).",
         draw(chart),
         _table(rows),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 
 from pivotal.jobs.study.recipe import Recipe
@@ -19,7 +17,7 @@ _COST = ("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "
 
 
 def measured(rows: Sequence[StudyRow]) -> str:
-    """How much was run, where, and how long that took."""
+    """The number of runs, the machines and the time."""
     done = [row for row in rows if row.done]
     if not done:
         return "Not measured yet."
@@ -35,13 +33,13 @@ def measured(rows: Sequence[StudyRow]) -> str:
 
 
 def _duration(seconds: Sequence[float | None]) -> str:
-    """Empty where a part was not timed."""
+    """The total time in words; empty if a part was not timed."""
     timed = [second for second in seconds if second is not None]
     if len(timed) < len(seconds):
         return ""
     total = sum(timed)
     text = f"{total:.0f} s" if total < 120 else f"{total / 60:.1f} minutes"
-    return f": {text} in all with scoring, without loading models"
+    return f": {text} in total, with scoring and without loading models"
 
 
 def study_markdown(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
@@ -53,7 +51,7 @@ def _bold(shown: Table) -> str:
 
 
 def study_latex(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
-    """A tabular for the package booktabs per table, its title and its note as comments."""
+    """A booktabs tabular per table, with its title and its note as comments."""
     return "\n".join(
         "".join(f"% {text}\n" for text in (shown.title or recipe.name, shown.note) if text)
         + export.latex(shown)
@@ -62,19 +60,17 @@ def study_latex(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
 
 
 def study_csv(rows: Sequence[StudyRow]) -> str:
-    """A line per run. Seconds and nodes are those of its batch together; `batch` says how many runs it had."""
+    """A line per run. Seconds and nodes are those of the whole batch; `batch` is the number of its runs."""
     axes = list(dict.fromkeys(axis for row in rows for axis in row.cell))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow((*(f"cell: {axis}" for axis in axes), *_WHAT, *_SCORES, "unit_numbers", "batch", *_COST))
-    for row in rows:
-        writer.writerow(
-            (
-                *(row.cell.get(axis, "") for axis in axes),
-                *(getattr(row, name) for name in (*_WHAT, *_SCORES)),
-                " ".join(str(unit.number) for unit in row.found),
-                len(row.batch),
-                *(getattr(row, name) for name in _COST),
-            )
+    head = (*(f"cell: {axis}" for axis in axes), *_WHAT, *_SCORES, "unit_numbers", "batch", *_COST)
+    lines = (
+        (
+            *(row.cell.get(axis, "") for axis in axes),
+            *(getattr(row, name) for name in (*_WHAT, *_SCORES)),
+            " ".join(str(unit.number) for unit in row.found),
+            len(row.batch),
+            *(getattr(row, name) for name in _COST),
         )
-    return out.getvalue()
+        for row in rows
+    )
+    return export.csv_text((head, *lines))

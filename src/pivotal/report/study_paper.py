@@ -1,4 +1,4 @@
-"""The figures that the paper prints for its own LSTM, to be shown beside ours."""
+"""The numbers that the paper reports for its own LSTM, for comparison with ours."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from pivotal.files import asset
 
 Spread = tuple[float, float | None]
-"""Mean, and standard deviation where the paper gives one."""
+"""Mean, and standard deviation if the paper reports one."""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class Printed:
     source: str
     runs: int
     beside: Mapping[str, Mapping[str, str]]
-    """By the name of a study, the labels of the line that it stands next to."""
+    """By study, the labels of the line that it is compared with."""
     figures: Mapping[str, Any]
 
     def spread(self, name: str) -> Spread | None:
-        """`flip_accuracy`, `units` or `kl`; None where the paper says nothing of it."""
+        """`flip_accuracy`, `units` or `kl`; None if the paper does not report it."""
         given = self.figures.get(name)
         return None if given is None else (given[0], given[1] if len(given) > 1 else None)
 
@@ -45,7 +45,7 @@ def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
 
 @cache
 def printed_in(kind: str) -> tuple[Printed, ...]:
-    """All that the paper prints: `scores` or `units`."""
+    """All lines of a kind that the paper reports: `scores` or `units`."""
     text = asset("paper.json").read_text(encoding="utf-8")
     lines: list[dict[str, Any]] = json.loads(text)[kind]
     known = ("source", "runs", "beside")

@@ -1,4 +1,4 @@
-"""The tables of a study beside the paper's figures, for the command line, the page, files and documentation alike."""
+"""The tables of a study with the paper's numbers, for the command line, the page, files and documentation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def study_tables(recipe: Recipe, rows: Sequence[StudyRow]) -> list[Table]:
 
 
 def lines_of(recipe: Recipe, rows: Sequence[StudyRow]) -> list[CellRows]:
-    """The cells; where the recipe pools an axis, after the cells that differ in it alone all of them together."""
+    """The cells, with pooled lines if the recipe pools an axis."""
     found, pool = cells(recipe, rows), recipe.table.pool
     return found if pool is None else pooled(found, pool)
 
@@ -76,13 +76,13 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
 class _Metric:
     title: str
     name: str
-    """What the paper's figures call it."""
+    """Its key in the numbers of the paper."""
     of: Callable[[StudyRow], float | None]
     digits: int
     scale: int = 1
 
     def text(self, spread: Spread | None) -> str:
-        """Mean ± standard deviation, and never "100.0" for less than all."""
+        """Mean ± standard deviation, but never "100.0" for less than all."""
         if spread is None:
             return "–"
         mean, sd = self.scale * spread[0], spread[1]
@@ -108,11 +108,11 @@ def _sources(beside: Sequence[Printed | None]) -> str:
 
 
 def failures(found: Sequence[CellRows]) -> str:
-    """Which runs failed, and why; empty when none did."""
+    """The failed runs with their errors; empty if there are none."""
     failed = {row.run: row for cell in found for row in cell.rows if not row.done}
     if not failed:
         return ""
-    # An error may have several lines, but a note is one, be it in a comment of LaTeX.
+    # An error may have several lines, but a note must be one line, e.g. in a LaTeX comment.
     reasons = dict.fromkeys(" ".join(f"{row.name}: {row.error}".split()) for row in failed.values())
     return f"{counted(len(failed), 'run')} failed ({'; '.join(reasons)})."
 
@@ -121,12 +121,12 @@ def failures(found: Sequence[CellRows]) -> str:
 
 
 def _comparable(line: CellRows) -> bool:
-    """A unit's number means something in one model only, and its values go by the labels of one phenomenon."""
+    """Whether all runs have the same model and phenomenon. Otherwise units and values cannot be compared."""
     return len({(row.model, row.phenomenon) for row in line.done}) <= 1
 
 
 def _unit_tables(study: str, cell: CellRows, least: float) -> list[Table]:
-    """The units of a cell, and after them those of the paper."""
+    """The units of a cell, then the units of the paper."""
     printed = units_beside(study, cell.label)
     shown = [_units_table(cell, least)]
     if printed is not None:

@@ -1,4 +1,4 @@
-"""A summary in sentences and in tables of text, for the command line and the page alike."""
+"""Sentences and tables about a run, for the command line and the page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary
 
 DECIDING = 0.5
-"""Units that flip fewer preferences than this are not said to decide anything."""
+"""The least share of flipped preferences for which a sentence states that units decide a phenomenon."""
 
 
 @runtime_checkable
 class ByKind(Protocol):
-    """Scores by construction and direction: of a run in a summary, or of an evaluation."""
+    """Scores by construction and direction, of a run or of an evaluation."""
 
     @property
     def by_group(self) -> dict[str, Share]: ...
@@ -28,7 +28,7 @@ class ByKind(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows of text; `numeric` columns are set to the right."""
+    """Columns and rows of text. `numeric` columns are aligned to the right."""
 
     title: str
     columns: tuple[str, ...]
@@ -40,7 +40,7 @@ class Table:
 def table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, text: int = 1, note: str = ""
 ) -> Table:
-    """The first `text` columns are text, the others numbers."""
+    """A table whose first `text` columns are text; the others are numbers."""
     return Table(title, tuple(columns), tuple(map(tuple, rows)), frozenset(range(text, len(columns))), note)
 
 
@@ -48,7 +48,7 @@ def table(
 
 
 def percent(share: float | None) -> str:
-    """One decimal, and never "100.0%" for less than all; a dash if there is no number."""
+    """A share with one decimal, but never "100.0%" for less than all; a dash if there is no number."""
     if share is None or isnan(share):
         return "–"
     shown = f"{share:.1%}"
@@ -73,7 +73,7 @@ def signed(value: float) -> str:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """Rounded, without the sign of a zero: rounding errors may leave a KL of −1e-9 where an edit does nothing."""
+    """A rounded number without negative zero. Rounding errors may give a KL of −1e-9 if an edit does nothing."""
     return round(value, digits) + 0.0
 
 
@@ -85,7 +85,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def sentence(summary: Summary) -> str:
-    """What was found, in one sentence: the median run's numbers, on held-out pairs."""
+    """The result in one sentence: the numbers of the median run on held-out pairs."""
     units = summary.units
     where = "set at every step" if summary.steps == "every" else "set once, at the cue,"
     verb, they, flip = ("decides", "it", "flips") if units == 1 else ("decide", "they", "flip")
@@ -94,7 +94,7 @@ def sentence(summary: Summary) -> str:
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
     broken = summary.kl_bound_kept is False
-    bound = f" The bound of {summary.max_kl:g} on KL was not kept." if broken else ""
+    bound = f" This KL exceeds the bound of {summary.max_kl:g}." if broken else ""
     what = f"{summary.phenomenon} in {summary.model}"
     if summary.flip_accuracy >= DECIDING:
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
@@ -106,39 +106,39 @@ def control_sentence(summary: Summary) -> str:
     if not control.sets:
         return "No control was run."
     broken = control.broken
-    without = f" ({broken} break the bound on KL and do not count as doing as well)" if broken else ""
+    without = f" ({broken} exceed the bound on KL and do not count for p)" if broken else ""
     return (
         f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
-        f"their values learned on the same pairs, flip {percent(control.mean)} on average and "
+        f"with values learned on the same pairs, flip {percent(control.mean)} on average and "
         f"{percent(control.best)} at best, "
         f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
     )
 
 
 def clean_sentence(result: Summary | ComparisonRecord) -> str:
-    """How often the untouched model is right; empty when no pair states an expected word."""
+    """The accuracy of the untouched model; empty if no pair states an expected word."""
     if result.clean_accuracy is None:
         return ""
     asked, labelled = result.pairs.test, result.labelled
     named = labelled is not None and labelled != asked
-    which = f"{labelled:,} held-out pairs that name one" if named else "held-out pairs"
+    which = f"{counted(labelled or 0, 'held-out pair')} that state one" if named else "held-out pairs"
     return (
-        f"Untouched, the model prefers the expected word in {percent(result.clean_accuracy)} of the {which}."
+        f"The untouched model prefers the expected word in {percent(result.clean_accuracy)} of the {which}."
     )
 
 
 def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
-    """Which pairs were not asked, and why; empty when all were."""
+    """The pairs that could not be asked, with reasons; empty if there are none."""
     if not rejected.total:
         return ""
     reasons = [f"{reason} ({count})" for reason, count in list(rejected.reasons.items())[:most]]
     more = len(rejected.reasons) - most
-    listed = "; ".join(reasons) + (f"; and {more} other reasons" if more > 0 else "")
-    return f"{counted(rejected.total, 'pair')} could not be asked of the model: {listed}."
+    listed = "; ".join(reasons) + (f"; and {counted(more, 'other reason')}" if more > 0 else "")
+    return f"{counted(rejected.total, 'pair')} could not be used with this model: {listed}."
 
 
 def stages_sentence(summary: Summary) -> str:
-    """How the best run got from a relaxed mask to the final units; accuracy on training pairs."""
+    """The stages of the best run, from the relaxed mask to the final units, on training pairs."""
     parts = [f"{name} {_stage(stage)}" for name, stage in summary.best_run.stages.items()]
     return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
 
@@ -153,7 +153,7 @@ def _stage(stage: Mapping[str, float]) -> str:
 
 
 def units_table(summary: Summary, most: int | None = None) -> Table:
-    """Every unit that some run found; values and the effect of dropping it are means over those runs."""
+    """Every unit that a run found. Its values and the effect of dropping it are means over those runs."""
     runs, labels = summary.runs, summary.labels
     rows = []
     for label, found in list(summary.prevalence.items())[:most]:
@@ -169,7 +169,7 @@ def units_table(summary: Summary, most: int | None = None) -> Table:
 
 
 def mean_and_spread(values: Sequence[float | None]) -> str:
-    """Mean ± standard deviation; a None is a unit that is left alone in that direction."""
+    """Mean ± standard deviation. None stands for a unit that is not set in that direction."""
     there = [v for v in values if v is not None]
     if not there:
         return "left alone"
@@ -200,7 +200,7 @@ def runs_table(summary: Summary) -> Table:
         )
     columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
     note = (
-        "The best run is the one with the best score on training pairs (loss and KL)."
+        "The best run is the run with the best score on training pairs (loss and KL)."
         if len(rows) > 1
         else ""
     )
@@ -226,7 +226,7 @@ def stages_table(summary: Summary) -> Table:
 
 
 def drop_one_table(drop_one: Sequence[DropOne], flip_accuracy: float) -> Table:
-    """`flip_accuracy` is that of all units together."""
+    """The scores without each unit. `flip_accuracy` is the score with all units."""
     rows = [
         (
             str(one.number),

@@ -1,4 +1,4 @@
-"""A trace in words and as tables of text: what the command line, a figure and its alternative say alike."""
+"""Sentences and tables about a trace, for the command line, figures and their text alternatives."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from pivotal.report.tables import Table, counted, number, percent, signed, table
 
 
 def chance(p: float) -> str:
-    """A probability; the words asked about are seldom the likeliest, so small ones are told apart too."""
+    """A probability, with enough digits for small ones."""
     if p >= 0.0995:
         return f"{100 * p:.0f}%"
     return f"{100 * p:.2g}%" if p >= 1e-4 else f"{p:.0e}".replace("e-0", "e-")
 
 
 def activation(value: float) -> str:
-    """Two decimals where that says something; units of transformers may be in the hundreds."""
+    """An activation: two decimals, or none for large values, which transformers may have."""
     if abs(value) < 0.005:
         return "0.00"
     return signed(value) if abs(value) < 100 else f"{value:+,.0f}".replace("-", "−")
 
 
 def sides(trace: Trace) -> tuple[str, str]:
-    """What the two sides are called."""
+    """The names of the two sides."""
     return "untouched", f"→ {trace.direction}"
 
 
 def unit_names(trace: Trace) -> list[str]:
-    """The paper's number and ours; the number alone would not tell sites of transformers apart."""
+    """Number and site of each unit. The number alone would be ambiguous in transformers."""
     frame = trace.frame
     return [f"{n} ({unit})" for n, unit in zip(frame.numbers, frame.units, strict=True)]
 
 
 def acting(trace: Trace) -> list[bool]:
-    """Which units are set: with a mask for each direction, those of the other one are left alone."""
+    """Whether each unit is set. With a mask per direction, units of the other direction are not set."""
     return [value is not None for value in trace.frame.values[trace.target]]
 
 
 def most_moved(trace: Trace, most: int) -> list[int]:
-    """The units that the intervention moves farthest, in their own order."""
+    """The units whose activation changes most, in their own order."""
 
     def moved(unit: int) -> float:
         rows = (trace.activation.untouched[unit], trace.activation.edited[unit])
@@ -51,7 +51,7 @@ def most_moved(trace: Trace, most: int) -> list[int]:
 
 
 def spread_layers(trace: Trace, most: int) -> list[int]:
-    """All layers, or so many from the last that the edit leaves alone to the last there is."""
+    """All layers, or at most `most` of them, from the last unchanged layer to the last layer."""
     layers = len(trace.change)
     if layers <= most:
         return list(range(layers))
@@ -61,8 +61,8 @@ def spread_layers(trace: Trace, most: int) -> list[int]:
 
 
 def shares(trace: Trace) -> tuple[list[float], list[float]]:
-    """What the word flipped to has of the probability of the two, at every step, untouched and edited: above one half
-    it is preferred."""
+    """The share of the word flipped to in the probability of the two words, at every step, untouched and edited. Above
+    one half it is preferred."""
     t = trace.target
     untouched, edited = (
         [1 / (1 + exp(min(700.0, b - a))) for a, b in zip(side[t], side[1 - t], strict=True)]
@@ -72,12 +72,12 @@ def shares(trace: Trace) -> tuple[list[float], list[float]]:
 
 
 def mean_kl(trace: Trace) -> float:
-    """Over all positions, the prediction of the first word included, as everywhere."""
+    """The mean over all positions, including the prediction of the first word, as in all scores."""
     return sum(trace.kl) / (len(trace.kl) + 1)
 
 
 def told(trace: Trace) -> str:
-    """What happens, in two sentences."""
+    """The outcome, in some sentences."""
     wanted, other = trace.words[trace.target], trace.words[1 - trace.target]
     before, after = shares(trace)
     units = counted(sum(acting(trace)), "unit")
@@ -86,8 +86,9 @@ def told(trace: Trace) -> str:
     else:
         when = f"at “{trace.tokens[trace.cue]}”" if trace.cue is not None else "at the cue"
     return (
-        f"“{trace.prefix} …” with {units} of {trace.frame.model} set {when} for {trace.direction}: of what "
-        f"{wanted} and {other} get, {wanted} has {percent(before[-1])} untouched and {percent(after[-1])} edited. "
+        f"“{trace.prefix} …” with {units} of {trace.frame.model} set {when} for {trace.direction}: the share of "
+        f"{wanted} in the probability of {wanted} and {other} is {percent(before[-1])} untouched and "
+        f"{percent(after[-1])} edited. "
         f"{verdict(trace)} KL {number(mean_kl(trace))}, averaged over positions."
     )
 
@@ -105,7 +106,7 @@ def verdict(trace: Trace) -> str:
 
 
 def numbers(trace: Trace) -> Table:
-    """Everything in the trace, a column per step."""
+    """All numbers of the trace, a column per step."""
     rows: list[Sequence[str]] = []
     for side, grid in zip(sides(trace), (trace.activation.untouched, trace.activation.edited), strict=True):
         rows += [
@@ -118,7 +119,7 @@ def numbers(trace: Trace) -> Table:
         ]
     wanted = trace.words[trace.target]
     rows += [
-        (side, f"{wanted} of the two", *map(percent, line))
+        (side, f"{wanted} of both", *map(percent, line))
         for side, line in zip(sides(trace), shares(trace), strict=True)
     ]
     rows.append(("", "KL", *(number(kl) for kl in trace.kl)))
@@ -131,13 +132,13 @@ def numbers(trace: Trace) -> Table:
         ("", "", *steps_named(trace)),
         rows,
         text=2,
-        note="The cue is in brackets; * is a step at which units are set. Moved: how far a layer's state is from where "
-        "it was, as a share of its length.",
+        note="The cue is in brackets; * is a step at which units are set. Moved: distance of a layer's state from the "
+        "untouched state, relative to the norm of the untouched state.",
     )
 
 
 def steps_named(trace: Trace) -> list[str]:
-    """The tokens, with marks that survive where there is no colour."""
+    """The tokens, with marks for the cue and for edited steps."""
     return [
         (f"[{token}]" if step == trace.cue else token) + ("*" if on else "")
         for step, (token, on) in enumerate(zip(trace.tokens, trace.edited, strict=True))

@@ -1,7 +1,7 @@
-"""The figure of a trace, as the paper has it and more.
+"""The figure of a trace, an extension of the paper's figure.
 
-From top to bottom, over the same words: the units without and with the intervention, the probability of the two words
-and what each has of it, KL, and how far each layer has been moved.
+From top to bottom, over the same words: the units without and with the intervention, the probability of the two words,
+the share of the word flipped to, KL, and the change of each layer.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pivotal.report.trace import (
 Row = dict[str, Any]
 
 _UNITS, _LAYERS = 40, 48
-"""Rows of a panel at most; the table beneath has all."""
+"""The most rows of a panel. The table below the figure has all rows."""
 _STEP, _LETTER, _ROW, _MARGIN = 58, 8, 20, 130
-"""Pixels of a step at least, of a letter under it, of a row, and for the names at the left: the same in all panels, so
-that the steps stay in line."""
+"""Pixels: the least width of a step, a letter, the height of a row, and the margin for names. They are the same in all
+panels, so that the steps are aligned."""
 _LEAST = 1e-9
-"""Probabilities below this are drawn here: the axis is logarithmic."""
+"""The least probability on the logarithmic axis."""
 _UPRIGHT, _MEASURED = 9, 14
-"""Steps up to which tokens are set upright, and up to which cells have their numbers in them."""
+"""The most steps for which tokens are horizontal, and for which cells show their numbers."""
 
 
 def trace_figure(trace: Trace) -> Figure:
@@ -75,7 +75,7 @@ def trace_chart(trace: Trace) -> Any:
 
 
 def _unit_scale(trace: Trace) -> list[float]:
-    """The largest activation of each unit: each has its own scale, since units of transformers have no common one."""
+    """The largest activation of each unit. Units of transformers have no common scale, so each has its own."""
     both = zip(trace.activation.untouched, trace.activation.edited, strict=True)
     return [max(map(abs, (*a, *b))) or 1.0 for a, b in both]
 
@@ -90,9 +90,7 @@ def _units(trace: Trace, grid: Grid, scale: Sequence[float], title: str, set_: b
         for unit in shown for step in range(len(trace.tokens))
     ]  # fmt: skip
     colour = alt.Color(
-        "share:Q",
-        legend=None,
-        scale=alt.Scale(domain=[-1, 0, 1], range=[COLOURS[0], "#f4f4f4", COLOURS[1]]),
+        "share:Q", legend=None, scale=alt.Scale(domain=[-1, 0, 1], range=[COLOURS[0], "#f4f4f4", COLOURS[1]])
     )
     y = _names_axis([names[unit] for unit in shown])
     chart = _heat_map(rows, _steps_axis(trace), y, colour)
@@ -127,7 +125,7 @@ def _words(trace: Trace) -> Any:
         .mark_line(point=alt.OverlayMarkDef(size=45), strokeWidth=2)
         .encode(x=_steps_axis(trace), y=y, color=word, strokeDash=_dashes(trace))
         .properties(
-            title=_title("Probability of each word, if it came next (dashed: untouched)"), **_size(trace, 6)
+            title=_title("Probability that each word comes next (dashed: untouched)"), **_size(trace, 6)
         )
     )
 
@@ -149,12 +147,12 @@ def _share(trace: Trace) -> Any:
         .encode(x=_steps_axis(trace), y=y, strokeDash=_dashes(trace))
     )
     half = alt.Chart(alt.Data(values=[{"share": 0.5}])).mark_rule(color=COLOURS[6]).encode(y=y)
-    title = f"Share of {trace.words[trace.target]} in what the two words get (dashed: untouched)"
+    title = f"Share of {trace.words[trace.target]} in the probability of both words (dashed: untouched)"
     return (half + line).properties(title=_title(title), **_size(trace, 4))
 
 
 def _dashes(trace: Trace) -> Any:
-    """Said in the titles, since a legend of dashes is drawn as dots."""
+    """Dashes for the two sides. The titles explain them, because a legend would draw dashes as dots."""
     import altair as alt
 
     scale = alt.Scale(domain=list(sides(trace)), range=[[5, 4], [1, 0]])
@@ -169,8 +167,7 @@ def _kl(trace: Trace) -> Any:
         alt.Chart(alt.Data(values=rows))
         .mark_bar(color=COLOURS[6], width=22)
         .encode(
-            x=_steps_axis(trace),
-            y=alt.Y("kl:Q", title=None, axis=alt.Axis(tickCount=3, minExtent=_MARGIN)),
+            x=_steps_axis(trace), y=alt.Y("kl:Q", title=None, axis=alt.Axis(tickCount=3, minExtent=_MARGIN))
         )
         .properties(title=_title("KL to the untouched model"), **_size(trace, 3))
     )
@@ -197,24 +194,26 @@ def _layers(trace: Trace) -> Any:
         scale=alt.Scale(domain=[0, max(row["share"] for row in rows) or 1], range=["#f4f4f4", COLOURS[4]]),
     )
     return _heat_map(rows, _steps_axis(trace), _names_axis(names[::-1]), colour).properties(
-        title=_title("How far each layer's state is moved, as a share of its length"),
+        title=_title("Change of each layer's state, relative to its norm"),
         **_size(trace, len(shown)),
     )
 
 
 def _heat_map(rows: Sequence[Row], x: Any, y: Any, colour: Any) -> Any:
-    """Cells with their numbers in them, where these fit."""
+    """Coloured cells, with their numbers if there is room."""
     import altair as alt
 
     base = alt.Chart(alt.Data(values=list(rows))).encode(x=x, y=y)
     cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=colour)
     if max(row["step"] for row in rows) >= _MEASURED:
-        return cells + base.mark_text(opacity=0)  # the same layers either way: panels keep their axes
+        return cells + base.mark_text(
+            opacity=0
+        )  # with the same chart layers in all cases, panels keep their axes
     return cells + base.mark_text(fontSize=11, color="#1d2329").encode(text="text:N")
 
 
 def _steps_axis(trace: Trace) -> Any:
-    """Numbers with the tokens as their labels, since a token may come twice; a triangle marks the cue."""
+    """The axis of steps. Steps are numbers with tokens as labels, because a token may occur twice."""
     import altair as alt
 
     names = [f"▲ {token}" if step == trace.cue else token for step, token in enumerate(trace.tokens)]

@@ -1,4 +1,4 @@
-"""A trace as a file: the kind is told by the name."""
+"""A trace as a file. The suffix of the file decides its kind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pivotal.report.trace_figure import alternative, trace_chart, trace_figure
 
 
 def check_path(name: str) -> Path:
-    """Before any work: a name that cannot be written costs nothing."""
+    """The path, checked before any work. PivotalError if it cannot be written."""
     path = Path(name)
     if path.suffix.lower() not in _KINDS:
         raise PivotalError(
@@ -27,7 +27,7 @@ def check_path(name: str) -> Path:
     if not path.parent.is_dir() or path.is_dir():
         raise PivotalError(
             f"{name} cannot be written: {path if path.is_dir() else path.parent} "
-            f"{'is a folder' if path.is_dir() else 'is no folder'}. Name a file in a folder that is there."
+            f"{'is a folder' if path.is_dir() else 'is not a folder'}. Name a file in an existing folder."
         )
     return path
 
@@ -45,14 +45,14 @@ def trace_page(trace: Trace) -> str:
 
 
 def _described(png: bytes, text: str) -> bytes:
-    """The picture with its alternative inside, as the standard's `Description`; it comes after the header's chunk."""
+    """The picture with its text alternative, as a `Description` chunk after the header."""
     content = b"iTXtDescription\0\0\0\0\0" + text.encode()
     chunk = struct.pack(">I", len(content) - 4) + content + struct.pack(">I", zlib.crc32(content))
     return png[:_PNG_HEADER] + chunk + png[_PNG_HEADER:]
 
 
 _PNG_HEADER = 33
-"""Bytes of a PNG's signature and its first chunk."""
+"""The bytes of a PNG's signature and its first chunk."""
 
 _KINDS: dict[str, Callable[[Trace], bytes]] = {
     ".svg": lambda trace: (trace_figure(trace).labelled + "\n").encode(),

@@ -132,7 +132,7 @@ def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], P
     folder = copied()
     renamed = tiny(("[every, single]", "[{label: all the time, steps: every}]"))
     rows = study(renamed, out=folder, watch=(told := Said())).rows
-    assert told.lines == [f"4 runs of cells that the recipe has no longer: see {folder / 'former.jsonl'}."]
+    assert told.lines == [f"4 runs of cells that the recipe no longer has: see {folder / 'former.jsonl'}."]
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
     assert len(read_results(folder / "former.jsonl").rows) == 4
     shutil.rmtree(folder / "runs")
@@ -205,8 +205,8 @@ def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows
     assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
     assert said.lines == [
-        f"The pairs of {path} have changed between runs of this study: its rows are not of one question. "
-        "Begin a new study in another folder."
+        f"The pairs of {path} have changed between runs of this study, so its rows cannot be compared. "
+        "Start a new study in another folder."
     ]
 
 
@@ -332,7 +332,7 @@ def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) ->
         study(tiny(("name: tiny", "name: other")), out=folder)
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("hello")
-    with pytest.raises(PivotalError, match=r"holds other files \(dear.txt\). Nothing was touched"):
+    with pytest.raises(PivotalError, match=r"holds other files \(dear.txt\). Nothing was changed"):
         study(tiny(), out=tmp_path / "letters")
     assert [p.name for p in (tmp_path / "letters").iterdir()] == ["dear.txt"]
 

@@ -9,8 +9,7 @@ from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import SETTINGS, Cell, cells_of, chosen
-from pivotal.jobs.study.layout import TableLayout
-from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.jobs.study.recipe import TableLayout, parse_recipe
 
 GOOD = """\
 name: toy

@@ -1,4 +1,4 @@
-// Filters the held-out sentences and draws the trace of the one that is opened. The page says the same without it.
+// Filters the held-out sentences and draws the trace of a sentence that is opened. The page is complete without it.
 "use strict";
 (() => {
   const PAGE = 20;
@@ -11,7 +11,7 @@
     return made;
   }
 
-  // What does not overflow needs no stop for the keyboard.
+  // Only boxes that overflow need a tab stop.
   function stops() {
     for (const box of document.querySelectorAll(".scroll, pre")) {
       if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
@@ -98,10 +98,10 @@
 
   function advice(command) {
     const code = element("pre", {}, element("code", {}, command));
-    return [element("p", {}, "Its course is not stored; this command shows it:"), code];
+    return [element("p", {}, "The trace of this pair is not stored. This command shows it:"), code];
   }
 
-  // JSON has no infinity: null stands for the logarithm of zero, and for what cannot be said without it.
+  // JSON has no infinity: null stands for the logarithm of zero, and for differences with it.
   const minus = (a, b) => a.map((value, i) => (value === null || b[i] === null ? null : value - b[i]));
 
   function course(frame, trace) {
@@ -129,11 +129,11 @@
       block("Probability of each word, with the edit", trace.words, after, chances),
       block("KL to the untouched model", ["KL"], [trace.kl], { top: largest([trace.kl]), show: fixed(2), grows: true }),
     );
-    if (frame.layers.length) table.append(block("How far each layer is moved", frame.layers, trace.change, moved));
+    if (frame.layers.length) table.append(block("Change of each layer", frame.layers, trace.change, moved));
     const legend =
-      "A column is a step: what the model has read so far ends in that word. Orange is above zero, blue below; the " +
-      `strongest colour is ${activations.show(activations.top)}. Framed: a unit that is set. A layer is moved by ` +
-      "the length of the difference, over the length of the untouched state.";
+      "A column is a step: the model has read the sentence up to that word. Orange is above zero, blue below zero; the " +
+      `strongest colour is ${activations.show(activations.top)}. A frame marks a unit that is set. The change of ` +
+      "a layer is the distance of its state from the untouched state, relative to the norm of the untouched state.";
     const box = { class: "scroll", role: "group", "aria-label": `Trace of ${trace.prefix}` };
     return [element("div", box, table), element("p", { class: "legend" }, legend)];
   }
@@ -154,7 +154,7 @@
       const cells = row.map((value, step) => {
         if (value === null) return element("td", {}, "–");
         const cell = element("td", {}, scale.show(value));
-        // A cell is never so dark that its number could not be read.
+        // Cells stay light enough for their numbers to be readable.
         const strength = (0.55 * Math.min(1, Math.abs(value) / scale.top)).toFixed(3);
         const tone = scale.grows ? "--grey" : value > 0 ? "--high" : "--low";
         cell.style.setProperty("background-color", `rgba(var(${tone}), ${strength})`);

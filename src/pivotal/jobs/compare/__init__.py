@@ -1,4 +1,4 @@
-"""Searches side by side: the same question, the same pairs, what each finds with so many units and what it costs."""
+"""Compares searches on one question: what each finds with a given number of units, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is compared, and at which numbers of units: from what a user writes to searches with their settings."""
+"""Reads which searches are compared, with which settings and numbers of units."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_SIZES = 1000
 
 @dataclass(frozen=True)
 class Contender:
-    """A search as it is listed: `label` is its name, or `name@preset`."""
+    """A search of the comparison. `label` is its name, or `name@preset`."""
 
     label: str
     search: Search
@@ -28,13 +28,13 @@ class Contender:
         return dataclasses.replace(self.search, max_units=size)  # type: ignore[type-var]
 
     def settings(self) -> dict[str, Any]:
-        """All but the number of units, which the comparison sets."""
+        """All settings except the number of units, which the comparison sets."""
         preset = self.label.partition("@")[2] or None
         return {"name": self.search.name, "preset": preset, **changed(self.search, None)}
 
 
 def changed(search: Search, than: Search | None) -> dict[str, Any]:
-    """The settings in which a search differs from another, or all of them; the number of units aside."""
+    """The settings in which a search differs from `than`, or all of them, without the number of units."""
     here = stored_settings(search)
     here.pop("max_units", None)
     return {name: value for name, value in here.items() if than is None or getattr(than, name) != value}
@@ -43,19 +43,19 @@ def changed(search: Search, than: Search | None) -> dict[str, Any]:
 def contenders(
     names: Sequence[str], *, common: Mapping[str, Any] | None = None, options: Sequence[str] = ()
 ) -> list[Contender]:
-    """The searches named (`learned`, `learned@paper`), all that there are if none is.
+    """The named searches (`learned`, `learned@paper`), or all searches if there are no names.
 
-    `common` are settings for every search that has them; `options`, written `SEARCH.NAME=VALUE`, are settings of one,
-    and go before those in common.
+    `common` are settings for every search that has them. `options`, written `SEARCH.NAME=VALUE`, are settings of one
+    search and override the common ones.
     """
     labels = [name.strip() for name in names] or SEARCHES.names()
     for i, label in enumerate(labels):
         if not label:
             raise PivotalError(
-                f"Searches are named with a comma between two, but one of '{','.join(names)}' has no name."
+                f"Searches are separated by commas, but a name in '{','.join(names)}' is empty."
             )
         if label in labels[:i]:
-            raise PivotalError(f"Each search is compared once, but '{label}' is listed twice. Take one away.")
+            raise PivotalError(f"Each search is compared once, but '{label}' is listed twice. Remove one.")
     own = _own_options(options, labels)
     classes = {label: SEARCHES.get(label.partition("@")[0]) for label in labels}
     _check_common(common or {}, classes)
@@ -108,12 +108,12 @@ def _own_options(options: Sequence[str], labels: Sequence[str]) -> dict[str, dic
             )
         if label not in own:
             raise PivotalError(
-                f"The option '{text}' is for a search that is compared, but '{label}' is not listed."
+                f"An option must be for a search of the comparison, but '{label}' in '{text}' is not listed."
                 + did_you_mean(label, labels)
             )
         if name == "max_units":
             raise PivotalError(
-                f"All searches are given the same numbers of units, but '{text}' sets one's own. "
+                f"All searches get the same numbers of units, but '{text}' sets another number for one of them. "
                 "Use --max-units."
             )
         if name in own[label]:

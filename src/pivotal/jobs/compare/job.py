@@ -1,4 +1,4 @@
-"""The comparison from end to end; compare.json is written after every row, so that it can be resumed."""
+"""Runs a comparison. compare.json is written after every row, so that the comparison can be resumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Modes = Literal["converged", "equal", "both"]
 Key = tuple[Mode, str, int]
 
 REFERENCE = "learned"
-"""What it spends is what the others get in the equal mode, unless a budget is given."""
+"""The search whose cost is the budget of the others in the equal mode, unless a budget is given."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class ComparisonPlan:
-    """What is to be compared with what."""
+    """The searches, sizes, runs and mode of a comparison."""
 
     contenders: tuple[Contender, ...]
     sizes: tuple[int, ...]
@@ -63,7 +63,7 @@ class ComparisonPlan:
             raise PivotalError(f"The mode is {', '.join(get_args(Modes))}, not {self.mode!r}.")
         if self.budget is not None and self.mode == "converged":
             raise PivotalError(
-                "A budget is for the equal mode, but searches run to their own end. Use --mode equal or both."
+                "A budget needs the equal mode, but the mode is converged. Use --mode equal or both."
             )
         if self.budget is not None and self.budget < 1:
             raise PivotalError(f"A budget is at least one node evaluation, but it is {self.budget}.")
@@ -74,7 +74,7 @@ class ComparisonPlan:
         return next((c for c in self.contenders if c.label == REFERENCE), self.contenders[0])
 
     def converging(self) -> tuple[Contender, ...]:
-        """Those that run with their own settings: all, or the one that the others' budget is taken from."""
+        """The searches that run with their own settings: all, or only the reference of the budget."""
         if self.mode != "equal":
             return self.contenders
         return (self.reference,) if self.budget is None else ()
@@ -107,12 +107,12 @@ def compare(
     command: str = "",
     watch: Watch | None = None,
 ) -> Comparison:
-    """Let every search of the plan answer the question on training pairs; score what it found on held-out ones."""
+    """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
     model, pairs = model_of(question, device), question.load_pairs()
     train_pairs, test_pairs = question.divide(pairs)
     train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
-    # Before anything is written: with --overwrite a bad request must not cost the comparison that is there.
+    # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
 
     settings = _settings(question, plan, model, pairs)
@@ -132,13 +132,13 @@ def compare(
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
         try:
-            with signals():  # every finished row is on the disk, so that a signal stops at once
+            with signals():  # every finished row is on disk, so a signal can stop the job at once
                 _Job(plan, question.seed, train, test, folder, sheet, watch).run()
         except KeyboardInterrupt as stop:
             raise saying(stop, _farewell(folder, sheet)) from None
         except PivotalError:
             if not sheet.rows:
-                folder.discard()  # a request that could not even begin should not block the corrected one
+                folder.discard()  # a request that could not start must not block the corrected one
             raise
     return Comparison(folder, sheet.content())
 
@@ -212,7 +212,7 @@ class _Sheet:
 
 
 class _Job:
-    """Makes the rows that are not there yet."""
+    """Computes the missing rows."""
 
     def __init__(
         self,
@@ -227,10 +227,10 @@ class _Job:
         self._plan, self._seed, self._train, self._test = plan, seed, train, test
         self._folder, self._sheet, self._watch = folder, sheet, watch
         self._title = ""
-        """What is being searched for, for the progress display."""
+        """The current row, for the progress display."""
 
     def run(self) -> None:
-        # Measured here, so that no search bears the cost, whichever is the first to need them.
+        # Measured here, so that it is not part of the cost of the first search that needs it.
         self._train.measure_activations()
         for contender in self._plan.converging():
             self._converge(contender)
@@ -252,7 +252,7 @@ class _Job:
         else:
             spent = self._sheet.rows[CONVERGED, self._plan.reference.label, size]
             nodes = spent.nodes
-            if contender is self._plan.reference:  # that is what it spends: nothing to run again
+            if contender is self._plan.reference:  # the budget is its own cost, so it need not run again
                 self._sheet.add(replace(spent, mode=EQUAL, budget=nodes, changed={}))
                 return
         search = contender.sized(size).within(self._train, self._plan.runs, nodes)
@@ -278,18 +278,13 @@ class _Job:
             yield point
 
     def _tell(self, step: Progress) -> None:
-        """Not of stages that are over, too much to read in a row of searches; nor losses, which differ in kind."""
+        """Report progress, without single-update stages and without losses, which searches define differently."""
         if step.updates > 1:
             phase = f"{self._title}: {step.phase}"
             self._watch.progress(replace(step, phase=phase, loss=[]))
 
     def _keep(
-        self,
-        contender: Contender,
-        mode: Mode,
-        point: Point,
-        search: Search,
-        budget: int | None = None,
+        self, contender: Contender, mode: Mode, point: Point, search: Search, budget: int | None = None
     ) -> None:
         row, interventions = row_of(contender.label, mode, point, search, self._test, seed=self._seed)
         under = f"{contender.label}-{point.size}" + ("-equal" if mode == EQUAL else "")

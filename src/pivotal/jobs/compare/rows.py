@@ -1,4 +1,4 @@
-"""A row of a comparison: what a search found with one number of units, on held-out pairs, and what that cost."""
+"""A row of a comparison: what a search found with one number of units, on held-out pairs, and its cost."""
 
 from __future__ import annotations
 

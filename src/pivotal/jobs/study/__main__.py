@@ -1,4 +1,4 @@
-"""`python -m pivotal.jobs.study`: a study with neither typer nor rich, for a machine that has a GPU and little else."""
+"""`python -m pivotal.jobs.study`: run a study without typer and rich, for machines that lack them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _run(given: argparse.Namespace, command: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """The options of `pivotal study`, Ray aside, so that a command for the one is a command for the other."""
+    """The options of `pivotal study`, except those of Ray, with the same names."""
     parser = argparse.ArgumentParser(
         prog="python -m pivotal.jobs.study", description="Run a study.", allow_abbrev=False
     )
@@ -49,20 +49,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", metavar="DIR", help="the folder of the study; default: runs/study-NAME")
     parser.add_argument(
-        "--only", metavar="CELLS", help="cells whose name has this in it, or fits it with * and ?"
+        "--only", metavar="CELLS", help="cells whose name contains this text or matches it (* and ?)"
     )
     parser.add_argument(
-        "--seeds", type=_positive, metavar="N", help="runs of each cell, in place of the recipe's"
+        "--seeds", type=_positive, metavar="N", help="runs of each cell; default: the recipe's"
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default: a GPU if there is one")
-    parser.add_argument("--dry-run", action="store_true", help="say what would run and how long it may take")
+    parser.add_argument("--dry-run", action="store_true", help="show what would run and how long it may take")
     return parser
 
 
 def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError(f"1 or more, not {number}")
+        raise argparse.ArgumentTypeError(f"must be 1 or more, but it is {number}")
     return number
 
 

@@ -37,7 +37,7 @@ class CellSettings:
     at_once: int | None = None
     """Runs that share one batch. Default: the recipe's."""
     batch_nodes: int | None = None
-    """Prefixes, times runs, that a transformer computes at once: bounds its memory."""
+    """Prefixes, times runs, that a transformer computes at once. It limits the memory."""
     ablation: bool = False
     """Whether to say of each unit if single-unit ablation would have found it."""
 
@@ -48,7 +48,7 @@ class CellSettings:
 
 
 SETTINGS = (*QUESTION, *(option.name for option in options_of(CellSettings)))
-"""All that a cell may set beside the options of its search."""
+"""All settings of a cell except the options of its search."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ _NODES = {
 }
 """Node evaluations of one run of each search for 5 units of the bundled LSTM, number agreement (docs/results.md)."""
 _SECONDS = {"cpu": (40.0, 1.3e-4), "cuda": (15.0, 8e-7)}
-"""To load and to evaluate a batch, and for a node evaluation: on two cores, and on an H200."""
+"""Seconds for loading and evaluating a batch, and seconds per node evaluation, on two cores and on an H200."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Estimate:
 
 
 def estimate(batches: Sequence[Batch], rows: Iterable[StudyRow], device: str, width: int = 1) -> Estimate:
-    """`width` is how many batches run at a time."""
+    """Estimate the time of the batches. `width` is the number of batches that run at a time."""
     done = [row for row in rows if row.done and row.total_seconds is not None]
     measured = len({(row.key, row.folder) for row in done})
     seconds = sum(_batch(batch, done, device) for batch in batches) / max(1, min(width, len(batches) or 1))

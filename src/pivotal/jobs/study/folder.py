@@ -1,4 +1,4 @@
-"""The folder of a study: its recipe, its rows, and a run folder for every batch. One process at a time works in it."""
+"""The folder of a study: its recipe, its rows, and a run folder per batch. Only one process at a time uses it."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ def check_folder(path: Path, recipe: Recipe) -> None:
     elif foreign := sorted(p.name for p in path.iterdir() if p.name not in (LOCK, STUDY + PARTIAL)):
         few = ", ".join(foreign[:3]) + ("…" if len(foreign) > 3 else "")
         raise PivotalError(
-            f"A study needs a folder of its own, but {path} holds other files ({few}). Nothing was touched; "
+            f"A study needs a folder of its own, but {path} holds other files ({few}). Nothing was changed; "
             "name another folder with --out."
         )
 
 
 @contextmanager
 def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
-    """Make the folder if there is none, store the recipe as it is now, and lock the folder while the block runs."""
+    """Make the folder if it does not exist, store the current recipe, and lock the folder while the block runs."""
     check_folder(path, recipe)
     with disk(path):
         path.mkdir(parents=True, exist_ok=True)
-        # A file of its own: study.json is replaced when it is written, and a lock holds for a file, not for its name.
+        # The lock needs its own file, because writing study.json replaces that file.
         file = (path / LOCK).open("a", encoding="utf-8")
     with file:
         lock(file, path, "study")

@@ -1,4 +1,4 @@
-"""From the run folder of a batch to its rows. Needs no model, so that lost rows can be made again."""
+"""Makes rows from the run folder of a batch. Needs no model, so that lost rows can be restored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pivotal.records.summary import RunScores
 
 
 def is_whole(batch: Batch, study: Path) -> bool:
-    """Whether everything that its rows need is there."""
+    """Whether the run folder has everything that the rows need."""
     folder = RunFolder.open(study / batch.folder)
     return folder.finished and (not batch.cell.ablation or (folder.path / ABLATION).is_file())
 

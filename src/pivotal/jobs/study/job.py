@@ -52,7 +52,6 @@ class StudyPlan:
     estimate: Estimate
     note: str = ""
     """A message about the state of the results, if there is something to report."""
-
     former: tuple[StudyRow, ...] = ()
     """Rows of cells that are no longer in the recipe."""
 
@@ -68,9 +67,9 @@ class Studied:
 
     folder: Path
     rows: tuple[StudyRow, ...]
-    """All rows of its file, including cells and seeds that were not run this time."""
+    """All rows of results.jsonl, including cells and seeds that were not run this time."""
     failed: tuple[StudyRow, ...] = ()
-    """The failed runs of this time."""
+    """The runs that failed this time."""
 
 
 def dry_run(
@@ -82,13 +81,10 @@ def dry_run(
     device: str | None = None,
     executor: Executor | None = None,
 ) -> StudyPlan:
-    """What `study` would do. Nothing is written, and no other executor than this process is contacted."""
-    cells = cells_of(recipe, runs)
-    picked = chosen(cells, only)
-    check_cells(picked)
+    """What `study` would do. Nothing is written, and no remote executor is contacted."""
+    cells, picked, folder = _checked(recipe, out, only, runs)
     if executor is None:
         Local().width(device)
-    folder = default_folder(recipe) if out is None else Path(out)
     check_folder(folder, recipe)
     return _plan(recipe, cells, picked, folder, device, width=1)
 
@@ -109,10 +105,7 @@ def study(
     Without an executor it runs in this process, batch after batch.
     """
     executor, watch = executor or Local(), watch or UnwatchedStudy()
-    cells = cells_of(recipe, runs)
-    picked = chosen(cells, only)
-    check_cells(picked)
-    folder = default_folder(recipe) if out is None else Path(out)
+    cells, picked, folder = _checked(recipe, out, only, runs)
     width = executor.width(device)
     with opened(folder, recipe, command):
         plan = _plan(recipe, cells, picked, folder, device, width)
@@ -124,6 +117,16 @@ def study(
         watch.say(text)
     tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
+
+
+def _checked(
+    recipe: Recipe, out: str | Path | None, only: str | None, runs: int | None
+) -> tuple[tuple[Cell, ...], tuple[Cell, ...], Path]:
+    """All cells, the chosen cells and the folder."""
+    cells = cells_of(recipe, runs)
+    picked = chosen(cells, only)
+    check_cells(picked)
+    return cells, picked, default_folder(recipe) if out is None else Path(out)
 
 
 def _run(
@@ -150,7 +153,7 @@ def _run(
     finally:
         sheet.close()
     ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
-    # Two files of results can be compared: their order does not depend on which run finished first.
+    # The order of the file does not depend on which run finished first, so that two files can be compared.
     Sheet(path, ordered).close()
     return ordered
 
@@ -235,7 +238,7 @@ def _note(results: Results, found: Sequence[StudyRow], former: Sequence[StudyRow
             f"{counted(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
         )
     if former:
-        said.append(f"{counted(len(former))} of cells that the recipe has no longer: see {folder / FORMER}.")
+        said.append(f"{counted(len(former))} of cells that the recipe no longer has: see {folder / FORMER}.")
     return " ".join(said)
 
 
@@ -243,7 +246,7 @@ def _changed(rows: Iterable[StudyRow]) -> str:
     """The warning if the weights or the pairs were not the same for all runs; else empty."""
     prints: dict[tuple[str | None, ...], set[str | None]] = {}
     for row in filter(lambda row: row.done, rows):
-        # A fingerprint of a model names its weights as they are computed with, and what it has read before.
+        # The fingerprint of a model depends on its weights, its dtype and its priming.
         model = (f"weights of {row.model}", row.dtype, row.priming)
         prints.setdefault(model, set()).add(row.model_fingerprint)
         prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
@@ -251,16 +254,16 @@ def _changed(rows: Iterable[StudyRow]) -> str:
     if not changed:
         return ""
     return (
-        f"The {' and the '.join(changed)} have changed between runs of this study: its rows are not of one question. "
-        "Begin a new study in another folder."
+        f"The {' and the '.join(changed)} have changed between runs of this study, so its rows cannot be compared. "
+        "Start a new study in another folder."
     )
 
 
 def _farewell(plan: StudyPlan, rows: Iterable[StudyRow], command: str) -> str:
     standings = plan.standings(rows)
     done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
-    go_on = f"Resume with: {command}" if command else "The same study in the same folder goes on from there."
+    resume = f"Resume with: {command}" if command else "The same study with the same folder resumes."
     return (
-        f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}, and those under way go on from their "
-        f"last checkpoint. {go_on}"
+        f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}. Unfinished runs resume from their last "
+        f"checkpoint. {resume}"
     )

@@ -28,7 +28,7 @@ def total(plan: StudyPlan) -> str:
     runs, batches = sum(len(batch.seeds) for batch in plan.batches), len(plan.batches)
     done = sum(standing.done for standing in plan.standings())
     if not batches:
-        return f"All is done ({counted(done)}): see {plan.folder / RESULTS}."
+        return f"Everything is done ({counted(done)}): see {plan.folder / RESULTS}."
     return (
         f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}, about "
         f"{span(plan.estimate.seconds)} one after the other ({plan.estimate.source}). Nothing was run."

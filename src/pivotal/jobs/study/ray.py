@@ -1,4 +1,4 @@
-"""Batches as tasks of Ray, on this machine or on a cluster. Ray decides what runs where; rows come as they are done."""
+"""An executor that runs batches as tasks of Ray, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _PATIENCE = 10.0
 
 
 class OnRay:
-    """An executor on the cluster at `address`, or, without one, on a Ray of its own on this machine.
+    """Runs batches on the cluster at `address`. Without an address it starts Ray on this machine.
 
-    A Ray that is running in this process already is used as it is.
+    If Ray already runs in this process, it is used.
     """
 
     def __init__(self, resources: Resources, address: str | None = None) -> None:
         self._resources, self._address = resources, address
-        _package()  # if it is not installed, that is said before anything else is done
+        _package()  # raises first if Ray is not installed
 
     @cached_property
     def _ray(self) -> Any:
-        """Ray, started or joined when it is first needed: a slip in a recipe should not wait for that."""
+        """Ray, started or joined on first use, so that mistakes in a recipe are reported before."""
         ray = _package()
         if ray.is_initialized():
             return ray
@@ -46,13 +46,13 @@ class OnRay:
             ray.init(
                 address=self._address or "local",
                 include_dashboard=False,
-                log_to_driver=False,  # rows say what went wrong; a board should stay readable
+                log_to_driver=False,  # failed rows state the error; the display should stay readable
                 logging_level=logging.ERROR,
             )
         except (ConnectionError, OSError, RuntimeError, ValueError) as error:
             raise PivotalError(
-                f"A Ray cluster should answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
-                "Start one with `ray start --head`, or leave it to --ray."
+                f"A Ray cluster must answer at {self._address!r}, but it does not ({str(error).splitlines()[0]}). "
+                "Start one with `ray start --head`, or use --ray."
             ) from None
         return ray
 
@@ -60,7 +60,7 @@ class OnRay:
         """As many batches as the cluster has room for now."""
         if device is not None and device != "cpu" and not self._resources.gpus:
             raise PivotalError(
-                f"On Ray a batch sees the GPUs it asks for, but it asks for none and the device is to be '{device}'. "
+                f"On Ray a batch sees only the GPUs that it asks for, but it asks for none and uses '{device}'. "
                 "Add --gpus 1, or leave --device out."
             )
         self._check_room()
@@ -77,11 +77,9 @@ class OnRay:
     ) -> Iterator[tuple[Batch, list[StudyRow]]]:
         asked = self._resources
         place = replace(
-            place,
-            device=place.device or ("cuda" if asked.gpus else "cpu"),
-            threads=asked.cpus or 1,
+            place, device=place.device or ("cuda" if asked.gpus else "cpu"), threads=asked.cpus or 1
         )
-        # max_calls: Ray would end a worker with a GPU after each task, and its model with it.
+        # max_calls=0: by default Ray ends a worker with a GPU after each task, and its loaded model is lost.
         task = self._ray.remote(
             num_cpus=asked.cpus or 1,
             num_gpus=asked.gpus,
@@ -105,13 +103,13 @@ class OnRay:
         try:
             rows: list[StudyRow] = self._ray.get(ready)
             return rows
-        except self._ray.exceptions.RayError as error:  # the worker died, and so did those that tried again
+        except self._ray.exceptions.RayError as error:  # the worker died, and all retries failed
             cause = getattr(error, "cause", None) or error
             reason = (str(cause).strip().splitlines() or [""])[0]
             return failed_rows(batch, place.study, f"{type(cause).__name__}: {reason}")
 
     def _check_room(self) -> None:
-        """Ray would wait for ever for what no machine of the cluster has."""
+        """PivotalError if no machine of the cluster has enough resources; Ray would wait forever."""
         asked: dict[str, int | float] = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus}
         if self._resources.memory is not None:
             asked["memory"] = _bytes(self._resources.memory)
@@ -125,7 +123,7 @@ class OnRay:
 
 
 def _work(batch: Batch, place: StudyPlace, here: str) -> list[StudyRow]:
-    """What a worker of Ray does. Names of models and pairs may be paths from where the study was started."""
+    """Run a batch in a Ray worker. Models and pairs may be paths relative to the folder `here`."""
     if Path(here).is_dir():
         os.chdir(here)
     if not (place.folder / STUDY).is_file():
@@ -143,7 +141,7 @@ def _bytes(gigabytes: float) -> int:
 
 
 def _listed(resources: Mapping[str, int | float]) -> str:
-    """As people say it: `1 CPU, 0 GPU and 16.0 GB`."""
+    """Resources in words: `1 CPU, 0 GPU and 16.0 GB`."""
     texts = [
         f"{number / 1e9:,.1f} GB" if kind == "memory" else f"{number:g} {kind}"
         for kind, number in resources.items()
@@ -152,7 +150,7 @@ def _listed(resources: Mapping[str, int | float]) -> str:
 
 
 def _knock(address: str) -> None:
-    """ConnectionError or OSError if nobody listens: Ray itself would go on asking for minutes."""
+    """ConnectionError or OSError if nothing listens at the address. Ray itself would retry for minutes."""
     if named := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address):
         socket.create_connection((named[1], int(named[2])), timeout=_PATIENCE).close()
 

@@ -1,4 +1,4 @@
-"""A recipe: a YAML file that says what a study runs and how its rows are shown. Read here; nothing is loaded yet."""
+"""Reads recipes. A recipe is a YAML file that states what a study runs and how its results are shown."""
 
 from __future__ import annotations
 
@@ -6,29 +6,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.jobs.study.layout import TableLayout
-from pivotal.jobs.study.shipped import shipped
+from pivotal.files import asset
 from pivotal.jobs.study.yaml_lines import Place, parse
 from pivotal.options import build, options_of
 
 LABEL = "label"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """The key `table` of a recipe: how the rows of a study are shown."""
+
+    kind: Literal["scores", "units"] = "scores"
+    """`scores`: a line per cell with means over its runs; `units`: also a table per cell of the units found."""
+    pool: str | None = None
+    """An axis to pool over, such as the models of one question: a further line takes all its runs together."""
+    least: float = 0.1
+    """Units found in a smaller share of the runs are counted, not listed."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= 1:
+            raise PivotalError(
+                f"'least' must be a share of the runs, 0 to 1, but it is {self.least:g}.", "least"
+            )
 
 
 @dataclass(frozen=True)
 class Resources:
-    """What a batch of runs is given; Ray reserves it, and torch uses so many threads wherever the batch runs."""
+    """Resources of a batch. Ray reserves them; the number of threads is also used without Ray."""
 
     cpus: int | None = None
-    """CPU cores, and threads of torch; where nothing is said, as many as torch takes, and 1 on Ray."""
+    """CPU cores, and threads of torch. Default: the default of torch, or 1 on Ray."""
     gpus: float = 0.0
-    """GPUs, or a share of one (0.5: two batches at a time on each)."""
+    """GPUs; 0.5 runs two batches at a time on each GPU."""
     memory: float | None = None
     """Gigabytes of main memory that Ray reserves."""
     retries: int = 2
-    """How often a batch is begun again, from its checkpoint, when the worker that had it dies."""
+    """How often Ray restarts a batch from its checkpoint after its worker died."""
 
     def __post_init__(self) -> None:
         for name, least in (("cpus", 1), ("gpus", 0), ("memory", 0), ("retries", 0)):
@@ -42,27 +60,27 @@ class Top:
     """The keys of a recipe that are plain values."""
 
     name: str
-    """What the study is called."""
+    """The name of the study."""
     about: str = ""
-    """What it shows, in a sentence or two."""
+    """What the study shows, in one or two sentences."""
     runs: int = 1
     """Runs of each cell, with the seeds S, S+1, …"""
     seed: int = 0
-    """S; it decides the split as well."""
+    """The first seed S, which also decides the split."""
     at_once: int | None = None
-    """Runs of a cell that share one batch; all of them if nothing is said."""
+    """Runs of a cell that share one batch. Default: all runs."""
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A cell as it is written: labels by axis, and settings that are still to be checked."""
+    """A cell as the recipe states it: labels by axis, and settings that are not yet checked."""
 
     label: dict[str, str]
     settings: dict[str, Any]
     places: Mapping[str, str] = field(default_factory=dict)
-    """Where each setting is written, for messages."""
+    """File and line of each setting, for messages."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What holds where the cell says nothing; an option of a search, for the searches that have it."""
+    """Settings that apply unless the cell overrides them; options apply to the searches that have them."""
 
     @property
     def name(self) -> str:
@@ -71,7 +89,7 @@ class Draft:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a recipe says."""
+    """The content of a recipe."""
 
     top: Top
     drafts: tuple[Draft, ...]
@@ -90,8 +108,13 @@ class Recipe:
         return self.top.about
 
 
+def shipped() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    return {path.stem: path for path in sorted(asset("recipes").glob("*.yaml"))}
+
+
 def read_recipe(path: str | Path) -> Recipe:
-    """The recipe of a file, or one that comes with the package, by its name."""
+    """Read a recipe from a file, or by the name of a recipe that comes with the package."""
     named, path = shipped(), Path(path)
     if str(path) in named and not path.is_file():
         path = named[str(path)]
@@ -108,7 +131,7 @@ def read_recipe(path: str | Path) -> Recipe:
 
 
 def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
-    """The recipe of a YAML text; PivotalError with the line, the rule and the cure."""
+    """The recipe in a YAML text. PivotalError, with the line, if it is not valid."""
     content, place = parse(text, source)
     keys = [option.name for option in options_of(Top)] + ["defaults", "grid", "also", "table", "resources"]
     content = _mapping(content, place, "A recipe")
@@ -122,23 +145,18 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     for key, number, least in (("runs", top.runs, 1), ("at_once", top.at_once, 1), ("seed", top.seed, 0)):
         if number is not None and number < least:
             raise PivotalError(f"{place.within(key)}: '{key}' is {least} or more, but it is {number}.")
-    resources_at = place.within("resources")
-    resources = _mapping(parts.get("resources", {}), resources_at, "'resources'")
-    _check_keys(resources, [option.name for option in options_of(Resources)], resources_at)
+    resources = _part(Resources, parts, "resources", place)
     drafts = [
         *_grid(parts.get("grid"), place.within("grid")),
         *_also(parts.get("also", []), place.within("also")),
     ]
     if not drafts:
         raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
-    table_at = place.within("table")
-    shown = _mapping(parts.get("table", {}), table_at, "'table'")
-    _check_keys(shown, [option.name for option in options_of(TableLayout)], table_at)
-    table = _build(TableLayout, shown, table_at, "'table'")
+    table = _part(TableLayout, parts, "table", place)
     axes = {axis for draft in drafts for axis in draft.label}
     if table.pool is not None and table.pool not in axes:
         raise PivotalError(
-            f"{table_at.within('pool')}: 'pool' names an axis of the cells, but '{table.pool}' is none."
+            f"{place.within('table', 'pool')}: 'pool' must name an axis of the cells, but '{table.pool}' is not one."
             + did_you_mean(table.pool, axes)
         )
     defaults_at = place.within("defaults")
@@ -147,7 +165,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
         top=top,
         drafts=tuple(_over(defaults, defaults_at, draft) for draft in drafts),
         table=table,
-        resources=_build(Resources, resources, resources_at, "'resources'"),
+        resources=resources,
         text=text,
         source=source,
     )
@@ -175,7 +193,7 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
 
 
 def _choice(axis: str, entry: Any, place: Place) -> Draft:
-    """One entry of an axis: a value of the setting that the axis is named after, or settings with a label."""
+    """One entry of an axis: a value of the setting with the name of the axis, or settings with a label."""
     if not isinstance(entry, dict):
         return Draft({axis: _text(entry)}, {_spelt(axis): entry}, {_spelt(axis): str(place)})
     settings = dict(entry)
@@ -183,13 +201,13 @@ def _choice(axis: str, entry: Any, place: Place) -> Draft:
     if label is None:
         label = ", ".join(_text(value) for value in settings.values())
     if not isinstance(label, str | int | float) or not str(label):
-        raise PivotalError(f"{place}: an entry of '{axis}' has a text as its 'label', not {label!r}.")
+        raise PivotalError(f"{place}: the 'label' of an entry of '{axis}' must be text, but it is {label!r}.")
     places = {_spelt(key): str(place.within(key)) for key in settings}
     return Draft({axis: _text(label)}, {_spelt(key): value for key, value in settings.items()}, places)
 
 
 def _spelt(setting: str) -> str:
-    """One spelling, so that max-units in one axis and max_units in another are seen to be the same."""
+    """The spelling with underscores, so that max-units and max_units are the same setting."""
     return setting.replace("-", "_")
 
 
@@ -236,7 +254,9 @@ def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:
         raise PivotalError(f"{place}: {what} is a mapping, `key: value`, but it is {value!r}.")
     for key in value:
         if not isinstance(key, str):
-            raise PivotalError(f"{place}: {what} has texts as keys, but {key!r} is none. Put it in quotes.")
+            raise PivotalError(
+                f"{place}: the keys of {what} must be text, but one is {key!r}. Put it in quotes."
+            )
     return dict(value)
 
 
@@ -248,8 +268,16 @@ def _check_keys(content: Mapping[str, Any], known: Sequence[str], place: Place) 
             )
 
 
-def _build(cls: type[Any], values: Mapping[str, object], place: Place, what: str) -> Any:
-    """An instance of `cls`, of which messages speak as `what`: nobody who writes a recipe knows our classes."""
+def _part(cls: type[T], parts: Mapping[str, Any], key: str, place: Place) -> T:
+    """The part of a recipe under `key`, with the fields of `cls`."""
+    at = place.within(key)
+    given = _mapping(parts.get(key, {}), at, f"'{key}'")
+    _check_keys(given, [option.name for option in options_of(cls)], at)
+    return _build(cls, given, at, f"'{key}'")
+
+
+def _build(cls: type[T], values: Mapping[str, object], place: Place, what: str) -> T:
+    """An instance of `cls`. Messages call it `what`, because authors of recipes do not know our classes."""
     try:
         return build(cls, values)
     except PivotalError as error:

@@ -1,4 +1,4 @@
-"""One batch from beginning to end: what a worker does, in this process or on Ray."""
+"""Runs one batch, in this process or in a Ray worker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pivotal.searches.base import Progress
 
 @dataclass(frozen=True)
 class StudyPlace:
-    """What a worker needs to know of the study."""
+    """What a worker needs to know about the study."""
 
     study: str
     folder: Path
@@ -45,11 +45,10 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
     except (MemoryError, torch.OutOfMemoryError) as error:
         SHELF.clear()
         cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
-        reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(
-            "."
-        )  # torch goes on to list every process
+        # Two sentences are enough: torch then lists every process.
+        reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
         return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
-    except Exception as error:  # a bug in one search must not cost the rest of a study that takes a night
+    except Exception as error:  # a bug in one search must not stop the other runs
         return failed_rows(
             batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
         )
@@ -58,7 +57,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
 
 
 class Shelf:
-    """Keeps the model that was used last. Batches come sorted by model, so that each model is loaded once."""
+    """Keeps the last model in memory. Batches are sorted by model, so that each model is loaded once."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
@@ -68,7 +67,7 @@ class Shelf:
     def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
         key = (question.model, question.dtype, question.priming, device, batch_nodes)
         if self._model is None or key != self._key:
-            self.clear()  # before the next is loaded: two large models may not fit into memory
+            self.clear()  # first, because two large models may not fit into memory
             self._model, self._key = model_of(question, device, batch_nodes), key
             self.loads += 1
         return self._model
@@ -95,7 +94,7 @@ def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
             cell.search,
             runs=len(batch.seeds),
             out=str(path),
-            overwrite=begun is not None and _of_other_things(begun, question, model),
+            overwrite=begun is not None and _is_stale(begun, question, model),
             model=model,
             command=place.command,
             watch=watch,
@@ -106,14 +105,14 @@ def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
         _ablate(folder, question, model)
 
 
-def _of_other_things(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
-    """Whether the weights or the pairs have changed since, so that the run cannot be resumed."""
+def _is_stale(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
+    """Whether the weights or the pairs have changed, so that the run cannot be resumed."""
     was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
     return was != (model.fingerprint(), question.load_pairs().fingerprint())
 
 
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
-    """Which of the units that the runs found single-unit ablation would have found, on training pairs."""
+    """Run single-unit ablation on training pairs, for all units that the runs found."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
     train = problem_of(question, model, question.divide(question.load_pairs())[0])
     units = sorted({unit for intervention in found for unit in intervention.units})

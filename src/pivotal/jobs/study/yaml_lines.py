@@ -1,4 +1,4 @@
-"""YAML with the line of every value, so that a message can say where the slip is."""
+"""Reads YAML with the line of every value, so that messages can name the line of a mistake."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Place:
 
 
 def parse(text: str, source: str) -> tuple[Any, Place]:
-    """The content of a YAML text, and where each part of it stands."""
+    """The content of a YAML text, and the line of each part."""
     try:
         import yaml
     except ModuleNotFoundError:
@@ -53,10 +53,10 @@ def parse(text: str, source: str) -> tuple[Any, Place]:
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 here = (*path, key.value)
-                if here in lines:  # YAML would let the last one win
+                if here in lines:  # YAML would silently take the last one
                     raise PivotalError(
                         f"{source}, line {key.start_mark.line + 1}: '{key.value}' is there twice; the first is in line "
-                        f"{lines[here]}. Take one away."
+                        f"{lines[here]}. Remove one."
                     )
                 lines[here] = key.start_mark.line + 1
                 visit(value, here)
