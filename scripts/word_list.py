@@ -14,9 +14,9 @@ from itertools import islice
 from pathlib import Path
 
 from pivotal.lm.encoding import count_words
-from pivotal.models.recurrent.words import EOS, UNK
 from pivotal.questions.pairs import MinimalPair
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.words import EOS, UNK
 
 
 def words_of(pair: MinimalPair) -> set[str]:

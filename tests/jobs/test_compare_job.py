@@ -26,8 +26,8 @@ from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Attempt, Discovery, Point, Progress
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.selection import Selection
 from pivotal.stopping import Interrupted
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)

@@ -8,7 +8,17 @@ from pathlib import Path
 
 from pivotal.models import load_model
 
-NOT_NEEDED = ("typer", "click", "rich", "yaml", "altair", "vl_convert", "transformers", "huggingface_hub", "ray")
+NOT_NEEDED = (
+    "typer",
+    "click",
+    "rich",
+    "yaml",
+    "altair",
+    "vl_convert",
+    "transformers",
+    "huggingface_hub",
+    "ray",
+)
 
 START = f"""
 import runpy, sys

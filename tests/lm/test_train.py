@@ -21,8 +21,8 @@ from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
+from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
 from pivotal.lm.watch import TrainingProgress
-from pivotal.lm.workplace import CHECKPOINT, TrainingFolder
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 
@@ -321,7 +321,7 @@ class Clock:
             return step(learner, rate)
 
         monkeypatch.setattr(Learner, "step", timed)
-        monkeypatch.setattr("pivotal.lm.course.time", self)
+        monkeypatch.setattr("pivotal.lm.loop.time", self)
 
     def monotonic(self) -> float:
         return self.now

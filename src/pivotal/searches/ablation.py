@@ -18,7 +18,7 @@ from torch import Tensor
 from pivotal.problem.problem import Problem
 from pivotal.records.ablation import Ablated
 from pivotal.searches.base import require_least
-from pivotal.searches.selection import Ranked, Ranking
+from pivotal.searches.choose_then_fit import Ranked, Ranking
 from pivotal.units import Unit
 
 Value = Literal["zero", "mean", "other-mean"]

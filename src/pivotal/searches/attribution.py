@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.models.edits import spread
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import require_least
-from pivotal.searches.selection import Ranked, Ranking
+from pivotal.searches.choose_then_fit import Ranked, Ranking
 from pivotal.searches.tools.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]

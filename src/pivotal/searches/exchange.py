@@ -26,8 +26,8 @@ from pivotal.searches.base import (
     most_units,
     require_least,
 )
-from pivotal.searches.best_of import BestOf
-from pivotal.searches.selection import Selection
+from pivotal.searches.choose_then_fit import Selection
+from pivotal.searches.tools.best_of import BestOf
 from pivotal.searches.tools.swaps import Exchanger, Walk, masks_and_values, state_of
 
 

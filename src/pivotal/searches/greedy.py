@@ -23,7 +23,7 @@ from pivotal.searches.base import (
     most_units,
     require_least,
 )
-from pivotal.searches.selection import Selection
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
 

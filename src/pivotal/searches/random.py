@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require_least
-from pivotal.searches.selection import Selection
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools.refit import Refit
 
 _AT_ONCE = 64

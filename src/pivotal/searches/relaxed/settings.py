@@ -7,8 +7,8 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from pivotal.searches.base import require
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.masks.base import Estimator, MaskFamily
-from pivotal.searches.selection import Selection
 
 
 @dataclass(frozen=True)
