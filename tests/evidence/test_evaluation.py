@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import evaluation
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.evaluation import Bootstrap, evaluate
 from pivotal.evidence.scores import score_many, score_masks
@@ -76,7 +75,7 @@ def test_many_interventions_are_made_dense_a_few_at_a_time(
         sizes.append(len(mask))
         return score_masks(mask, *more)
 
-    monkeypatch.setattr(evaluation, "score_masks", counted)
+    monkeypatch.setattr("pivotal.evidence.scores.score_masks", counted)
     monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
     for whole, parts in zip(together, score_many(several, problem), strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-4)
