@@ -112,7 +112,7 @@ def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
         max_units=3, start=str(tmp_path / "start"), candidates=16, sample=24, polish=20, refit=20
     )
     assert search.solve(problem).best.units == plant().units
-    with pytest.raises(PivotalError, match=r"keeps the number of units.* has 3, but max_units is 2"):
+    with pytest.raises(PivotalError, match=r"keeps the number of units.* has 3 units and max_units is 2"):
         Exchange(max_units=2, start=str(tmp_path / "start")).solve(problem)
     with pytest.raises(PivotalError, match="same question"):
         Exchange(max_units=3, start=str(tmp_path / "start")).solve(problem_of("single"))
