@@ -136,7 +136,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     keys = [option.name for option in options_of(Top)] + ["defaults", "grid", "also", "table", "resources"]
     content = _mapping(content, place, "A recipe")
     _check_keys(content, keys, place)
-    parts = {
+    parts: dict[str, Any] = {
         key: content.pop(key) for key in ("defaults", "grid", "also", "table", "resources") if key in content
     }
     top = _build(Top, content, place, "a recipe")
