@@ -89,7 +89,7 @@ def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
     compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
     assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
     assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
-    with pytest.raises(PivotalError, match="controls is 0 or more, but controls is -1"):
+    with pytest.raises(PivotalError, match="controls must be 0 or more, but controls is -1"):
         find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
 
 
@@ -175,7 +175,7 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     looking_on = Onlooker()
     find(QUESTION, SEARCH, runs=3, out=str(out), watch=looking_on)
     assert looking_on.seen[0].update > 20, "it went on and did not begin again"
-    assert any(text.startswith("Going on") for text in looking_on.said)
+    assert any(text.startswith("Resuming") for text in looking_on.said)
     assert without_times(out) == without_times(finding.folder.path)
     assert RunFolder.open(out).history() == finding.folder.history()
 
