@@ -122,7 +122,7 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
         ("runs: 4", "runs: 0", "line 8 .*'runs' is 1 or more, but it is 0"),
         ("cpus: 1", "cpu: 1", "line 12: there is no key 'cpu' here. Did you mean 'cpus'?"),
         ("pool: model", "pol: model", "line 11: there is no key 'pol' here. Did you mean 'pool'?"),
-        ("pool: model", "pool: modl", "line 11: 'pool' names an axis .* Did you mean 'model'?"),
+        ("pool: model", "pool: modl", "line 11: 'pool' must name an axis .* Did you mean 'model'?"),
         ("pool: model", "kind: scroes", "line 11: Option 'kind' .* Did you mean 'scores'?"),
         ("cpus: 1", "cpus: 0", "line 12: 'cpus' must be 1 or more"),
         ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),
