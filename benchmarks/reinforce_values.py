@@ -50,7 +50,8 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--updates", type=int, help="of REINFORCE; default: those of the search")
-    parser.add_argument("--pairs", type=int, help="a sample of so many pairs; default: all")
+    parser.add_argument("--batch", type=int, help="prefixes per update; default: those of the search")
+    parser.add_argument("--pairs", type=int, help="the size of a sample of the pairs; default: all")
     parser.add_argument("--learned", action="store_true", help="run the learned mask too, for comparison")
     parser.add_argument(
         "--no-refit", action="store_true", help="keep mask and values as the loop leaves them"
@@ -64,6 +65,8 @@ def main() -> None:
         pairs = pairs.sample(asked.pairs)
     train_pairs, test_pairs = pairs.split(test=default_test(asked.phenomenon, len(pairs)), seed=asked.seed)
     given = {"max_units": asked.max_units, **({"updates": asked.updates} if asked.updates else {})}
+    if asked.batch is not None:
+        given["batch"] = asked.batch
     if asked.no_refit:
         given |= {"refit": 0, "prune": -1.0, "spare": 1.0}
     searches = {"raw": RawReinforce(**given), "standard": Reinforce(**given)}

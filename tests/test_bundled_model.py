@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from tests.paths import ROOT
 
-import pivotal
+from pivotal.files import asset
 from pivotal.questions.phenomena import load_phenomenon
 
-MODELS = Path(pivotal.__file__).parent / "data" / "models"
+MODELS = asset("models")
 FOLDER = MODELS / "wiki-lstm"
 BOTH = pytest.mark.parametrize("folder", [FOLDER, MODELS / "wiki-lstm-tied"], ids=lambda folder: folder.name)
 SCRIPT = ROOT / "scripts" / "cut_wiki_lstm.py"

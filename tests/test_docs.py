@@ -189,7 +189,7 @@ def test_the_drawing_has_every_room_and_no_other() -> None:
 def test_where_to_add_something_exists() -> None:
     section = text_of(DOCS / "architecture.md").split("## Where do I add …?\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| an? [^|]+\|([^|]+)\|", section, re.M)
-    assert len(rows) == 10
+    assert len(rows) >= 10
     for path in re.findall(r"`([\w/]+/[\w.]+)`", " ".join(rows)):
         place = (ROOT if path.startswith("scripts/") else PACKAGE) / path
         assert place.parent.is_dir() if place.stem == "yours" else place.exists(), path

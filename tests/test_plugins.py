@@ -90,13 +90,14 @@ class SingleUnit(Search):
     value: float = 0.9
     """The value that a unit is set to, or its negative."""
 
-    def _solve(self, problem, *, runs, seed, progress, checkpoint):
+    def _solve(self, problem, attempt):
         units = len(problem.space)
         mask = torch.eye(units).repeat(2, 1)
         sign = torch.tensor([[1.0, -1.0], [-1.0, 1.0]]).repeat_interleave(units, 0)
         values = self.value * sign[..., None].expand(-1, -1, units).contiguous()
         wrong = 1 - problem.run(mask, values).flipped().float().mean(1)
         best = int(wrong.argmin())
+        runs = attempt.runs
         chosen = mask[best].bool().expand(runs, 2, -1)
         found = interventions_of(problem, chosen, values[best].expand(runs, -1, -1))
         return Discovery(found, (float(wrong[best]),) * runs, ({},) * runs)

@@ -1,4 +1,4 @@
-"""Stopping a job by a signal: at once where nothing is lost, between two steps where a step must be finished first."""
+"""Stop a job by a signal: at once if nothing is lost, otherwise after the current step."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Interrupted(KeyboardInterrupt):
 
     @property
     def exit_code(self) -> int:
-        """128 and the number of the signal, as in a shell: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
+        """128 plus the signal number, as in a shell: 130 for Ctrl-C, 143 for SIGTERM, 129 for SIGHUP."""
         return 128 + self.signum
 
 
 def saying(stop: KeyboardInterrupt, text: str) -> Interrupted:
-    """The same stop with a text."""
+    """The same interruption with another text."""
     return Interrupted(text, getattr(stop, "signum", signal.SIGINT))
 
 
@@ -46,13 +46,13 @@ class Stop:
         return self._signum is not None
 
     def check(self) -> None:
-        """Raise `Interrupted` if a stop was requested: called where nothing is half done."""
+        """Raise `Interrupted` if a stop was requested. Call this between two steps."""
         if self._signum is not None:
             raise Interrupted(signum=self._signum)
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Inside, the first signal only makes a request, which `check` meets; a second one stops at once."""
+        """Within the block, the first signal only requests a stop, for `check`. A second signal stops at once."""
         self._deferred = True
         try:
             yield
@@ -64,7 +64,7 @@ class Stop:
         if not self._deferred or self.requested:
             raise Interrupted(signum=signum)
         self._signum = signum
-        # Not through a console: the interrupted code may hold its lock.
+        # Write without the console, because the interrupted code may hold its lock.
         os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
 
 
@@ -72,18 +72,16 @@ class Stop:
 def signals() -> Iterator[Stop]:
     """Turn SIGINT, SIGTERM and SIGHUP into `Interrupted`, at once or, inside `Stop.deferred`, between two steps.
 
-    Only the main thread can handle signals: elsewhere nothing changes. An ignored signal stays ignored, as SIGHUP is
-    under nohup. The handlers from before are restored in the end.
+    Only the main thread can handle signals; in other threads this does nothing. An ignored signal stays ignored, such
+    as SIGHUP under nohup. The previous handlers are restored at the end.
     """
     stop = Stop()
     before = {}
     if threading.current_thread() is threading.main_thread():
         for signum in SIGNALS:
             handler = signal.getsignal(signum)
-            if handler not in (
-                signal.SIG_IGN,
-                None,
-            ):  # None: set outside of Python, which could not restore it
+            # None means a handler from outside of Python, which Python could not restore.
+            if handler not in (signal.SIG_IGN, None):
                 before[signum] = handler
                 signal.signal(signum, stop.handle)
     try:

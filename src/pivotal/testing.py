@@ -1,6 +1,6 @@
-"""Contract checks: what a model, a mask family, a phenomenon or a search must keep for the rest to be right.
+"""Contract checks for models, mask families, phenomena and searches.
 
-Run them on a plugin of your own, in its tests: each returns nothing, or raises AssertionError with a sentence.
+Call them in the tests of your own plugin. A check returns nothing, or raises AssertionError with an explanation.
 
     from pivotal.testing import check_model
     check_model(MyModel(), ["The doctor near the cars", "The doctor", "Some cars near"])
@@ -29,8 +29,10 @@ __all__ = ["check_mask", "check_model", "check_phenomenon", "check_search"]
 
 
 def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: float = 1e-4) -> None:
-    """A model's adapter, on prefixes that it can encode; best if several share their beginnings and are of three
-    words or more. `tolerance` is for logits, relative to the largest: raise it for models in half precision."""
+    """Check a model on prefixes that it can encode. Use prefixes of three words or more, some with the same beginning.
+
+    `tolerance` is the allowed error of logits, relative to the largest logit. Raise it for models in half precision.
+    """
     assert len(prefixes) > 1, "Give at least two prefixes."
     _check_words(model, prefixes)
     trial = _Trial(model, [model.encode(prefix).ids for prefix in prefixes], tolerance)
@@ -76,7 +78,7 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
 class _Trial:
     def __init__(self, model: LanguageModel, sequences: list[tuple[int, ...]], tolerance: float) -> None:
         self.model, self.sequences, self.tolerance = model, sequences, tolerance
-        # Different cues and both directions: rows of one level are then frozen, edited and neither.
+        # Different cues and both directions, so that a level has frozen rows, edited rows and others.
         self.cues = [min(i % 3, len(ids) - 1) for i, ids in enumerate(sequences)]
         self.directions = [i % 2 for i in range(len(sequences))]
         self.clean = self.logits(PrefixTree.build(sequences))
@@ -85,7 +87,7 @@ class _Trial:
         return PrefixTree.build(self.sequences, cues or self.cues, self.directions, steps)
 
     def logits(self, tree: PrefixTree, edit: Edit | None = None) -> Tensor:
-        """Of the next token after each sequence: (sequences, runs, vocabulary)."""
+        """The logits of the next token after each sequence: (sequences, runs, vocabulary)."""
         states = self.model.states(self.model.prepare(tree), edit)
         return self.model.readout(states[torch.as_tensor(tree.live_row[tree.leaf], device=states.device)])
 
@@ -96,7 +98,7 @@ class _Trial:
         return logits
 
     def draw(self, runs: int, sites: str = "all") -> tuple[Tensor, Tensor]:
-        """Masks that replace about half of the units, and values inside what the sites can reach."""
+        """Random masks that replace about half of the units, and values within the bounds of the sites."""
         space, generator = self.model.unit_space(sites), torch.Generator().manual_seed(0)
         low, high = (torch.tensor(bound).clamp(-3, 3) for bound in space.bounds())
         mask = (torch.rand(runs, 2, len(space), generator=generator) < 0.5).float()
@@ -148,7 +150,7 @@ class _Trial:
             assert (grad.abs().amax((1, 2)) > 0).all(), f"The gradient by the {name} must not vanish."
 
     def units_are_replaced_whole(self, site: Site) -> None:
-        """A unit of several coordinates is what these are in the site that has them one by one."""
+        """Replacing a unit of several coordinates must equal replacing these coordinates in the site `within`."""
         tree, (mask, values) = self.tree("every"), self.draw(2, site.name)
         each = spread(self.model.unit_space(site.name), mask)
         sentence = f"A unit of {site.name} must be {site.size} coordinates of {site.within} in a row."
@@ -156,7 +158,7 @@ class _Trial:
         self.same(found, self.masked(tree, each, values, site.within), sentence)
 
     def edit_changes(self, sites: str, step: int, sentence: str) -> None:
-        """The predictions after the sequences, when all of the sites is replaced at one step of each."""
+        """Replacing all units of the sites at one step of each sequence must change the predictions."""
         tree = self.tree("single", [step % len(ids) for ids in self.sequences])
         mask, values = self.draw(1, sites)
         change = (self.masked(tree, torch.ones_like(mask), values, sites) - self.clean).abs().amax((1, 2))
@@ -164,14 +166,14 @@ class _Trial:
 
 
 def check_mask(family: MaskFamily, *, tolerance: float = 2e-3) -> None:
-    """A distribution over masks: its formulas, and its estimator's gradient, against an integral over the noise."""
+    """Check a distribution over masks. Its formulas and its estimator must agree with an integral over the noise."""
     logits = torch.linspace(-6, 6, 25, dtype=torch.float64, requires_grad=True)
     uniform = (torch.arange(4001, dtype=torch.float64) + 0.5) / 4001
     each = logits[:, None].expand(-1, len(uniform))
     m = family.sample(each, uniform.expand(len(logits), -1))
     assert m.isfinite().all() and m.min() >= 0 and m.max() <= 1, "A sampled mask must lie in [0, 1]."
     nonzero, mean, fractional = family.nonzero(logits), family.mean(logits), family.fractional(logits)
-    # Where the logit is high, a mask just below 1 is rounded to it; there the mass inside is only known up to that.
+    # At high logits, a mask just below 1 is rounded to 1, so check the fractional mass only at low logits.
     low = logits <= 0
     for name, formula, integral in (
         ("nonzero", nonzero, (m != 0).double().mean(1)),
@@ -182,7 +184,7 @@ def check_mask(family: MaskFamily, *, tolerance: float = 2e-3) -> None:
         assert worst <= tolerance, f"{name}() must be what sample() gives, but it is off by {worst:.2g}."
     assert (fractional <= nonzero + tolerance).all(), "P(0 < m < 1) must not exceed P(m != 0)."
     hard = family.hard(logits)
-    assert torch.equal(hard, mean > 0.5), "hard() must be: the expected mask exceeds one half."
+    assert torch.equal(hard, mean > 0.5), "hard() must be true where the expected mask exceeds one half."
     assert not hard[0] and hard[-1], "A low logit must switch a unit off and a high one on."
     for name, of in (("nonzero", nonzero), ("mean", mean)):
         (grad,) = torch.autograd.grad(of.sum(), logits, retain_graph=True)
@@ -192,7 +194,7 @@ def check_mask(family: MaskFamily, *, tolerance: float = 2e-3) -> None:
 
 
 def _check_estimator(family: MaskFamily, logits: Tensor, m: Tensor, mean: Tensor, tolerance: float) -> None:
-    """The estimated gradient of the expected mask must be that of its formula."""
+    """The estimated gradient of the expected mask must agree with its formula."""
     estimator = family.estimator()
     assert estimator is not family.estimator(), "estimator() must make a new one for each search."
     term = estimator.term(family, logits[:, None, None], m[..., None, None], m)
@@ -209,7 +211,7 @@ def _check_estimator(family: MaskFamily, logits: Tensor, m: Tensor, mean: Tensor
 
 
 def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
-    """A source of pairs (its class or an instance), or a set of pairs."""
+    """Check a source of pairs (its class or an instance), or a set of pairs."""
     if isinstance(source, PairSet):
         pairs = source
     else:
@@ -227,7 +229,7 @@ def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
 
 
 def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> None:
-    """A search, on the planted model, whose responsible units are known."""
+    """Check a search on the planted model, whose decisive units are known."""
     from pivotal.models.planted import plant
     from pivotal.questions.phenomena.planted import PlantedAgreement
 
@@ -239,7 +241,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
         f"Masked runs must go through problem.run, but of {passed[0]} node evaluations {problem.work.forward} did."
     )
     assert len(found.interventions) == len(found.train_score) == len(found.stages) == runs, (
-        f"A search of {runs} runs must hand over {runs} interventions, scores and stages."
+        f"A search of {runs} runs must return {runs} interventions, scores and stages."
     )
     most = most_units(getattr(search, "max_units", len(problem.space)), problem)
     for intervention in found.interventions:
@@ -255,7 +257,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
 
 
 def _count_passes(model: LanguageModel) -> list[int]:
-    """Counts the node evaluations under an edit, whoever asks for them."""
+    """Count the node evaluations of all edited passes of the model."""
     passed, states = [0], model.states
 
     def counted(prepared: Any, edit: Edit | None = None) -> Tensor:

@@ -31,7 +31,14 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return here / "tiny-llama", here / "pairs.jsonl"
 
 
-@pytest.mark.parametrize(("steps", "sites"), [("every", "mlp"), ("single", "mlp"), ("single", "head,mlp.1")])
+@pytest.mark.parametrize(
+    ("steps", "sites"),
+    [
+        pytest.param("every", "mlp", marks=pytest.mark.slow),
+        pytest.param("single", "mlp", marks=pytest.mark.slow),
+        ("single", "head,mlp.1"),
+    ],
+)
 def test_find_evaluate_generate_trace(
     pivotal: Any,
     question: tuple[Path, Path],

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import evaluation
+from pivotal.evidence import scores
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.evaluation import Bootstrap, evaluate
 from pivotal.evidence.scores import score_many, score_masks
@@ -76,7 +76,7 @@ def test_many_interventions_are_made_dense_a_few_at_a_time(
         sizes.append(len(mask))
         return score_masks(mask, *more)
 
-    monkeypatch.setattr(evaluation, "score_masks", counted)
+    monkeypatch.setattr(scores, "score_masks", counted)
     monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
     for whole, parts in zip(together, score_many(several, problem), strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-4)
@@ -187,7 +187,7 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
 
 def test_controls_come_with_training_pairs_only(problem: Problem, found: Intervention) -> None:
     assert evaluate(found, problem).control is None
-    with pytest.raises(PivotalError, match="give those as train="):
+    with pytest.raises(PivotalError, match="Pass them as train="):
         evaluate(found, problem, controls=2)
     control = evaluate(found, problem, train=problem, controls=2).control
     assert control is not None and control.p_value == pytest.approx(1 / 3)

@@ -23,7 +23,8 @@ from pivotal.records.traces import Trace
 from pivotal.units import Steps
 
 LABELS = ("singular", "plural")
-MODELS = ("planted", "wiki-lstm", "llama", "mistral, short window", "mamba")
+MODELS = ("planted", "llama", "mistral, short window", "mamba")
+EACH = pytest.mark.parametrize("name", [*MODELS, pytest.param("wiki-lstm", marks=pytest.mark.slow)])
 """Level by level (one layer and two), a tree packed into a row, padded rows of attention and of recurrence."""
 
 
@@ -72,7 +73,7 @@ def traced(name: str, steps: Steps) -> tuple[Intervention, Problem, list[Trace]]
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-@pytest.mark.parametrize("name", MODELS)
+@EACH
 def test_units_have_the_values_where_they_are_edited_and_nothing_stirs_before(
     name: str, steps: Steps
 ) -> None:
@@ -93,7 +94,7 @@ def test_units_have_the_values_where_they_are_edited_and_nothing_stirs_before(
 
 
 @pytest.mark.parametrize("steps", ["single", "every"])
-@pytest.mark.parametrize("name", MODELS)
+@EACH
 def test_the_last_step_is_what_the_evaluation_scores(name: str, steps: Steps) -> None:
     intervention, problem, traces = traced(name, steps)
     scores = evaluate(intervention, problem)
@@ -108,7 +109,7 @@ def test_the_last_step_is_what_the_evaluation_scores(name: str, steps: Steps) ->
     assert np.mean([o.flipped for o in scores.outcomes]) == scores.flip_accuracy.value
 
 
-@pytest.mark.parametrize("name", MODELS)
+@EACH
 def test_one_by_one_is_as_all_at_once(name: str) -> None:
     intervention, problem, traces = traced(name, "single")
     for i in (0, 17, 39):

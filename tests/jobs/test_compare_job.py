@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,9 +25,9 @@ from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES
-from pivotal.searches.base import Checkpoint, Discovery, Point, Progress
+from pivotal.searches.base import Attempt, Discovery, Point, Progress
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.selection import Selection
 from pivotal.stopping import Interrupted
 
 QUESTION = Question(model="planted", phenomenon="planted", test=80)
@@ -43,20 +43,12 @@ class LastUnits(Selection):
     seen: ClassVar[list[Problem]] = []
     budgets: ClassVar[list[int]] = []
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         self.seen.append(problem)
-        values = torch.zeros(runs, 2, len(problem.space))
+        values = torch.zeros(attempt.runs, 2, len(problem.space))
         mask = torch.zeros_like(values, dtype=torch.bool)
         mask[..., -int(self.max_units) :] = True
-        return self.conclude(problem, mask, values, seed, progress)
+        return self.conclude(problem, mask, values, attempt)
 
     def within(self, problem: Problem, runs: int, nodes: int) -> LastUnits:
         self.budgets.append(nodes)
@@ -69,16 +61,8 @@ class Forgetful(LastUnits):
 
     name: ClassVar[str] = "forgetful"
 
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        yield from super().frontier(problem, sizes[1:], runs=runs, seed=seed, progress=progress)
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        yield from super()._frontier(problem, sizes[1:], attempt)
 
 
 BOTH = (Contender("learned", LEARNED), Contender("last", LastUnits(refit=2)))

@@ -75,7 +75,7 @@ def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
         said = card(kept / name)
         assert said["tokens"]["read"] == -(-asked // STEP) * STEP == said["updates"] * STEP
         assert said["snapshot"]["asked"] == asked and "cosine" in said["snapshot"]["note"]
-        assert said["seed"] == 0 and 0 < said["seconds"] <= trained.card["seconds"]
+        assert said["seed"] == 0 and 0 <= said["seconds"] <= trained.card["seconds"]
         model = load_model(kept / name, device="cpu")
         assert isinstance(model, RecurrentLM) and model.name == name
         measured = perplexity_of(model, lines_of(valid)).all
@@ -86,6 +86,7 @@ def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
     assert points[0]["perplexity"] > points[1]["perplexity"] > trained.perplexity
 
 
+@pytest.mark.slow
 def test_every_seed_has_its_own(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     learn("two", seeds=2, seed=3, snapshots=[1000])
     learn("alone", seed=4, snapshots=[1000])
@@ -94,7 +95,9 @@ def test_every_seed_has_its_own(learn: Callable[..., list[Trained]], tmp_path: P
     assert both["seed-4-1K"] == alone["alone-1K"] != both["seed-3-1K"]
 
 
-@pytest.mark.parametrize(("cell", "recipe"), [("lstm", "fast"), ("gru", "gulordava")])
+@pytest.mark.parametrize(
+    ("cell", "recipe"), [("lstm", "fast"), pytest.param("gru", "gulordava", marks=pytest.mark.slow)]
+)
 def test_a_crash_right_after_a_snapshot(
     learn: Callable[..., list[Trained]], tmp_path: Path, cell: str, recipe: str
 ) -> None:

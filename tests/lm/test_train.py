@@ -21,8 +21,8 @@ from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
+from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
 from pivotal.lm.watch import TrainingProgress
-from pivotal.lm.workplace import CHECKPOINT, TrainingFolder
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 
@@ -84,6 +84,7 @@ def test_a_trained_model_loads_and_has_learnt(
     assert perplexity_of(model, lines_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     company = learn("several", seeds=2, seed=3)
     assert [model.path.name for model in company] == ["seed-3", "seed-4"]
@@ -320,7 +321,7 @@ class Clock:
             return step(learner, rate)
 
         monkeypatch.setattr(Learner, "step", timed)
-        monkeypatch.setattr("pivotal.lm.course.time", self)
+        monkeypatch.setattr("pivotal.lm.loop.time", self)
 
     def monotonic(self) -> float:
         return self.now

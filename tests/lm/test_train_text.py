@@ -19,7 +19,7 @@ from pivotal.lm import encoding
 from pivotal.lm.corpus import blocks
 from pivotal.lm.encoding import count_words, encode, hold_out
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.models.recurrent.words import EOS, UNK
+from pivotal.questions.words import EOS, UNK
 
 WORDS = Vocabulary((UNK, EOS, "the", "cat", "sleeps"))
 

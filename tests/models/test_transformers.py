@@ -20,8 +20,9 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
-from pivotal.searches.learned import LearnedMask, likeliest
+from pivotal.searches.learned import LearnedMask
 from pivotal.searches.masks.hard_concrete import LOUIZOS
+from pivotal.searches.relaxed.learner import likeliest
 from pivotal.testing import check_model
 
 

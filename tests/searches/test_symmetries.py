@@ -27,7 +27,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "learned": {"updates": 40, "refit": 15, "batch": 0},
     "reinforce": {"updates": 40, "refit": 15, "batch": 0},
 }
-SEARCH = pytest.mark.parametrize("name", SETTINGS)
+SEARCH = pytest.mark.parametrize(
+    "name",
+    ["learned", *(pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS if name != "learned")],
+)
 
 
 def found(name: str, problem: Problem, **settings: Any) -> Intervention:

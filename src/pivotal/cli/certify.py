@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.options import options_of
 from pivotal.records.effort import Effort
 
 if TYPE_CHECKING:
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.records.certificate import Certificate
 
 
@@ -18,23 +18,23 @@ _HELP = {option.name: option.help for option in options_of(Effort)}
 
 
 def _option(name: str, **limits: Any) -> Any:
-    return asked.in_search(_HELP[name], **limits)
+    return shared_options.in_search(_HELP[name], **limits)
 
 
 def certify(
-    run_folder: asked.Run,
-    run: asked.WhichRun = None,
-    model: asked.RunModel = None,
+    run_folder: shared_options.Run,
+    run: shared_options.WhichRun = None,
+    model: shared_options.RunModel = None,
     exact: Annotated[
         bool,
-        asked.in_search(
+        shared_options.in_search(
             "Try every swap of one unit, not only the promising ones; on a GPU every pair of units too.",
             "--exact",
         ),
     ] = False,
     unit_pairs: Annotated[
         Literal["screened", "all", "none"] | None,
-        asked.in_search(
+        shared_options.in_search(
             "Sets of two units to try: promising ones, all of them (hours on a CPU), or none. "
             f"Default: {EFFORT.pairs}."
         ),
@@ -43,9 +43,9 @@ def certify(
     candidates: Annotated[int, _option("candidates", min=0)] = EFFORT.candidates,
     sample: Annotated[int, _option("sample", min=0)] = EFFORT.sample,
     finalists: Annotated[int, _option("finalists", min=1)] = EFFORT.finalists,
-    device: asked.Device = None,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    device: shared_options.Device = None,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
 
@@ -53,7 +53,7 @@ def certify(
     is written beside the intervention.
     """
     from pivotal.cli.progress import watch
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.jobs.certify import certify_run, terms_of
     from pivotal.models import device_named
     from pivotal.report import certified

@@ -4,64 +4,66 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pivotal.cli import asked, terminal, typed
+from pivotal.cli import command_line, shared_options, terminal
 from pivotal.questions.question import Question
 
 if TYPE_CHECKING:
     from pivotal.jobs.compare import Comparison
 
 
-@asked.takes_question
+@shared_options.takes_question
 def compare(
     searches: Annotated[
         str | None,
-        asked.in_search(
+        shared_options.in_search(
             "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. "
             "Default: all searches.",
             metavar="A,B,…",
         ),
     ] = None,
     max_units: Annotated[
-        str, asked.in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
+        str, shared_options.in_search("Numbers of units to compare at: 1..10, 5, or 1,3,5.", metavar="SIZES")
     ] = "1..5",
-    runs: Annotated[int, asked.in_search("Number of runs of each search, with seeds S, S+1, …", min=1)] = 3,
+    runs: Annotated[
+        int, shared_options.in_search("Number of runs of each search, with seeds S, S+1, …", min=1)
+    ] = 3,
     mode: Annotated[
         Literal["converged", "equal", "both"],
-        asked.in_search(
+        shared_options.in_search(
             "Run each search to its own end, or all with the same budget, or both (takes twice as long)."
         ),
     ] = "converged",
     budget: Annotated[
         int | None,
-        asked.in_search(
+        shared_options.in_search(
             "With --mode equal: node evaluations of all runs together, for each number of units. "
             "Default: what `learned` takes or, without it, the first search.",
             min=1,
         ),
     ] = None,
-    max_kl: asked.MaxKL = None,
-    kl_weight: asked.KLWeight = None,
+    max_kl: shared_options.MaxKL = None,
+    kl_weight: shared_options.KLWeight = None,
     option: Annotated[
         list[str] | None,
-        asked.in_search(
+        shared_options.in_search(
             "Any option of one search, e.g. learned@paper.updates=400. May be repeated.",
             "--option",
             "-o",
             metavar="SEARCH.NAME=VALUE",
         ),
     ] = None,
-    device: asked.Device = None,
+    device: shared_options.Device = None,
     out: Annotated[
         str | None,
-        asked.in_output(
+        shared_options.in_output(
             "The folder of the comparison. Default: runs/compare-PHENOMENON-STEPS-MODEL. An unfinished one "
             "is resumed.",
             metavar="DIR",
         ),
     ] = None,
-    overwrite: asked.Overwrite = False,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    overwrite: shared_options.Overwrite = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
     **question: Any,
 ) -> None:
     """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
@@ -91,7 +93,13 @@ def compare(
     )
     with watch(quiet) as watching:
         compared = solve(
-            asking, plan, out=out, overwrite=overwrite, device=device, command=typed.command(), watch=watching
+            asking,
+            plan,
+            out=out,
+            overwrite=overwrite,
+            device=device,
+            command=command_line.command(),
+            watch=watching,
         )
     if not compared.already or not compared.folder.report.is_file():
         write_comparison(compared.folder)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import asked, complete, terminal, typed
+from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -31,32 +31,34 @@ def eval_lm(
     ],
     text: Annotated[
         Path | None,
-        asked.in_question(
+        shared_options.in_question(
             "Measure perplexity on this text, one sentence per line; may be .gz, .xz or .zst. "
             "For recurrent models.",
             metavar="FILE",
         ),
     ] = None,
     tokens: Annotated[
-        int | None, asked.in_question("Read at most this many tokens of the text.", min=1)
+        int | None, shared_options.in_question("Read at most this many tokens of the text.", min=1)
     ] = None,
     lakretz: Annotated[
         Path | None,
-        asked.in_question("Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"),
+        shared_options.in_question(
+            "Also measure agreement on the NA tasks of Lakretz et al. (2019).", metavar="DIR"
+        ),
     ] = None,
     gulordava: Annotated[
         Path | None,
-        asked.in_question(
+        shared_options.in_question(
             "Also measure agreement on generated.tab of Gulordava et al. (2018).", metavar="FILE"
         ),
     ] = None,
-    device: asked.Device = None,
-    dtype: asked.Dtype = None,
+    device: shared_options.Device = None,
+    dtype: shared_options.Dtype = None,
     out: Annotated[
-        Path | None, asked.in_output("Also write all figures to this JSON file.", metavar="FILE")
+        Path | None, shared_options.in_output("Also write all figures to this JSON file.", metavar="FILE")
     ] = None,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Evaluate language models: perplexity on a text, and how often they prefer the verb that agrees."""
     from pivotal.cli.train_lm import watching
@@ -77,7 +79,7 @@ def eval_lm(
         for spec, model in zip(models, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
             found.append(dataclasses.replace(done, model=_short(spec, models)))
-    figures = {"command": typed.command(), "models": [_figures(one) for one in found]}
+    figures = {"command": command_line.command(), "models": [_figures(one) for one in found]}
     if out is not None:
         _write(out, figures)
     if json:

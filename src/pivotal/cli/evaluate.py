@@ -4,41 +4,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pivotal.cli import asked, complete, terminal
+from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.evidence.evaluation import Evaluation
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
 
 
 def evaluate(
-    run_folder: asked.Run,
-    run: asked.WhichRun = None,
-    model: asked.RunModel = None,
-    priming: asked.RunPriming = None,
-    any_model: asked.AnyModel = False,
+    run_folder: shared_options.Run,
+    run: shared_options.WhichRun = None,
+    model: shared_options.RunModel = None,
+    priming: shared_options.RunPriming = None,
+    any_model: shared_options.AnyModel = False,
     phenomenon: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs.",
             autocompletion=complete.phenomena,
         ),
     ] = None,
     part: Annotated[
         Literal["test", "train", "all"] | None,
-        asked.in_question(
+        shared_options.in_question(
             "Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."
         ),
     ] = None,
-    device: asked.Device = None,
-    dtype: asked.RunDtype = None,
-    json: asked.Json = False,
+    device: shared_options.Device = None,
+    dtype: shared_options.RunDtype = None,
+    json: shared_options.Json = False,
 ) -> None:
     """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds."""
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of

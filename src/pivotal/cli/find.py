@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pivotal.cli import asked, complete, terminal, typed
+from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import Question
@@ -15,35 +15,38 @@ if TYPE_CHECKING:
     from pivotal.searches.base import Search
 
 
-@asked.takes_question
+@shared_options.takes_question
 def find(
     max_units: Annotated[
         float | None,
-        asked.in_search(
+        shared_options.in_search(
             "Most units, as a number or as a fraction of all units. "
             f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
         ),
     ] = None,
-    max_kl: asked.MaxKL = None,
-    kl_weight: asked.KLWeight = None,
+    max_kl: shared_options.MaxKL = None,
+    kl_weight: shared_options.KLWeight = None,
     masks: Annotated[
         Literal["shared", "per-direction"] | None,
-        asked.in_search("One mask for both directions, or one for each."),
+        shared_options.in_search("One mask for both directions, or one for each."),
     ] = None,
-    updates: Annotated[int | None, asked.in_search("Number of optimisation steps.")] = None,
+    updates: Annotated[int | None, shared_options.in_search("Number of optimisation steps.")] = None,
     runs: Annotated[
-        int, asked.in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)
+        int, shared_options.in_search("Number of runs, with seeds S, S+1, …, computed together.", min=1)
     ] = 1,
     search: Annotated[
-        str, asked.in_search("A name from `pivotal list searches`.", autocompletion=complete.searches)
+        str,
+        shared_options.in_search("A name from `pivotal list searches`.", autocompletion=complete.searches),
     ] = "learned",
     preset: Annotated[
         str | None,
-        asked.in_search("A named set of options of the search, e.g. paper.", autocompletion=complete.presets),
+        shared_options.in_search(
+            "A named set of options of the search, e.g. paper.", autocompletion=complete.presets
+        ),
     ] = None,
     option: Annotated[
         list[str] | None,
-        asked.in_search(
+        shared_options.in_search(
             "Any option of the search, as `pivotal list searches` shows them. May be repeated.",
             "--option",
             "-o",
@@ -52,23 +55,23 @@ def find(
     ] = None,
     controls: Annotated[
         int,
-        asked.in_search(
+        shared_options.in_search(
             "Random sets of the same size, with learned values, to compare the best run with. 0 skips them.",
             min=0,
         ),
     ] = CONTROLS,
-    device: asked.Device = None,
-    batch_nodes: asked.BatchNodes = None,
+    device: shared_options.Device = None,
+    batch_nodes: shared_options.BatchNodes = None,
     out: Annotated[
         str | None,
-        asked.in_output(
+        shared_options.in_output(
             "The run folder. Default: runs/PHENOMENON-STEPS-MODEL. An unfinished run is resumed.",
             metavar="DIR",
         ),
     ] = None,
-    overwrite: asked.Overwrite = False,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    overwrite: shared_options.Overwrite = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
     **question: Any,
 ) -> None:
     """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
@@ -101,7 +104,7 @@ def find(
             overwrite=overwrite,
             device=device,
             batch_nodes=batch_nodes,
-            command=typed.command(),
+            command=command_line.command(),
             watch=watching,
         )
     folder = found.folder
@@ -121,7 +124,7 @@ def build_search(
     name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: Steps
 ) -> Search:
     """The search with its settings: those of the preset, overridden by the options."""
-    from pivotal.searches.choice import choose
+    from pivotal.searches.by_name import choose
 
     for text in options:
         key, equals, value = text.partition("=")

@@ -7,26 +7,28 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.questions.question import check_seed
 
-_in_text = asked.panel("Text")
+_in_text = shared_options.panel("Text")
 
 
 def generate(
-    run_folder: asked.Run,
+    run_folder: shared_options.Run,
     prompt: Annotated[
         str, typer.Argument(help="The text to continue, words separated by spaces.", show_default=False)
     ],
     *,
-    run: asked.WhichRun = None,
-    model: asked.RunModel = None,
-    priming: asked.RunPriming = None,
-    any_model: asked.AnyModel = False,
-    direction: Annotated[str, asked.in_question("The label to flip to, e.g. plural.", show_default=False)],
+    run: shared_options.WhichRun = None,
+    model: shared_options.RunModel = None,
+    priming: shared_options.RunPriming = None,
+    any_model: shared_options.AnyModel = False,
+    direction: Annotated[
+        str, shared_options.in_question("The label to flip to, e.g. plural.", show_default=False)
+    ],
     cue: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "For a single-step intervention: the word to edit at, or its index from 0.", metavar="WORD|INDEX"
         ),
     ] = None,
@@ -37,12 +39,12 @@ def generate(
     ] = 0.0,
     seed: Annotated[int, _in_text("Seed of the samples, the same for both sides.", min=0)] = 0,
     top: Annotated[int, _in_text("Number of likeliest next words to show.", min=1)] = 6,
-    device: asked.Device = None,
-    dtype: asked.RunDtype = None,
-    json: asked.Json = False,
+    device: shared_options.Device = None,
+    dtype: shared_options.RunDtype = None,
+    json: shared_options.Json = False,
 ) -> None:
     """Show the next words and continuations side by side: the untouched model, and with the units set."""
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.models.base import LanguageModel
     from pivotal.models.intervened import IntervenedModel

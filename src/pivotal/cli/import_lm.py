@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import asked, terminal, typed
+from pivotal.cli import command_line, shared_options, terminal
 
 
 def import_lm(
@@ -30,14 +30,14 @@ def import_lm(
     ],
     out: Annotated[
         Path | None,
-        asked.in_output(
+        shared_options.in_output(
             "The model folder to write. Default: a local model with the name of the file.",
             metavar="DIR",
             show_default=False,
         ),
     ] = None,
-    overwrite: asked.Overwrite = False,
-    json: asked.Json = False,
+    overwrite: shared_options.Overwrite = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Import the checkpoint of a recurrent language model, such as the paper's.
 
@@ -49,7 +49,9 @@ def import_lm(
     if out is None:
         _check_name(checkpoint.stem)
     folder = models_home() / checkpoint.stem if out is None else out
-    found = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=typed.command())
+    found = import_checkpoint(
+        checkpoint, vocabulary, folder, replace=overwrite, command=command_line.command()
+    )
     name = folder.name if out is None else str(folder)
     if json:
         fingerprint = found.model.fingerprint()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
 
 RUNS = "runs"
@@ -22,7 +22,7 @@ def list_names(
         str | None,
         typer.Argument(help=f"For runs: the folder that holds them. Default: {RUNS}.", show_default=False),
     ] = None,
-    json: asked.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """List models, phenomena, searches (with their options and presets), masks, recipes of studies, or runs."""
     if folder is not None and kind != "runs":

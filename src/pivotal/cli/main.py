@@ -15,21 +15,21 @@ from typer.core import TyperGroup
 
 from pivotal.cli import (
     certify,
+    command_line,
     compare,
     eval_lm,
     evaluate,
     find,
-    former,
     generate,
     import_lm,
     list,
+    renamed_options,
     report,
     show,
     study,
     terminal,
     trace,
     train_lm,
-    typed,
 )
 from pivotal.errors import PivotalError
 from pivotal.stopping import exit_code, signals
@@ -41,10 +41,10 @@ class Verbs(TyperGroup):
     """Catches errors below typer's own handling, so that every caller sees the same exit codes."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
-        args, hints = former.updated(args)
+        args, hints = renamed_options.updated(args)
         for hint in hints:
             terminal.note(hint)
-        typed.remember(args)
+        command_line.remember(args)
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

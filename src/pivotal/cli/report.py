@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ def report(
     ],
     form: Annotated[
         Literal["md", "tex", "csv"] | None,
-        asked.in_output(
+        shared_options.in_output(
             "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
         ),
     ] = None,
-    json: asked.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Write the report of a folder again; for a study, also print its tables beside the paper's figures.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ FILES = {
 
 def show(
     run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
-    json: asked.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Show one run: its question, the units of the best run with their values, the scores and the files."""
     from pivotal.jobs.run_folder import RunFolder

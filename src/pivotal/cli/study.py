@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import asked, complete, terminal, typed
+from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -30,41 +30,46 @@ def study(
     ],
     only: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
             metavar="CELLS",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
-        asked.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
+        shared_options.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
     ] = None,
-    device: asked.Device = None,
+    device: shared_options.Device = None,
     ray: Annotated[
-        bool, asked.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
+        bool, shared_options.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
     ] = False,
     ray_address: Annotated[
-        str | None, asked.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
+        str | None, shared_options.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
     ] = None,
     cpus: Annotated[
         int | None,
-        asked.in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1),
+        shared_options.in_machine(
+            "CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1
+        ),
     ] = None,
     gpus: Annotated[
-        float | None, asked.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)
+        float | None, shared_options.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)
     ] = None,
     out: Annotated[
         str | None,
-        asked.in_output(
+        shared_options.in_output(
             "The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
             metavar="DIR",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, asked.in_output("Show what would run and how long it may take, and run nothing.", "--dry-run")
+        bool,
+        shared_options.in_output(
+            "Show what would run and how long it may take, and run nothing.", "--dry-run"
+        ),
     ] = False,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
 ) -> None:
     """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
@@ -104,7 +109,7 @@ def study(
             runs=seeds,
             device=device,
             executor=executor,
-            command=typed.command(),
+            command=command_line.command(),
             watch=watching,
         )
     if json:

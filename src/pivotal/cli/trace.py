@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pivotal.cli import asked, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.models import LanguageModel
     from pivotal.questions.pairs import MinimalPair
     from pivotal.questions.question import Question
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def trace(
-    run_folder: asked.Run,
+    run_folder: shared_options.Run,
     sentence: Annotated[
         str | None,
         typer.Argument(
@@ -26,23 +26,23 @@ def trace(
             show_default=False,
         ),
     ] = None,
-    run: asked.WhichRun = None,
-    model: asked.RunModel = None,
-    priming: asked.RunPriming = None,
-    any_model: asked.AnyModel = False,
+    run: shared_options.WhichRun = None,
+    model: shared_options.RunModel = None,
+    priming: shared_options.RunPriming = None,
+    any_model: shared_options.AnyModel = False,
     pair: Annotated[
         int | None,
-        asked.in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0),
+        shared_options.in_question("Trace a held-out pair of the run instead, by its number from 0.", min=0),
     ] = None,
     direction: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "The label to flip to, e.g. plural. Default: that of the word that the model does not prefer."
         ),
     ] = None,
     words: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "The two words asked about, in the order of the labels. Default: the last word of the sentence and "
             "the word that the phenomenon pairs it with.",
             metavar="WORD,WORD",
@@ -50,24 +50,24 @@ def trace(
     ] = None,
     cue: Annotated[
         str | None,
-        asked.in_question(
+        shared_options.in_question(
             "The cue, or its index from 0. Default: the word that is a cue in the phenomenon.",
             metavar="WORD|INDEX",
         ),
     ] = None,
-    device: asked.Device = None,
-    dtype: asked.RunDtype = None,
+    device: shared_options.Device = None,
+    dtype: shared_options.RunDtype = None,
     out: Annotated[
         str | None,
-        asked.in_output(
+        shared_options.in_output(
             "Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).", metavar="FILE"
         ),
     ] = None,
-    json: asked.Json = False,
+    json: shared_options.Json = False,
 ) -> None:
     """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
     from pivotal.cli.heatmap import show_trace
-    from pivotal.cli.saved import Saved
+    from pivotal.cli.run_argument import Saved
     from pivotal.report.trace_files import check_path, write_trace
 
     saved = Saved.read(run_folder, run)

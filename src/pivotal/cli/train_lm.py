@@ -13,7 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from pivotal.cli import asked, terminal, typed
+from pivotal.cli import command_line, shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.watch import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
 from pivotal.options import Option, options_of
@@ -22,7 +22,7 @@ from pivotal.questions.question import check_seed
 if TYPE_CHECKING:
     from pivotal.lm.training import Trained
 
-_in_text, _in_network = asked.panel("Text"), asked.panel("Network and training")
+_in_text, _in_network = shared_options.panel("Text"), shared_options.panel("Network and training")
 
 
 def train_lm(
@@ -49,7 +49,7 @@ def train_lm(
         ),
     ] = None,
     out: Annotated[
-        Path | None, asked.in_output("The model folder to write. Required.", metavar="DIR")
+        Path | None, shared_options.in_output("The model folder to write. Required.", metavar="DIR")
     ] = None,
     recipe: Annotated[
         str, _in_network(f"The defaults of the settings below: {' or '.join(RECIPES)}.")
@@ -58,17 +58,19 @@ def train_lm(
     seeds: Annotated[
         int, _in_network("Number of models to train together, into DIR/seed-0, DIR/seed-1 …", min=1)
     ] = 1,
-    device: asked.Device = None,
-    checkpoint_minutes: Annotated[float, asked.in_output("Minutes between two checkpoints.", min=0.0)] = 5.0,
-    snapshots: Annotated[str, asked.in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
+    device: shared_options.Device = None,
+    checkpoint_minutes: Annotated[
+        float, shared_options.in_output("Minutes between two checkpoints.", min=0.0)
+    ] = 5.0,
+    snapshots: Annotated[str, shared_options.in_output(SNAPSHOTS_HELP, metavar="TOKENS,...")] = "",
     overwrite: Annotated[
         bool,
-        asked.in_output(
+        shared_options.in_output(
             "Replace the models in DIR, or an unfinished training with other settings.", "--overwrite"
         ),
     ] = False,
-    json: asked.Json = False,
-    quiet: asked.Quiet = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
     **given: Any,
 ) -> None:
     """Train a recurrent language model on text, one sentence per line. All other verbs can use it.
@@ -96,7 +98,7 @@ def train_lm(
             checkpoint_minutes=checkpoint_minutes,
             snapshots=snapshots,
             recipe=recipe,
-            command=typed.command(),
+            command=command_line.command(),
             watch=watch,
         )
     if json:
@@ -122,7 +124,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     """The option of a setting; None stands for the default of the recipe."""
     name = "/".join(FLAGS.get(option.name, (f"--{option.name.replace('_', '-')}",)))
     about = _in_network(f"{option.help} {_defaults(option)}", name, show_default=False)
-    return asked.parameter(option.name, Annotated[option.type | None, about], None)
+    return shared_options.parameter(option.name, Annotated[option.type | None, about], None)
 
 
 def _defaults(option: Option) -> str:
@@ -138,7 +140,7 @@ def _defaults(option: Option) -> str:
     return "Default: " + ", ".join(f"{value} ({name})" for name, value in texts.items()) + "."
 
 
-train_lm = asked.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
+train_lm = shared_options.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
 
 
 # -- progress -------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What may be said of an intervention: scores on held-out pairs, controls, traces, certificates."""
+"""Evidence about an intervention: scores on held-out pairs, controls, traces and certificates."""
 
 CONTROLS = 19
-"""Random sets that the best run is compared with by default: the fewest for which p can be 0.05."""
+"""Default number of random sets that the best run is compared with. It is the smallest for which p can be 0.05."""

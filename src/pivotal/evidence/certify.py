@@ -1,10 +1,12 @@
-"""Examining a found set: that every unit matters, that no swap helps, that fewer are not enough.
+"""Certificates: whether every unit of a set matters, whether a swap is better, and whether a smaller set is enough.
 
-Everything is decided on training pairs; scores on held-out pairs are only reported. All sets have their values fitted
-by the same number of updates and are judged on the same prefixes. One rule compares two sets everywhere: one is better
-if its flips exceed those of the other by more than epsilon and two standard errors of the difference. A unit matters
-if the whole set is better than the set without it; a swap refutes the set if it is better; a smaller set is enough if
-the found one is not better. If the found set keeps a bound on KL, a set that breaks it is worse than one that keeps it.
+All decisions use training pairs. Scores on held-out pairs are only reported. The values of all sets are fitted with the
+same number of updates, and all sets are judged on the same prefixes.
+
+One rule compares two sets: a set is better if its flips exceed those of the other by more than epsilon plus two
+standard errors of the difference. A unit matters if the whole set is better than the set without it. A swap refutes
+the set if it is better. A smaller set is enough if the found set is not better. If the found set keeps a bound on KL,
+a set that exceeds the bound is worse than a set that keeps it.
 """
 
 from __future__ import annotations
@@ -42,11 +44,11 @@ from pivotal.searches.tools.swaps import Swaps, swaps_of
 from pivotal.searches.tools.trials import grid_of, placed, screened
 
 _JUDGES = 1024
-"""Prefixes on which sets with fitted values are compared."""
+"""Number of prefixes on which fitted sets are compared."""
 _KL_JUDGES = 256
-"""Prefixes on which their KL is measured: it takes the whole vocabulary at every position."""
+"""Number of prefixes on which KL is measured. There are fewer, because KL needs the whole vocabulary."""
 _LOOKS = 5
-"""How often values are scored while they are fitted."""
+"""How often values are scored during a fit."""
 
 
 def certify(
@@ -59,7 +61,7 @@ def certify(
     seed: int = 0,
     progress: Callable[[Progress], None] | bool | None = None,
 ) -> Certificate:
-    """Examine an intervention among its neighbours and smaller rivals; `terms` are the loss that it was found with."""
+    """Compare an intervention with its swaps and with smaller sets. `terms` is the loss of its search."""
     intervention.check_model(train.model.name, train.model.fingerprint())
     check_question(intervention, train)
     with reporting(progress) as report:
@@ -69,7 +71,7 @@ def certify(
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """A judged set, and which pairs it flips."""
+    """A judged set and the pairs that it flips."""
 
     judged: Judged
     flips: np.ndarray
@@ -86,7 +88,7 @@ class _Examination:
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.train, self.terms, self.test, self.effort, self.seed = train, terms, test, effort, seed
-        # Flips decide, so that rivals are chosen by what flips; KL that is bounded decides as well, and is counted.
+        # Flips decide, so rivals are chosen by flips. KL counts only if it has a bound.
         self.trying = terms if terms.max_kl is not None else replace(terms, kl_weight=0.0)
         self.judges = train.sample(_JUDGES, seed)
         self.onlookers = train.sample(_KL_JUDGES, seed)
@@ -95,7 +97,7 @@ class _Examination:
         self.refit = Refit(terms, effort.polish, looks=_LOOKS)
         self.progress = progress
         self.judged: list[_Scored] = []
-        """All sets that were judged so far, the found one first."""
+        """All sets judged so far. The first is the found set."""
 
     def examine(self, intervention: Intervention) -> Certificate:
         clock = Clock(self.train)
@@ -140,11 +142,7 @@ class _Examination:
         less[torch.arange(len(units)), :, units] = False
         left = self._fit_and_judge(less, values.expand(len(units), -1, -1))
         return tuple(
-            Without(
-                self._name(unit),
-                one.judged,
-                matters=self._better(found, one),
-            )
+            Without(self._name(unit), one.judged, matters=self._better(found, one))
             for unit, one in zip(units, left, strict=True)
         )
 
@@ -227,7 +225,7 @@ class _Examination:
         return scored
 
     def _better(self, one: _Scored, other: _Scored) -> bool:
-        """The rule of this module for two judged sets."""
+        """Compare two judged sets by the rule of this module."""
         bounded = self.judged[0].judged.bound_kept
         if bounded and not (one.judged.bound_kept and other.judged.bound_kept):
             return one.judged.bound_kept and not other.judged.bound_kept
@@ -244,8 +242,8 @@ class _Examination:
 
 
 def clustered_error(values: np.ndarray, clusters: np.ndarray) -> float:
-    """The standard error of the mean of values that vary by cluster. Pairs with one prefix share a state and flip
-    together: to count them as independent would make the error too small."""
+    """The cluster-robust standard error of a mean. Pairs with the same prefix share a state and flip together, so an
+    error for independent pairs would be too small."""
     names, of = np.unique(clusters, return_inverse=True)
     totals = np.bincount(of, values - values.mean())
     return float(totals.std() * np.sqrt(len(names)) / len(values))
@@ -266,7 +264,7 @@ def _prefixes(problem: Problem) -> int:
 def _drawn(
     gain: Float[Tensor, "sets units"], screened_in: int, n: int, noise: torch.Generator
 ) -> Int[Tensor, "sets candidates"]:
-    """Units at random from those that the screening leaves out."""
+    """Random units from those that the screening excluded."""
     order = gain.argsort(dim=1, descending=True)
     left = int((gain > -torch.inf).sum(1).min()) - screened_in
     picks = torch.stack([torch.randperm(left, generator=noise)[:n] for _ in range(len(gain))])

@@ -1,4 +1,4 @@
-"""Random sets of units: how well would chance have done?"""
+"""Random controls: the scores of random sets of units."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pivotal.records.summary import Control
 from pivotal.searches.tools.refit import Refit
 
 _TOGETHER = 4
-"""Random sets whose values are learned together on a CPU: enough to keep it busy, and few enough that those which begin
-late in a deep model need not wait for those which begin early."""
+"""Number of random sets whose values are fitted together on a CPU. A group runs from its first edited layer, so small
+groups save work for sets that start late in a deep model."""
 
 
 def random_control(
@@ -31,11 +31,11 @@ def random_control(
     *,
     kl: float = 0.0,
 ) -> Control:
-    """p is the share of random sets that do at least as well, the found set, of that accuracy and KL, counted among
-    them. Where it keeps a bound on KL, a set that breaks the bound does not do as well, however much it flips.
+    """Compare the found set with random sets. p is the share of sets that do at least as well, including the found set.
 
-    Where there is no bound to keep, the values of the random sets are learned for flips alone, whatever weight KL had
-    in the search: that makes them the harder to beat."""
+    `accuracy` and `kl` are those of the found set. If it keeps a bound on KL, a random set that exceeds the bound does
+    not do as well. Otherwise the values of the random sets are fitted for flips alone, which makes them harder to beat.
+    """
     rng = np.random.default_rng(seed)
     units = len(problem.space)
     mask = torch.zeros(sets, len(problem.labels), units)
@@ -47,14 +47,14 @@ def random_control(
     if terms.max_kl is not None and kl <= KL_TOLERANCE * terms.max_kl:
         most, refit = KL_TOLERANCE * terms.max_kl, Refit(terms=terms, updates=40, batch=32)
     else:
-        # No bound to be settled on: large steps on few prefixes flip as much at a third of the price.
+        # Without a bound, large steps on few prefixes flip as much at a third of the cost.
         flips = replace(terms, kl_weight=0.0, max_kl=None)
         most, refit = np.inf, Refit(terms=flips, updates=32, rate=0.1, batch=12, looks=2)
     shares, kls = np.zeros(sets), np.zeros(sets)
     at_once = _TOGETHER if mask.device.type == "cpu" else sets
     for some in by_first_site(problem.space, mask, at_once):
         values = refit.fit(train, mask[some], seed=seed).values
-        which = some.cpu().numpy()  # not a tensor: numpy takes one of a single element for a number
+        which = some.cpu().numpy()  # numpy treats a tensor with one element as a number
         flipped, kls[which], _ = score_masks(mask[some], values, problem, kl=most < np.inf)
         shares[which] = flipped.mean(1)
     broken = kls > most

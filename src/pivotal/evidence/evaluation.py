@@ -1,4 +1,4 @@
-"""What an intervention is worth on held-out pairs: flips, units, KL, controls, with intervals."""
+"""Scores of an intervention on held-out pairs: flips with intervals, units, KL and random controls."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from pivotal.records.traces import PairOutcome
 
 _RESAMPLES = 2000
 _DRAWN = 50_000_000
-"""Numbers that a bootstrap may draw: sets of more than 25,000 prefixes are resampled less often, to bound memory."""
+"""Maximum numbers that a bootstrap draws. With more than 25,000 prefixes it uses fewer resamples, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores on the problem's pairs."""
+    """The scores of an intervention on the pairs of a problem."""
 
     flip_accuracy: Share
     by_direction: dict[str, Share]
     by_group: dict[str, Share]
     units: int
     kl: float
-    """Mean over the sentences of the mean over all positions of each, as in the paper."""
+    """KL averaged over all positions of a sentence, then over the sentences, as in the paper."""
     kl_after_edit: float
-    """Mean over the positions from the first edited step on."""
+    """KL averaged over the positions from the first edited step."""
     clean_accuracy: float | None
     drop_one: tuple[DropOne, ...] = ()
     control: Control | None = None
     outcomes: tuple[PairOutcome, ...] = ()
-    """What became of each pair, in the order of the problem's."""
+    """The outcome of each pair, in the order of the problem's pairs."""
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores as plain data, as summary.json has them."""
+        """The scores as plain data, in the format of summary.json."""
         return serial.plain(self)
 
     def __repr__(self) -> str:
@@ -58,7 +58,7 @@ class Evaluation:
         return evaluation_html(self)
 
     def plot(self) -> Any:
-        """Flipped preferences by construction and direction, as an altair chart."""
+        """An altair chart of the flipped preferences by construction and direction."""
         from pivotal.report.notebook import plot_evaluation
 
         return plot_evaluation(self)
@@ -74,10 +74,10 @@ def evaluate(
     seed: int = 0,
     any_model: bool = False,
 ) -> Evaluation:
-    """Score an intervention on a problem's pairs.
+    """Score an intervention on the pairs of a problem.
 
-    `controls` random sets of as many units are compared with it; their values are learned on `train`, with the loss
-    that `terms` describe (a search's own are its `terms`), or for flips alone where there is no bound on KL to keep.
+    `controls` is the number of random sets with as many units that it is compared with. Their values are fitted on
+    `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound on KL.
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
     check_question(intervention, problem)
@@ -87,7 +87,9 @@ def evaluate(
     control = None
     if controls:
         if train is None:
-            raise PivotalError("Random controls learn their values on training pairs: give those as train=.")
+            raise PivotalError(
+                "Random controls fit their values on training pairs, but train is None. Pass them as train=."
+            )
         accuracy = float(flipped.mean())
         terms = terms or Terms()
         control = random_control(intervention, accuracy, problem, train, controls, terms, seed, kl=kl)
@@ -112,7 +114,7 @@ def evaluate(
 
 
 def check_question(intervention: Intervention, problem: Problem) -> None:
-    """Directions are told apart by their order: with the labels exchanged every value would be the wrong one."""
+    """Raise PivotalError if the labels, their order (which identifies the values) or the steps differ."""
     if intervention.directions != problem.labels:
         raise PivotalError(
             f"This intervention flips to {' or '.join(intervention.directions)}, but the pairs are labelled "
@@ -127,7 +129,7 @@ def check_question(intervention: Intervention, problem: Problem) -> None:
 
 @torch.no_grad()
 def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairOutcome, ...], float, float]:
-    """Pair by pair, and the KL over all positions and after the edit."""
+    """The outcome of each pair, KL over all positions, and KL after the edit."""
     outcome = problem.run_intervention(intervention)
     each = problem.kl(outcome.states)
     before, after = -problem.clean_log_ratio.cpu(), -outcome.log_ratio[0].cpu()
@@ -156,8 +158,8 @@ def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairO
 
 
 class Bootstrap:
-    """Percentile bootstrap that resamples prefixes and not pairs: pairs with one prefix are flipped or not by the same
-    state, so to draw them one by one would make the interval too narrow."""
+    """Percentile bootstrap that resamples prefixes. Pairs with the same prefix share a state and flip together, so
+    resampling pairs would give intervals that are too narrow."""
 
     def __init__(self, problem: Problem, seed: int = 0) -> None:
         prefixes, self._cluster = np.unique(problem.tree.leaf, return_inverse=True)

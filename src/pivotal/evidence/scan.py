@@ -1,4 +1,4 @@
-"""Small sets that might do as well as a larger one: many are tried briefly, the best of them more closely."""
+"""Find small sets that might do as well as a larger one: score many sets briefly, then the best ones more closely."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from pivotal.units import UnitSpace
 
 _MOST_PAIRS = 2_000_000
 _BRIEF, _BRIEFER = 32, 16
-"""Prefixes of a first look: at single units and at promising pairs, and at all pairs that there are."""
+"""Number of prefixes of the first look: for single units and promising pairs, and for all pairs."""
 _AGAIN = 4
-"""Sets that are looked at once more, for each that is fitted in the end."""
+"""Number of sets that are scored again for each set that is fitted."""
 _PAIRS_AGAIN = 20_000
 
 Tell = Callable[[str, int, int], None]
@@ -41,16 +41,16 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Tried:
-    """Sets of units, each at the best of the values that were tried, chosen for each direction by itself."""
+    """Sets of units, each at the best of its trial values. Each direction has its own best value."""
 
     units: Int[Tensor, "sets k"]
     grid: Float[Tensor, "points directions coordinates"]
     point: Int[Tensor, "sets directions k"]
-    """Which value of the grid is the best."""
+    """The index of the best value in the grid."""
     score: Float[Tensor, " sets"]
     accuracy: Float[Tensor, " sets"]
     looks: tuple[Look, ...]
-    """What was done to get here."""
+    """The looks that led to these sets."""
 
     def best(self, n: int) -> Tried:
         chosen = finalists(self.score, self.accuracy, min(n, len(self.units)))
@@ -59,23 +59,23 @@ class Tried:
 
 
 class Scan:
-    """Tries all single units, and pairs of them."""
+    """Scores all single units, and pairs of units."""
 
     def __init__(self, train: Problem, terms: Terms, effort: Effort, seed: int, tell: Tell) -> None:
         self._train, self._terms, self._effort, self._seed, self._tell = train, terms, effort, seed, tell
         self._grid = grid_of(train, effort.points)
 
     def check(self) -> None:
-        """PivotalError if there are too many pairs to try them all."""
+        """Raise PivotalError if there are too many pairs to try all of them."""
         units = len(self._train.space)
         if self._effort.pairs == "all" and units * (units - 1) // 2 > _MOST_PAIRS:
             raise PivotalError(
-                f"Every pair can be tried where there are at most {_MOST_PAIRS:,} of them, but {units:,} units make "
+                f"Every pair can be tried if there are at most {_MOST_PAIRS:,} pairs, but {units:,} units make "
                 f"{units * (units - 1) // 2:,}. Use pairs screened, or fewer sites."
             )
 
     def singles(self) -> Tried:
-        """All single units at a few values, the best of them again at more."""
+        """Score all single units at a few values, then the best of them at more values."""
         device = self._grid.device
         everyone = torch.arange(len(self._train.space), device=device)[:, None]
         brief = self._look("single units", everyone, _BRIEF, grid_of(self._train, 3))
@@ -91,8 +91,10 @@ class Scan:
         return close.best(self._effort.finalists)
 
     def pairs(self) -> Tried:
-        """Every pair that there is, or the best single units with promising partners; `singles` comes first. Each unit
-        is tried at what served it best alone and at the farther end of its reach, in the end at its natural value too.
+        """Score all pairs, or the best single units with promising partners. `singles` must be called first.
+
+        Each unit is tried at its best value alone and at the farther end of its range. The last look also tries its
+        mean under the target label.
         """
         two = torch.stack([self._alone, farther_end(self._train.space, self._alone, self._grid)])
         three = torch.cat([two, self._grid[-1:]])
@@ -107,7 +109,7 @@ class Scan:
         return closer.best(self._effort.finalists)
 
     def _promising(self) -> Int[Tensor, "sets 2"]:
-        """Each of the best single units with the partners of the highest first-order gain beside it."""
+        """Each of the best single units with the partners that have the highest first-order gain."""
         first = self._ranked[: self._effort.first]
         shape = (len(first), len(self._train.labels), len(self._train.space))
         mask = torch.zeros(shape, dtype=torch.bool, device=first.device)
@@ -120,7 +122,7 @@ class Scan:
         return pairs.sort(1).values.unique(dim=0)  # a pair may come from either of its units
 
     def _again(self, phase: str, tried: Tried, keep: int, prefixes: int, grid: Tensor) -> Tried:
-        """A closer look at the best of those that were tried."""
+        """Score the best of the tried sets more closely."""
         closer = self._look(phase, tried.best(keep).units, prefixes, grid)
         return replace(closer, looks=tried.looks + closer.looks)
 
@@ -132,7 +134,7 @@ class Scan:
         prefixes: int,
         grid: Float[Tensor, "points directions coordinates"],
     ) -> Tried:
-        """Every set with each of its units at each value of the grid, on no more prefixes than any set is tried on."""
+        """Score every set with all combinations of the values of the grid."""
         sample = self._train.sample(min(prefixes, self._effort.sample or prefixes), self._seed)
         points, directions, _ = grid.shape
         k, device = units.shape[1], units.device
@@ -155,12 +157,12 @@ class Scan:
     def _at(
         self, grid: Tensor, point: Int[Tensor, "units directions"]
     ) -> Float[Tensor, "directions coordinates"]:
-        """The values of all units, each at a point of its own."""
+        """The values of all units. Each unit has its own point of the grid."""
         return grid.gather(0, spread(self._train.space, point.T)[None])[0]
 
     @property
     def _kept(self) -> int:
-        """How many are looked at for the last time: some for each that is fitted, and all from which pairs grow."""
+        """The number of sets in the last look: enough for the fits and for the pairs."""
         return max(_AGAIN * self._effort.finalists, self._effort.first)
 
     @property
@@ -173,7 +175,7 @@ def farther_end(
     values: Float[Tensor, "directions coordinates"],
     grid: Float[Tensor, "points directions coordinates"],
 ) -> Float[Tensor, "directions coordinates"]:
-    """The end of the grid that is farther from each unit's values; all coordinates of a unit go to the same one."""
+    """The end of the grid that is farther from the values of each unit. A unit uses one end for all coordinates."""
     low, high = ends_of(grid)
     places = places_of(space, values.device)
     from_low, from_high = ((values - end).abs()[:, places].sum(-1) for end in (low, high))

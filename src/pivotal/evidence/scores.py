@@ -1,4 +1,4 @@
-"""Flips and KL of many interventions at once."""
+"""Flips and KL of many interventions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from pivotal.records.intervention import Intervention
 def score_many(
     interventions: Sequence[Intervention], problem: Problem
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Flips (interventions x examples), KL over all positions and KL after the edit, as many interventions at a time
-    as memory is allowed: the masks alone of a thousand of them may be gigabytes."""
+    """Flips (interventions x examples), KL over all positions, and KL after the edit.
+
+    The interventions are processed in chunks, because the masks of a thousand interventions can take gigabytes.
+    """
     at_once, parts = problem.runs_at_once(), []
     for start in range(0, len(interventions), at_once):
         some = interventions[start : start + at_once]
@@ -38,7 +40,7 @@ def score_masks(
     *,
     kl: bool = True,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for masks as tensors, as many at a time as memory is allowed. Without `kl` the KLs are NaN."""
+    """Like `score_many`, for masks and values as tensors. Without `kl` both KLs are NaN."""
     at_once = problem.runs_at_once()
     flips, kls, afters = [], [], []
     for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):

@@ -1,4 +1,4 @@
-"""The scores of a run's interventions on held-out pairs, as summary.json has them."""
+"""Make the summary of a run: the scores of its interventions on held-out pairs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem, Work
-from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
 from pivotal.searches.base import Discovery, Progress
 
@@ -27,11 +26,10 @@ def summarise(
     controls: int = CONTROLS,
     dropped: int = 0,
 ) -> tuple[Summary, Evaluation]:
-    """The summary without timings, and the scores of the best run with the outcome of each pair. The same seed on the
-    same machine gives the same summary, to the last digit.
+    """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
-    `terms` describe the search's loss and its bound on KL; `controls` is the number of random sets that the best run
-    is compared with; `dropped` is the number of pairs in neither part of the split.
+    `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
+    compared with. `dropped` is the number of pairs in neither part of the split.
     """
     best = found.best_run
     scores = []
@@ -40,10 +38,19 @@ def summarise(
         compared = controls if r == best else 0
         scores.append(evaluate(intervention, test, train=train, controls=compared, terms=terms, seed=seed))
     runs = tuple(
-        _run_scores(seed + r, i, s, found.train_score[r], found.stages[r], test)
-        for r, (i, s) in enumerate(zip(found.interventions, scores, strict=True))
+        RunScores(
+            seed=seed + r,
+            **scores_row(scores[r]),
+            unit_ids=tuple(test.space.flat(unit) for unit in intervention.units),
+            unit_labels=tuple(str(unit) for unit in intervention.units),
+            unit_numbers=tuple(unit.number for unit in intervention.units),
+            values=intervention.shown_values,
+            train_score=float(found.train_score[r]),
+            stages=found.stages[r],
+        )
+        for r, intervention in enumerate(found.interventions)
     )
-    # The lower median: a run that exists, so that its accuracy, units and KL belong together.
+    # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
     middle = runs[median]
     summary = Summary(
@@ -75,28 +82,8 @@ def summarise(
     return summary, scores[best]
 
 
-def _run_scores(
-    seed: int,
-    intervention: Intervention,
-    scores: Evaluation,
-    train_score: float,
-    stages: dict[str, dict[str, float]],
-    test: Problem,
-) -> RunScores:
-    return RunScores(
-        seed=seed,
-        **scores_row(scores),
-        unit_ids=tuple(test.space.flat(unit) for unit in intervention.units),
-        unit_labels=tuple(str(unit) for unit in intervention.units),
-        unit_numbers=tuple(unit.number for unit in intervention.units),
-        values=intervention.shown_values,
-        train_score=float(train_score),
-        stages=stages,
-    )
-
-
 def scores_row(scores: Evaluation) -> dict[str, Any]:
-    """The fields of `RunScores` that an evaluation decides."""
+    """The fields of `RunScores` that come from an evaluation."""
     return {
         "flip_accuracy": scores.flip_accuracy.value,
         "interval": (scores.flip_accuracy.low, scores.flip_accuracy.high),
@@ -110,7 +97,7 @@ def scores_row(scores: Evaluation) -> dict[str, Any]:
 
 
 def _prevalence(found: Discovery) -> dict[str, Prevalence]:
-    """In how many runs each unit was found, the most frequent first."""
+    """The number of runs that found each unit, the most frequent unit first."""
     units = Counter(unit for intervention in found.interventions for unit in intervention.units)
     ordered = sorted(units.items(), key=lambda item: (-item[1], item[0].number, str(item[0])))
     total = len(found.interventions)

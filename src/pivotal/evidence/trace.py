@@ -1,8 +1,8 @@
-"""Sentences step by step, untouched and edited: the paper's figures as data.
+"""Traces: sentences step by step, untouched and edited, as the data of the paper's figures.
 
-Both sides come from one pass of the model, as two runs: in the first the mask is zero. An edit may look as well as
-change, and that is all it takes; a model need not know. The tree is one in which every node has a *direction* of its
-own, so that the spans which a model hands to an edit say which row belongs to which node, however it lays them out.
+Both sides come from one pass of the model with two runs. The mask of the first run is zero. The edit records the states
+that it receives, so a model needs no code for traces. In the tree every node has its own *direction*. The spans that
+the model passes to the edit then identify the node of each row, whatever the order of the rows.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from pivotal.records.traces import Both, Frame, Grid, PairOutcome, Trace, Traces
 from pivotal.units import Unit
 
 _PAIRS, _TRACES, _NUMBERS = 1000, 96, 120_000
-"""Outcomes and traces that a run folder keeps at most, and the numbers in all those traces: about a megabyte."""
+"""Maximum outcomes and traces of a run folder, and maximum numbers in its traces (about a megabyte)."""
 _ROWS = 256
-"""Rows, of both sides, of the vocabulary-wide softmax that exist at one time."""
+"""Maximum rows of the vocabulary-wide softmax in memory, for both sides together."""
 
 
 def trace(
@@ -41,7 +41,7 @@ def trace(
     direction: str | None = None,
     any_model: bool = False,
 ) -> Trace:
-    """One sentence. By default the direction is the label of the word that the untouched model does not prefer."""
+    """Trace one sentence. By default it is edited towards the word that the untouched model does not prefer."""
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
     asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
     problem = Problem(model, asked, steps=intervention.steps)
@@ -52,7 +52,7 @@ def trace(
 def trace_held_out(
     intervention: Intervention, problem: Problem, outcomes: Sequence[PairOutcome], *, run: int, seed: int
 ) -> Traces:
-    """What a run folder keeps: the outcome of the problem's pairs, and whole traces of a balanced sample of them."""
+    """The traces of a run folder: the outcomes of the problem's pairs, and traces of a balanced sample."""
     rng = random.Random(seed)
     kept = outcomes
     if len(outcomes) > _PAIRS:
@@ -73,8 +73,8 @@ def trace_held_out(
 
 
 def _balanced(outcomes: Sequence[PairOutcome], most: int, rng: random.Random) -> list[PairOutcome]:
-    """In turn one of each construction, direction and kind of outcome: the few that did not flip are not to be
-    missed."""
+    """A sample that takes one pair of each construction, direction and outcome in turn, so that it includes the few
+    pairs that did not flip."""
     strata: dict[tuple[str, str, bool], list[PairOutcome]] = {}
     for outcome in outcomes:
         strata.setdefault((outcome.group, outcome.direction, outcome.flipped), []).append(outcome)
@@ -91,7 +91,7 @@ def trace_pairs(
     pairs: Sequence[MinimalPair],
     directions: Sequence[int],
 ) -> list[Trace]:
-    """Many sentences at once, each edited in its direction: an index into those of the intervention."""
+    """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
     if not pairs:
         return []
     encodings = [model.encode(pair.prefix) for pair in pairs]
@@ -103,7 +103,7 @@ def trace_pairs(
     words = [[model.single_token(word) for word in pair.words] for pair in pairs]
     vocabulary = sorted({token for two in words for token in two})
     log_p, kl = _predictions(model, seen, vocabulary)
-    # Before the first edit both sides are the same, and their KL is zero and not what rounding makes of it.
+    # Before the first edit both sides are equal. Set their KL to zero, without rounding errors.
     kl = kl.clamp(min=0).where(torch.as_tensor(tree.live[1:]), 0.0)
     frame = _frame(model, intervention)
     traces = []
@@ -130,12 +130,12 @@ def trace_pairs(
 
 
 class _Watch:
-    """The intervention as the second of two runs, the first being left alone; keeps what it sees of both."""
+    """An edit with two runs, untouched and edited. It records the activations of both."""
 
     runs = 2
 
     def __init__(self, model: LanguageModel, intervention: Intervention, tree: PrefixTree) -> None:
-        """`tree` says which nodes are edited, and in which direction."""
+        """`tree` gives the edited nodes and their directions."""
         space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
         mask, values = dense(intervention, space, model.device)
         self._edit = MaskedEdit(
@@ -172,7 +172,7 @@ class _Watch:
         return new
 
     def _edited(self, spans: Sequence[Span]) -> list[Span]:
-        """The rows to be edited, in their own directions; neighbours in one direction together."""
+        """The spans of the rows to edit, in their directions. Adjacent rows in one direction are merged."""
         found: list[Span] = []
         for span in spans:
             if not self._tree.edited[span.direction]:
@@ -191,13 +191,13 @@ class _Watch:
 def _each_unit(
     h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
 ) -> Float[Tensor, "nodes sides units"]:
-    """The units of one site, a number each: of an attention head the root mean square, as tables show its values."""
+    """One number for each unit of a site. For an attention head it is the root mean square, as in tables."""
     several = h.unflatten(-1, (-1, units[0].size))[:, :, [unit.index for unit in units]]
     return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
 
 
 def _told_apart(tree: PrefixTree) -> PrefixTree:
-    """The tree with every node live, edited, and in a direction of its own: its number."""
+    """The same tree with every node live and edited. The direction of a node is its index."""
     nodes = np.arange(len(tree.token))
     return PrefixTree(
         token=tree.token,
@@ -213,7 +213,7 @@ def _told_apart(tree: PrefixTree) -> PrefixTree:
 def _predictions(
     model: LanguageModel, states: Float[Tensor, "nodes sides width"], vocabulary: Sequence[int]
 ) -> tuple[Float[Tensor, "nodes sides words"], Float[Tensor, " nodes"]]:
-    """The log-probabilities of some words, and the KL between the sides, from one look at the whole vocabulary."""
+    """The log-probabilities of some words and the KL between the sides, from one readout of the vocabulary."""
     ids = torch.as_tensor(vocabulary, device=states.device)
     log_p, kl = [], []
     for part in states.split(_ROWS):

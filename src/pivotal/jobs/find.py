@@ -37,7 +37,7 @@ from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
 from pivotal.searches.base import Discovery, Progress, Search
-from pivotal.searches.choice import settled
+from pivotal.searches.by_name import settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
 from pivotal.stopping import Stop, saying, signals

@@ -11,7 +11,7 @@ from pivotal.lm.learner import Learner
 from pivotal.lm.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from pivotal.lm.course import TrainingCourse
+    from pivotal.lm.loop import TrainingCourse
 
 
 def model_card(

@@ -17,7 +17,7 @@ import numpy as np
 from pivotal.errors import PivotalError
 from pivotal.lm.corpus import BLOCK, blocks, text_of
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.models.recurrent.words import EOS, UNK
+from pivotal.questions.words import EOS, UNK
 
 T = TypeVar("T")
 Told = Callable[[int], None]

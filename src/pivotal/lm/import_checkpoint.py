@@ -15,12 +15,12 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.lm.checkpoint import ForeignCheckpoint, open_checkpoint
+from pivotal.lm.foreign_checkpoint import ForeignCheckpoint, open_checkpoint
 from pivotal.lm.unpickle import BadPickle, Made, Name
 from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
-from pivotal.models.recurrent.words import EOS, UNK, read_words
+from pivotal.questions.words import EOS, UNK, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
 _TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")

@@ -16,7 +16,7 @@ from pivotal.lm.encoding import ids_of
 from pivotal.lm.stream import columns_for
 from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.words import EOS
+from pivotal.questions.words import EOS
 
 _STEPS, _ROWS = 64, 512
 """Steps read before each readout, and rows of the softmax over the vocabulary computed at a time."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.lm.card import model_card
-from pivotal.lm.replace import may_be_written
+from pivotal.lm.existing_models import may_be_written
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.models.recurrent.folder import is_only_a_model, save_folder
 from pivotal.records import serial
 
 if TYPE_CHECKING:
-    from pivotal.lm.course import TrainingCourse
+    from pivotal.lm.loop import TrainingCourse
 
 _UNITS = {"B": 10**9, "M": 10**6, "K": 10**3}
 

@@ -16,27 +16,27 @@ from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.lm.card import model_card
 from pivotal.lm.corpus import identity
-from pivotal.lm.course import TrainingCourse
 from pivotal.lm.encoding import count_words, encode, held_out_of, hold_out
-from pivotal.lm.learner import Learner
-from pivotal.lm.perplexity import surprisals
-from pivotal.lm.recipes import Settings
-from pivotal.lm.replace import (
+from pivotal.lm.existing_models import (
     check_replaceable,
     is_remnant,
     make_room,
     may_be_written,
     remove_surplus,
 )
+from pivotal.lm.learner import Learner
+from pivotal.lm.loop import TrainingCourse
+from pivotal.lm.perplexity import surprisals
+from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, check_place, snapshot_tokens
 from pivotal.lm.stream import Stream
+from pivotal.lm.training_folder import TrainingFolder
 from pivotal.lm.vocabulary import Vocabulary
 from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
-from pivotal.lm.workplace import TrainingFolder
 from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.words import EOS, UNK
+from pivotal.questions.words import EOS, UNK
 from pivotal.records import serial
 from pivotal.stopping import saying
 

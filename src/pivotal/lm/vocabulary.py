@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.models.recurrent.words import EOS, UNK, read_words
+from pivotal.questions.words import EOS, UNK, read_words
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""A question made ready for a model: the tree of prefixes, the masked run, the loss."""
+"""A question prepared for a model: the tree of prefixes, the masked run and the loss."""

@@ -1,4 +1,4 @@
-"""What the units of an untouched model are like at the steps that an intervention would edit."""
+"""Statistics of the units of the untouched model at the steps that an intervention edits."""
 
 from __future__ import annotations
 
@@ -15,37 +15,35 @@ from pivotal.models.tree import Span
 from pivotal.units import UnitSpace
 
 _OUTERMOST = 0.01
-"""The share of activations, on either side, that counts as outermost in a site without bounds."""
-
-
+"""The share of activations on each side that counts as outliers in a site without bounds."""
 _STRIDE = 4.0
-"""Standard deviations that the measure of an unbounded unit is: about what the measure of an LSTM's unit, the distance
-from zero to its bound, is to that. One neuron that decides a phenomenon is set six or seven of them from its mean."""
+"""The scale of an unbounded unit in standard deviations. It is similar for the units of an LSTM, whose scale is their
+bound. A neuron that decides a phenomenon alone is set six or seven standard deviations from its mean."""
 
 
 @dataclass(frozen=True, slots=True)
 class Activations:
-    """Moments of each coordinate over the distinct states that are to be edited."""
+    """Mean and standard deviation of each coordinate over the distinct states to edit."""
 
     target: Float[Tensor, "directions coordinates"]
-    """Per direction, the mean where the model already prefers that label: what a natural value would be."""
+    """For each direction, the mean where the model already prefers that label. It is a natural value."""
     own: Float[Tensor, "directions coordinates"]
-    """Per direction, the mean where the model is to be flipped to that label, before it is."""
+    """For each direction, the mean in the untouched model where it is to be flipped to that label."""
     scale: Float[Tensor, " coordinates"]
-    """The standard deviation over all of them."""
+    """The standard deviation over both directions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standard:
-    """The measure in which values are learned: x in `mean + scale * x`, so that one learning rate serves units that
-    move by hundredths and units that move by hundreds. Units of bounded sites keep their own measure."""
+    """The scale on which values are learned: x in `mean + scale * x`. One learning rate then works for units that vary
+    by hundredths and for units that vary by hundreds. Units of bounded sites are not rescaled."""
 
     mean: Float[Tensor, " coordinates"]
     scale: Float[Tensor, " coordinates"]
 
     @staticmethod
     def of(space: UnitSpace, activations: Activations) -> Standard:
-        """A unit that hardly moves gets a tenth of its site's typical scale, lest it could not be moved at all."""
+        """A unit that hardly varies gets a tenth of the median scale of its site, so that it can still be changed."""
         mean, scale = activations.own.mean(0), activations.scale.clone()
         for site in space.sites:
             where = space.coordinates_of(site.name)
@@ -90,14 +88,14 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
 
 
 def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:
-    """Where all but the outermost of each unit's activations lie. Transformers have units that are thousands at the
-    first token of a sentence and ones elsewhere: such a state must not decide what is usual."""
+    """The range of each unit's activations without outliers. Some units of transformers have activations in the
+    thousands at the first token of a sentence. Such states must not decide the mean and the scale."""
     outermost = int(_OUTERMOST * len(rows)) + 1
     return rows.topk(outermost, 0, largest=False).values[-1], rows.topk(outermost, 0).values[-1]
 
 
 class _Recorder:
-    """An edit that changes nothing and keeps what it sees, each state once."""
+    """An edit that changes nothing and records each distinct state once."""
 
     runs = 1
 

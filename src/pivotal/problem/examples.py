@@ -1,4 +1,4 @@
-"""Pairs made ready for a model: tokenised, on a tree, each with the word that the untouched model prefers."""
+"""Pairs prepared for a model: tokenised, in a prefix tree, with the word that the untouched model prefers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pivotal.units import Steps
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Pairs that the model cannot be asked, and why."""
+    """Counts of the pairs that the model cannot be asked, by reason."""
 
     reasons: Counter[str] = field(default_factory=Counter)
 
@@ -36,14 +36,14 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Examples:
-    """The pairs that the model can be asked, and what a masked run needs to know of them."""
+    """The pairs that the model can be asked, with the data that a masked run needs."""
 
     pairs: PairSet
     tree: PrefixTree
     direction: np.ndarray
-    """Per example, the index of the label that it is to be flipped to: of the word that is not preferred."""
+    """For each example, the index of the target label. It is the label of the word that is not preferred."""
     words: np.ndarray
-    """Per example, the tokens of its two words, in the order of the labels."""
+    """For each example, the tokens of its two words, in the order of the labels."""
     rejected: Rejected
 
     @staticmethod
@@ -60,7 +60,7 @@ class Examples:
         )
 
     def restrict(self, chosen: np.ndarray) -> Examples:
-        """Some of the examples."""
+        """A subset of the examples."""
         pairs = self.pairs
         return replace(
             self,
@@ -73,15 +73,15 @@ class Examples:
 
 @dataclass(frozen=True, slots=True)
 class WordIndex:
-    """Where the two logits of each example stand in a readout at the distinct leaves of the distinct words."""
+    """The indices of the two logits of each example in a readout of the distinct words at the distinct leaves."""
 
     vocabulary: Int[Tensor, " words"]
     leaves: Int[Tensor, " leaves"]
     leaf: Int[Tensor, " examples"]
     d: Int[Tensor, " examples"]
-    """The preferred word, as a column."""
+    """The column of the preferred word."""
     t: Int[Tensor, " examples"]
-    """The target, the other word."""
+    """The column of the target, the other word."""
 
     @staticmethod
     def of(examples: Examples, device: torch.device) -> WordIndex:
@@ -103,7 +103,7 @@ class _Question:
 
 
 def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], list[MinimalPair], Rejected]:
-    """The pairs that the model can be asked; the others are counted by reason."""
+    """The pairs that the model can be asked. The other pairs are counted by reason."""
     encodings: dict[str, Encoding | PivotalError] = {}
     tokens: dict[str, int | PivotalError] = {}
     rejected = Rejected()
@@ -142,7 +142,7 @@ def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
 
 @torch.no_grad()
 def _clean_preference(model: LanguageModel, questions: list[_Question]) -> np.ndarray:
-    """Which of the two words (0 or 1) the untouched model prefers."""
+    """The index (0 or 1) of the word that the untouched model prefers."""
     tree = PrefixTree.build([q.ids for q in questions])
     states = model.states(model.prepare(tree))[:, 0]
     words = np.array([q.words for q in questions])

@@ -1,4 +1,4 @@
-"""From a question to its model and its problem."""
+"""Make the model and the problem of a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search solves: a model, pairs, sites and steps; and the one masked forward pass that all of them use."""
+"""The problem that a search solves: a model, pairs, sites and steps, and the masked forward pass."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from pivotal.units import Steps
 T = TypeVar("T")
 
 _SAMPLE = 512
-"""Prefixes that are enough to say what a unit is like."""
+"""Number of prefixes on which activations are measured."""
 _ROWS, _ENTRIES = 40_000, 20_000_000
-"""States, and entries of masks, that exist at one time while many masks are tried; ten times as many on a GPU."""
+"""Maximum states and mask entries in memory while many masks are tried. A GPU holds ten times as many."""
 _KL_ROWS = 512
-"""Rows of the vocabulary-wide softmax that exist at one time."""
+"""Maximum rows of the vocabulary-wide softmax in memory."""
 
 
 @dataclass
 class Work:
-    """Node evaluations: what a search has spent, in a currency that does not depend on the machine."""
+    """Counts of node evaluations: a measure of cost that does not depend on the machine."""
 
     forward: int = 0
     backward: int = 0
@@ -47,7 +47,7 @@ class Outcome:
     """The result of a masked run."""
 
     log_ratio: Float[Tensor, "runs examples"]
-    """log p(d) / p(t): positive while the model still prefers the word d that it preferred untouched."""
+    """log p(d) / p(t). It is positive if the model still prefers d, the word that the untouched model prefers."""
     states: Float[Tensor, "live runs width"]
 
     def flipped(self) -> Bool[Tensor, "runs examples"]:
@@ -55,10 +55,10 @@ class Outcome:
 
 
 class Problem:
-    """Pairs made ready for a model: tokenised, on a tree, each with the word that the untouched model prefers.
+    """Pairs prepared for a model: tokenised, in a prefix tree, with the word that the untouched model prefers.
 
-    Directions are labels: an example's direction is the label of the word that it is to be flipped *to*, the one that
-    the untouched model does not prefer, be it right or wrong.
+    The direction of an example is the label of the word to flip *to*. This is the word that the untouched model does
+    not prefer, whether it is the expected word or not.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Problem:
         steps: Steps = "every",
         work: Work | None = None,
     ) -> None:
-        """`pairs` may be examples that are ready already; `work` is a counter to share."""
+        """`pairs` may be prepared examples. `work` is a counter to share with another problem."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
@@ -89,12 +89,12 @@ class Problem:
 
     @property
     def pairs(self) -> PairSet:
-        """The pairs that can be asked of the model."""
+        """The pairs that the model can be asked."""
         return self._examples.pairs
 
     @property
     def rejected(self) -> Rejected:
-        """The pairs that cannot be asked, counted by reason."""
+        """Counts of the pairs that the model cannot be asked, by reason."""
         return self._examples.rejected
 
     @property
@@ -104,7 +104,7 @@ class Problem:
 
     @property
     def direction(self) -> np.ndarray:
-        """Per example, the index of the label that it is to be flipped to."""
+        """For each example, the index of the label to flip to."""
         return self._examples.direction
 
     def __len__(self) -> int:
@@ -128,7 +128,7 @@ class Problem:
 
     @cached_property
     def prepared(self) -> Any:
-        """What the model computes once for this tree."""
+        """The data that the model computes once for this tree."""
         return self.model.prepare(self.tree)
 
     @cached_property
@@ -138,8 +138,8 @@ class Problem:
             return self.model.states(self.prepared)[:, 0]
 
     def measure_activations(self) -> Activations:
-        """Moments of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
-        model, and its node evaluations are counted; later calls are free."""
+        """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
+        model and counts its node evaluations. Later calls return the same result."""
         if self._activations is None:
             part = self.sample(_SAMPLE)
             self.work.forward += part.tree.n_live
@@ -147,7 +147,7 @@ class Problem:
         return self._activations
 
     def standard(self) -> Standard:
-        """The scale in which values are learned. It measures the activations if some site has no bounds."""
+        """The scale on which values are learned. It measures activations if a site has no bounds."""
         if self._standard is None:
             if all(site.bounds is not None for site in self.space.sites):
                 self._standard = Standard.plain(self.space.coordinates, self.model.device)
@@ -157,7 +157,7 @@ class Problem:
 
     @cached_property
     def clean_accuracy(self) -> float | None:
-        """How often the untouched model prefers the expected word; None if no pair says which that is."""
+        """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs."""
         right = [
             pair.label == self.labels[1 - direction]
             for pair, direction in zip(self.pairs, self.direction, strict=True)
@@ -170,15 +170,15 @@ class Problem:
         return Problem(self.model, pairs, sites=self.sites, steps=self.steps)
 
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
-        """The problem on some of its examples. It shares the work counter."""
+        """The problem on a subset of its examples. Both share the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
         part = self._examples.restrict(chosen)
         return Problem(self.model, part, sites=self.sites, steps=self.steps, work=self.work)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
-        """The examples in random parts of about so many distinct prefixes, made once and kept; 0 means one part.
+        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. They are cached.
 
-        Prefixes are drawn and not pairs: all pairs that share a prefix come at the price of one.
+        A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
         """
         key = (prefixes, seed)
         if key not in self._batches:
@@ -190,8 +190,8 @@ class Problem:
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
-        """The examples of some distinct prefixes, for scores that need not see all of them, made once and kept with
-        what the untouched model does on them; 0 means all."""
+        """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
+        states of the untouched model."""
         leaves = np.unique(self.tree.leaf)
         if not prefixes or len(leaves) <= prefixes:
             return self
@@ -210,9 +210,9 @@ class Problem:
         *,
         zeros_stay: bool = False,
     ) -> Outcome:
-        """Run the model with `h -> (1 - mask) * h + mask * values` in force. The only masked forward pass there is.
+        """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
 
-        `zeros_stay`: where the mask is zero, it has no gradient either.
+        With `zeros_stay`, an entry of the mask that is zero has no gradient.
         """
         edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
         states = self.model.states(self.prepared, edit)
@@ -224,8 +224,8 @@ class Problem:
         return Outcome(self._log_ratio(states), states)
 
     def as_memory_allows(self, passes: Callable[[], T]) -> T:
-        """Masked runs and the way back through them, begun again with less at once if memory runs out; what was done
-        in vain is not counted. See `pivotal.models.memory` for what `passes` may do."""
+        """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
+        out. Failed attempts are not counted as work. `pivotal.models.memory` describes the rules for `passes`."""
         forward, backward = self.work.forward, self.work.backward
 
         def counted() -> T:
@@ -235,14 +235,14 @@ class Problem:
         return as_memory_allows(self.model, counted)
 
     def runs_at_once(self, *, learning: bool = False) -> int:
-        """How many masks may go into one `run`, so that memory is bounded whoever tries many; half if the passes are to
-        be gone through backwards."""
+        """The maximum number of masks for one `run`, to bound memory. With `learning`, which adds a backward pass, it
+        is half of that."""
         many = 1 if self.model.device.type == "cpu" else 10
         entries = len(self.labels) * self.space.coordinates
         return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
 
     def run_intervention(self, intervention: Intervention) -> Outcome:
-        """Run the model with an intervention on every pair."""
+        """Run the model with an intervention on all pairs."""
         with torch.no_grad():
             return self.run(*dense(intervention, self.space, self.model.device))
 
@@ -253,8 +253,8 @@ class Problem:
             return self._log_ratio(self.clean_states[:, None])[0]
 
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """Two logits are enough: the softmax's denominator cancels in the ratio. What learns from it is in float32,
-        whatever the model computes in."""
+        """The log ratio of the two words. Two logits suffice, because the denominator of the softmax cancels. The
+        result is float32 for every model."""
         index = self._index
         logits = self.model.readout(distinct_rows(states, index.leaves), index.vocabulary)
         by_run = logits.transpose(0, 1)
@@ -264,8 +264,8 @@ class Problem:
 
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
-        """Each live node's share in the mean over sentences of their mean over positions. The prediction of the first
-        word and of every word before the edit are positions too, at which KL is zero: the sum is less than 1."""
+        """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
+        edit, including the first word, have zero KL and no weight here, so the sum is less than 1."""
         return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
 
     @cached_property
@@ -275,17 +275,17 @@ class Problem:
 
     @cached_property
     def _position_weight_here(self) -> Float[Tensor, " live"]:
-        """On the CPU: to draw from a copy on another device would make every update wait for that device."""
+        """The weights on the CPU. Drawing from weights on a GPU would make every update wait for the GPU."""
         return self.position_weight.cpu()
 
     def draw_positions(self, n: int, noise: torch.Generator) -> Int[Tensor, " nodes"]:
-        """Live nodes at random, each as often as positions of sentences stand at it."""
+        """Random live nodes, drawn in proportion to `position_weight`."""
         drawn = torch.multinomial(self._position_weight_here, n, replacement=True, generator=noise)
         return drawn.to(self.model.device, non_blocking=True)
 
     @cached_property
     def after_edit_weight(self) -> Float[Tensor, " live"]:
-        """The same over the positions from the first edit on: these weights sum to 1."""
+        """Like `position_weight`, for the positions from the first edit. These weights sum to 1."""
         return self._live(self.tree.spread(1 / self.tree.live_steps()[self.tree.leaf] / len(self)))
 
     def _live(self, per_node: np.ndarray) -> Float[Tensor, " live"]:
@@ -315,8 +315,8 @@ def divergence(
 ) -> Float[Tensor, "nodes runs"]:
     """KL(untouched || edited) of two distributions given by their logits.
 
-    What is summed over the vocabulary are differences: logits of transformers are in the tens, and a sum of 50,000 of
-    them in float32 is wrong by several thousandths, which is as much as a gentle edit has of KL.
+    The sum over the vocabulary is a sum of differences. Logits of transformers are in the tens, and a sum of 50,000
+    logits in float32 has an error of several thousandths, as large as the KL of a small edit.
     """
     p = untouched.softmax(-1)
     lower = torch.einsum("nrv,nv->nr", untouched[:, None] - edited, p)

@@ -1,1 +1,1 @@
-"""What is asked of a model: minimal pairs, where they come from, and how they are split. Needs no torch."""
+"""Questions to a model: minimal pairs, their sources and their splits. This room does not import torch."""

@@ -1,4 +1,4 @@
-"""Minimal pairs, sets of them, and their splits. No torch here."""
+"""Minimal pairs and sets of pairs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from pivotal.questions.splits import Lexemes, Split, lexical, stratified
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
-    """One prefix and the two words that may follow it. White space is normalised to single spaces."""
+    """A prefix and two words that may follow it. White space is normalised to single spaces."""
 
     prefix: str
     cue: int
-    """Index into `prefix.split()` of the word to edit at, from 0."""
+    """The index in `prefix.split()` of the word to edit at, from 0."""
     words: tuple[str, str]
     """The two next words, in the order of the set's labels."""
     label: str = ""
-    """The label of the expected word; empty when neither is expected."""
+    """The label of the expected word, or empty if neither word is expected."""
     group: str = ""
-    """The construction, template or other kind that the pair belongs to."""
+    """The construction or template of the pair."""
     lexemes: tuple[tuple[str, str], ...] = ()
     """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
 
@@ -42,7 +42,7 @@ class MinimalPair:
             self.group,
             *(text for lexeme in self.lexemes for text in lexeme),
         )
-        # Nearly all pairs are clean, and there are thousands: look once before cleaning one text at a time.
+        # Almost all pairs are clean. One check of all texts is faster than cleaning each text.
         if not all(
             isinstance(text, str) and text.isprintable() and text == " ".join(text.split()) for text in texts
         ):
@@ -72,7 +72,7 @@ class MinimalPair:
         group: str = "",
         lexemes: Mapping[str, str] | None = None,
     ) -> MinimalPair:
-        """A pair from data, where the cue may also be the word itself."""
+        """Make a pair from data. The cue may be an index or a word."""
         index = cue if isinstance(cue, int) else find_cue(prefix, cue)
         return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()))
 
@@ -90,7 +90,7 @@ class PairSet:
     labels: tuple[str, str]
     pairs: tuple[MinimalPair, ...]
     dropped: int = 0
-    """On the training part of a lexical split: how many pairs are in neither part."""
+    """For the training part of a lexical split: the number of pairs in neither part."""
 
     def __post_init__(self) -> None:
         labels = tuple(clean_text(label, "words") for label in self.labels)
@@ -129,11 +129,11 @@ class PairSet:
 
     @property
     def groups(self) -> dict[str, int]:
-        """How many pairs each group has, in order of appearance."""
+        """The number of pairs of each group, in order of appearance."""
         return dict(Counter(pair.group for pair in self.pairs))
 
     def fingerprint(self) -> str:
-        """16 hex digits that change with any label or pair, and not with the name."""
+        """16 hex digits that depend on the labels and pairs, but not on the name."""
         digest = hashlib.sha256(json.dumps(self.labels).encode())
         for pair in self.pairs:
             content = (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
@@ -141,7 +141,7 @@ class PairSet:
         return digest.hexdigest()[:16]
 
     def sample(self, n: int, seed: int = 0) -> PairSet:
-        """`n` pairs at random, each (group, label) in proportion."""
+        """A random sample of `n` pairs, stratified by group and label."""
         if not 0 < n <= len(self):
             raise PivotalError(
                 f"A sample has between 1 and {len(self)} pairs (the size of the set), not {n}."
@@ -149,10 +149,10 @@ class PairSet:
         return self._take(stratified(self._strata(), n, random.Random(seed)))
 
     def split(self, test: int | float = 1000, seed: int = 0, by: str = "random") -> tuple[PairSet, PairSet]:
-        """(train, test). `test` is a number of pairs, or a fraction below 1.
+        """Split into (train, test). `test` is a number of pairs, or a fraction below 1.
 
-        "random" keeps the proportion of every (group, label). "lexical" holds out lemmas: the test pairs have
-        held-out lemmas in every slot, the training pairs in none; `train.dropped` counts the rest.
+        "random" is stratified by group and label. "lexical" holds out lemmas: test pairs have held-out lemmas in every
+        slot, and training pairs have none. `train.dropped` counts the other pairs.
         """
         count = self._test_count(test)
         rng = random.Random(seed)
@@ -192,7 +192,7 @@ class PairSet:
         return [(pair.group, pair.label) for pair in self.pairs]
 
     def _lexemes(self) -> list[Lexemes]:
-        # Slots of some pairs say nothing about the others, so without slots in all of them the words serve.
+        # If some pairs have no slots, use the cue and the words of all pairs instead.
         if all(pair.lexemes for pair in self.pairs):
             return [pair.lexemes for pair in self.pairs]
         return [
@@ -212,7 +212,7 @@ class PairSet:
 
 
 def read_pairs(path: str | Path) -> PairSet:
-    """The pairs of a .jsonl, .csv or .tsv file. An error names the file, the line and the column."""
+    """Read the pairs of a .jsonl, .csv or .tsv file. Errors name the file, the line and the column."""
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
@@ -230,7 +230,7 @@ def read_pairs(path: str | Path) -> PairSet:
 
 
 def find_cue(prefix: str, cue: str) -> int:
-    """The index of the word `cue` in `prefix`, which must have it exactly once."""
+    """The index of the word `cue` in `prefix`. The prefix must contain it exactly once."""
     words, cue = prefix.split(), cue.strip()
     places = [index for index, word in enumerate(words) if word == cue]
     if not places:
@@ -250,7 +250,7 @@ def find_cue(prefix: str, cue: str) -> int:
 
 
 def clean_text(text: str, field: str) -> str:
-    """`text` with single spaces; refuses what no text file can hold (control characters, lone surrogates)."""
+    """Normalise white space to single spaces. Raise PivotalError for control characters and lone surrogates."""
     if not isinstance(text, str):
         raise PivotalError(f"Must be text, not {text!r}.", field)
     text = " ".join(text.split())

@@ -1,17 +1,16 @@
-"""The pairs file: JSON Lines, or CSV/TSV with the same columns. What rows mean is for `pairs.py` to say."""
+"""The format of a pairs file: JSON Lines, or CSV/TSV with the same columns. `pairs.py` checks the content of rows."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import read_text
+from pivotal.files import read_text, write_atomically
 
 JSON_SUFFIXES = (".jsonl", ".json-lines")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -24,7 +23,7 @@ _WORD, _LEXEME = "word.", "lexeme."
 
 @dataclass(frozen=True, slots=True)
 class PairRow:
-    """One pair as a file has it: of the right types, not yet checked against itself or its neighbours."""
+    """A pair as read from a file. The types are checked, the content is not."""
 
     line: int
     prefix: str
@@ -36,7 +35,7 @@ class PairRow:
 
 
 def read_rows(path: Path) -> Iterator[PairRow]:
-    """The rows of `path`, by its suffix."""
+    """Read the rows of a file. Its suffix decides the format."""
     suffix = _suffix(path)
     text = read_text(path)
     if not text.strip():
@@ -45,7 +44,7 @@ def read_rows(path: Path) -> Iterator[PairRow]:
 
 
 def write_rows(path: Path, labels: Sequence[str], rows: Sequence[PairRow]) -> None:
-    """Write `rows` to `path` by its suffix; a killed write leaves no half file."""
+    """Write rows to a file atomically. Its suffix decides the format."""
     suffix = _suffix(path)
     out = io.StringIO()
     if suffix in JSON_SUFFIXES:
@@ -60,10 +59,8 @@ def write_rows(path: Path, labels: Sequence[str], rows: Sequence[PairRow]) -> No
         for row in rows:
             cells = [row.prefix, row.cue, *(row.words[label] for label in labels), row.label, row.group]
             writer.writerow(cells + [row.lexemes.get(slot, "") for slot in slots])
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
-        unfinished.write_bytes(out.getvalue().encode())
-        unfinished.replace(path)
+        write_atomically(path, lambda partial: partial.write_bytes(out.getvalue().encode()))
     except OSError as error:
         raise PivotalError(
             f"{path}: cannot write it ({error.strerror}). Choose a folder that exists."
@@ -81,7 +78,7 @@ def _suffix(path: Path) -> str:
 
 
 def _json_rows(path: Path, text: str) -> Iterator[PairRow]:
-    # Not splitlines: it also splits at characters that may stand inside a JSON string.
+    # splitlines() would also split at characters that a JSON string may contain.
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
@@ -178,7 +175,7 @@ def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[PairRow]:
 def _check_columns(where: str, columns: list[str]) -> None:
     for column in columns:
         if columns.count(column) > 1:
-            raise PivotalError(f"{where}, column '{column}': it is there twice. Keep one.")
+            raise PivotalError(f"{where}, column '{column}': the column occurs twice. Remove one.")
         if (column not in _KEYS and not column.startswith((_WORD, _LEXEME))) or column == "lexemes":
             known = [key for key in _KEYS if key != "lexemes"] + [_WORD + "LABEL", _LEXEME + "SLOT"]
             raise PivotalError(f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}")
@@ -191,7 +188,7 @@ def _check_columns(where: str, columns: list[str]) -> None:
     found = labels + ["words"] * ("words" in columns)
     if ("words" in columns) == bool(labels) or len(labels) not in (0, 2):
         raise PivotalError(
-            f"{where}, column '{(labels or ['words'])[0]}': the two words stand in two columns such as "
+            f"{where}, column '{(labels or ['words'])[0]}': the two words must be in two columns such as "
             f"word.singular and word.plural, or as JSON in the column words, not in {found or 'none'}."
         )
 
@@ -210,7 +207,7 @@ def _table_row(where: str, line: int, cells: dict[str, str]) -> PairRow:
     return PairRow(
         line,
         cells["prefix"],
-        # Digits are an index: a file that means the word "7" can give that word's index.
+        # Digits are an index. If the cue is the word "7", the file can give the index of that word.
         int(cue) if cue.isascii() and cue.isdigit() and len(cue) < 10 else cue,
         words,
         cells.get("label", ""),

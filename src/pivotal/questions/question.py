@@ -1,7 +1,7 @@
-"""The question that a run answers: which pairs are put to which model, and how.
+"""The question that a run answers: the model, the pairs, and how the model is asked.
 
-It is declared here once. The command line takes its options from the fields, a study the settings of its cells, and a
-run folder keeps the question, so that it can be asked again.
+The fields of `Question` define the options of the command line and the settings of a study's cells. A run folder stores
+the question, so that the run can be reproduced.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
 MOST_SEED = 2**53
-"""Larger numbers are not exact in JSON."""
+"""The largest seed. Larger numbers are not exact in JSON."""
 
 _TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
-"""Held-out pairs, as in the paper."""
+"""The default number of held-out pairs, as in the paper."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A model, a phenomenon, and how the model is asked."""
+    """A model, a phenomenon, and the settings with which the model is asked."""
 
     model: str = "wiki-lstm"
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
@@ -66,7 +66,7 @@ class Question:
                     f"The held-out pairs are a number of pairs or a fraction below 1, but test is {self.test:g}.",
                     "test",
                 )
-            # 1000.0 and 1000 are the same question.
+            # 1000.0 and 1000 must give the same question.
             object.__setattr__(self, "test", int(self.test) if whole else self.test)
 
     @staticmethod
@@ -89,12 +89,12 @@ class Question:
 
 
 def default_test(phenomenon: str, pairs: int) -> int:
-    """How many pairs are held out if `test` is not given."""
+    """The number of held-out pairs if `test` is not given."""
     fifth = max(1, pairs // 5)
     return min(_TEST.get(phenomenon.partition(":")[0], fifth), fifth)
 
 
 def check_seed(seed: int, name: str = "seed") -> None:
-    """PivotalError if it is not a seed."""
+    """Raise PivotalError if the seed is out of range."""
     if not 0 <= seed <= MOST_SEED:
         raise PivotalError(f"A seed is a whole number from 0 to 2^53, but {name} is {seed}.", name)

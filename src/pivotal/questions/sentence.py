@@ -1,4 +1,4 @@
-"""A sentence that somebody typed as a pair: what it leaves unsaid is looked up in the pairs of a phenomenon."""
+"""Make a pair from a typed sentence. Missing parts are looked up in the pairs of a phenomenon."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def pair_of(
     cue: str | None = None,
     at_cue: bool = True,
 ) -> tuple[MinimalPair, bool]:
-    """The pair, and whether its cue is one: without `at_cue` a sentence need not have any.
+    """The pair, and whether a cue was found. Without `at_cue` the sentence need not have a cue.
 
-    The last word is the one asked about. `words` are the two words, in the order of the labels, and `cue` is a word of
-    the sentence or its index; what is not given is looked up in the `known` pairs, which are loaded only then.
+    The last word of the sentence is one of the two words. `words` are the two words in the order of the labels. `cue`
+    is a word of the sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
     """
     said = sentence.split()
     if words is None:
@@ -88,8 +88,8 @@ def _given_cue(prefix: str, cue: str) -> int:
 
 
 def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
-    """Where the phenomenon has the cue of this very prefix, or where a word that it knows as a cue stands; of several
-    such words the one that stands where cues do."""
+    """The index of the cue: that of the same prefix in the phenomenon, or else of the only word that is a known cue. If
+    several words are known cues, only those at a usual position count."""
     text = " ".join(prefix)
     for pair in known:
         if pair.prefix == text:

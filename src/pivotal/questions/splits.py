@@ -1,4 +1,4 @@
-"""Choosing which items go to the training and which to the test part; works on indices only."""
+"""Split items into a training part and a test part. The functions work on indices."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Split = Literal["random", "lexical"]
 
 Lexemes = Sequence[tuple[str, str]]
 
-# The held-out share is searched on this grid, finer than one lemma of any slot we expect.
+# The number of steps of the held-out share. A step is finer than one lemma of any slot we expect.
 _SHARES = 4096
 
 
 def stratified(strata: Sequence[Hashable], n: int, rng: random.Random) -> list[int]:
-    """`n` of the indices of `strata`, at random, each stratum in proportion; in ascending order."""
+    """A random sample of `n` indices in ascending order, stratified: each stratum is sampled in proportion."""
     members: dict[Hashable, list[int]] = defaultdict(list)
     for index, stratum in enumerate(strata):
         members[stratum].append(index)
     exact = {stratum: n * len(indices) / len(strata) for stratum, indices in members.items()}
     quota = {stratum: int(share) for stratum, share in exact.items()}
-    # Largest remainders first; among equals a random one, or the same strata would always win.
+    # The largest remainders come first. Ties are broken at random, so that no stratum is preferred.
     by_remainder = list(members)
     rng.shuffle(by_remainder)
     by_remainder.sort(key=lambda stratum: quota[stratum] - exact[stratum])
@@ -40,13 +40,13 @@ def stratified(strata: Sequence[Hashable], n: int, rng: random.Random) -> list[i
 def lexical(
     lexemes: Sequence[Lexemes], strata: Sequence[Hashable], test: int, rng: random.Random
 ) -> tuple[list[int], list[int]]:
-    """Train and test indices such that no lemma of any slot is on both sides.
+    """Train and test indices such that no lemma of any slot is in both parts.
 
-    An item whose lexemes are partly held out belongs to neither. A slot with one lemma cannot be held out and
-    is ignored.
+    An item with some held-out and some other lemmas is in neither part. A slot with one lemma cannot be held out and is
+    ignored.
     """
     ranks = _shuffled_ranks(lexemes, rng)
-    # An item is in the test part when all its lemmas rank below their slot's cut.
+    # An item is in the test part if all its lemmas rank below the cut of their slot.
     items = [[(slot, ranks[slot][lemma]) for slot, lemma in item if slot in ranks] for item in lexemes]
 
     def cuts(share: int) -> dict[str, int]:
@@ -59,7 +59,7 @@ def lexical(
         cut = cuts(share)
         return [i for i, item in enumerate(items) if item and all(rank < cut[slot] for slot, rank in item)]
 
-    # A larger share holds out a superset, so the smallest that is large enough is found by bisection.
+    # A larger share holds out a superset, so bisection finds the smallest share that is large enough.
     low, high = 0, _SHARES
     while low < high:
         middle = (low + high) // 2
@@ -81,7 +81,7 @@ def lexical(
 
 
 def _shuffled_ranks(lexemes: Sequence[Lexemes], rng: random.Random) -> dict[str, dict[str, int]]:
-    """For every slot with at least two lemmas, the place of each lemma in a random order."""
+    """For every slot with at least two lemmas, the rank of each lemma in a random order."""
     slots: dict[str, set[str]] = defaultdict(set)
     for item in lexemes:
         for slot, lemma in item:

@@ -1,6 +1,7 @@
-"""Ranking by single-unit ablation: replace each unit alone and see what happens (Lakretz et al. 2019, Vig et al. 2020).
+"""Ranking by single-unit ablation: replace each unit alone and measure the effect.
 
-What it cannot see are units that act together only: this is what the paper holds against it.
+The method is that of Lakretz et al. (2019) and Vig et al. (2020). It cannot find units that have an
+effect only together. This is the paper's objection to it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 from pivotal.problem.problem import Problem
 from pivotal.records.ablation import Ablated
 from pivotal.searches.base import require_least
-from pivotal.searches.selection import Ranked, Ranking
+from pivotal.searches.choose_then_fit import Ranked, Ranking
 from pivotal.units import Unit
 
 Value = Literal["zero", "mean", "other-mean"]
@@ -30,23 +31,23 @@ _FEWEST_PREFIXES = 8
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What replacing each unit alone does, on average over the pairs."""
+    """The effect of replacing each unit alone, averaged over the pairs."""
 
     log_ratio: Float[Tensor, " units"]
-    """How far log p(d) / p(t) falls, in nats: towards the flip is positive."""
+    """The decrease of log p(d) / p(t) in nats. Positive is towards the flip."""
     flips: Float[Tensor, " units"]
-    """The share of preferences that it flips."""
+    """The share of preferences that flip."""
     values: Float[Tensor, "directions coordinates"]
-    """What each unit was replaced by."""
+    """The values that replaced each unit."""
 
     def by(self, effect: Effect) -> Float[Tensor, " units"]:
-        """A number to rank by. Few units flip anything alone: among those with as many flips the log ratio decides."""
+        """The effect to rank by. Few units flip a preference alone, so the log ratio breaks ties between flips."""
         if effect == "log-ratio":
             return self.log_ratio
         return self.flips + 1e-6 * self.log_ratio.tanh()
 
     def ranks(self, effect: Effect = "log-ratio") -> Int[Tensor, " units"]:
-        """Each unit's place, from 1, the largest effect."""
+        """The rank of each unit. The unit with the largest effect has rank 1."""
         return self.by(effect).argsort(descending=True, stable=True).argsort() + 1
 
 
@@ -57,8 +58,7 @@ def ablate(
     units: Sequence[int] | None = None,
     tell: Callable[[float], None] | None = None,
 ) -> Float[Tensor, "chosen examples"]:
-    """log p(d) / p(t) of every example with each unit (all by default) replaced alone by its value: units are the
-    runs."""
+    """log p(d) / p(t) of every example when each unit (by default every unit) is replaced alone. Units are the runs."""
     chosen = torch.as_tensor(
         range(len(problem.space)) if units is None else units, device=problem.model.device
     )
@@ -75,7 +75,7 @@ def ablate(
 
 
 def values_of(problem: Problem, value: Value) -> Float[Tensor, "directions coordinates"]:
-    """Zero, the mean over both labels, or the mean where the model prefers the label that we flip to."""
+    """Zero, the mean activation over both labels, or the mean where the model prefers the target label."""
     seen = problem.measure_activations()
     if value == "zero":
         return torch.zeros_like(seen.target)
@@ -92,7 +92,7 @@ def ablation_ranks(
     seed: int = 0,
     tell: Callable[[float], None] | None = None,
 ) -> Effects:
-    """The effect of every unit alone, on a sample of so many distinct prefixes (0: all)."""
+    """The effect of every unit alone on a sample of `prefixes` distinct prefixes; 0 uses all."""
     sample = problem.sample(prefixes, seed)
     values = values_of(problem, value)
     log_ratio = ablate(sample, values, tell=tell)
@@ -105,17 +105,17 @@ def ablation_ranks(
 
 @dataclass(frozen=True)
 class Ablation(Ranking):
-    """Replace each unit alone, rank the units by what that does, and take the k best."""
+    """Replace each unit alone, rank the units by the effect, and take the first k."""
 
     name: ClassVar[str] = "ablation"
-    summary: ClassVar[str] = "each unit replaced alone and ranked by its effect; the best, values refitted"
+    summary: ClassVar[str] = "single-unit ablation: units ranked by their effect alone, values refitted"
 
     value: Value = "other-mean"
-    """What a unit is replaced by: zero, its mean, or its mean where the model prefers the label that we flip to."""
+    """The replacement of a unit: zero, its mean, or its mean where the model prefers the target label."""
     effect: Effect = "log-ratio"
     """Rank by the mean change of the log ratio, or by the share of preferences that flip."""
     prefixes: int = 48
-    """Distinct prefixes on which the units are tried; each run draws its own. 0 takes all."""
+    """Distinct prefixes on which effects are measured; each run draws its own. 0 uses all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -126,11 +126,11 @@ class Ablation(Ranking):
         return found.by(self.effect), found.values
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Ablation:
-        """The number of prefixes is what gives."""
+        """Reduce the number of prefixes."""
         most = len(np.unique(problem.tree.leaf))
         left = (nodes - self.concluding(problem, runs)) / runs / len(problem.space)
         prefixes = _FEWEST_PREFIXES
-        # Prefixes share their beginnings, so that twice as many have less than twice the nodes.
+        # Prefixes share nodes of the tree: twice as many prefixes have less than twice the nodes.
         while prefixes < most and problem.sample(2 * prefixes).tree.n_live <= left:
             prefixes *= 2
         prefixes = int(prefixes * left / problem.sample(prefixes).tree.n_live)
@@ -140,15 +140,15 @@ class Ablation(Ranking):
 def found_by_ablation(
     units: Sequence[Unit], problem: Problem, *, prefixes: int = 24, seed: int = 0
 ) -> tuple[Ablated, ...]:
-    """Which of these units single-unit ablation would have found, as the paper's table of units asks.
+    """Whether single-unit ablation would have found each of these units, as in the paper's table of units.
 
-    The ablation is Lakretz et al.'s: one unit is set to zero at every step, whatever the steps of the intervention. (In
-    theirs the first layer still feeds the second; here an edit is in-stream, as everywhere.) So is the yardstick, a
-    drop of 10 points: a unit is found if the model then loses more than 10 points of its accuracy in some condition, a
-    condition being a construction with a number (group and label) of 20 pairs or more, or all pairs together. Accuracy
-    is the share of pairs whose expected word is preferred, a tie counting half; where pairs do not say which that is,
-    of those whose word is the untouched model's. Drops are taken on all pairs of the problem, ranks among all
-    units on a sample of `prefixes`.
+    The ablation follows Lakretz et al.: one unit is set to zero at every step, whatever the steps of the intervention.
+    (In their code the second layer still reads the unedited first layer. Here it reads the edited one.)
+
+    The criterion is theirs too: ablation finds a unit if the accuracy drops by more than 10 points in some condition. A
+    condition is a construction and a number (group and label) with 20 pairs or more, or all pairs. Accuracy is the
+    share of pairs whose expected word is preferred; a tie counts one half. If a pair has no expected word, the word
+    that the untouched model prefers takes its place. Drops are measured on all pairs, ranks on `prefixes` prefixes.
     """
     every = Problem(problem.model, problem.pairs, sites=problem.sites, steps="every")
     flats = [every.space.flat(unit) for unit in units]
@@ -175,7 +175,7 @@ def found_by_ablation(
 
 
 def _right(problem: Problem, log_ratio: Float[Tensor, "runs examples"]) -> np.ndarray:
-    """1 where the expected word is preferred, 1/2 at a tie."""
+    """1 where the model prefers the expected word, 1/2 at a tie."""
     keeps = ((log_ratio.sign() + 1) / 2).cpu().numpy()
     expected = np.array([pair.label for pair in problem.pairs])
     target = np.array(problem.labels)[problem.direction]

@@ -1,4 +1,4 @@
-"""Ranking by gradients: what would replacing each unit do, if the loss were linear? One pass for all units."""
+"""Ranking by gradients: a linear estimate of the effect of replacing each unit, in one pass for all units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.models.edits import spread
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import require_least
-from pivotal.searches.selection import Ranked, Ranking
+from pivotal.searches.choose_then_fit import Ranked, Ranking
 from pivotal.searches.tools.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]
@@ -23,12 +23,11 @@ Value = Literal["target-mean", "bound"]
 
 @dataclass(frozen=True)
 class Attribution(Ranking):
-    """Rank units by -d loss / d mask, which is gradient x (h - value) summed over the edited states, and take the k
-    best. Both directions count: the gains are summed over them.
+    """Rank units by -d loss / d mask and take the first k. This is gradient x (h - value), summed over the edited
+    states and over both directions.
 
-    `gradient` takes the slope where nothing is replaced yet. `integrated` takes its mean on the way from nothing
-    replaced to everything replaced, mask = t for all units together, as integrated gradients do: a unit's slope is then
-    one beside units that have moved as far as itself, and the sum over the units is the whole change of the loss.
+    `gradient` takes the gradient at mask = 0. `integrated` takes its mean over masks from 0 to 1, where all units have
+    the same mask value, as in integrated gradients. The sum over the units is then the total change of the loss.
     """
 
     name: ClassVar[str] = "attribution"
@@ -37,13 +36,13 @@ class Attribution(Ranking):
     )
 
     method: Method = "integrated"
-    """The slope where nothing is replaced, or its mean on the way to where all units are."""
+    """The gradient at mask = 0, or its mean over masks from 0 to 1 (integrated gradients)."""
     value: Value = "target-mean"
-    """What a unit is replaced by: its mean under the other label, or that bound which promises more."""
+    """The replacement of a unit: its mean under the target label, or the bound with the larger gain."""
     points: int = 8
-    """Points on the way at which the slope is taken; for `integrated`."""
+    """Number of mask values at which `integrated` takes the gradient."""
     prefixes: int = 512
-    """Distinct prefixes on which slopes are taken; 0 takes all."""
+    """Distinct prefixes on which gradients are taken. 0 uses all."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,7 +64,7 @@ class Attribution(Ranking):
     def _slope(
         self, problem: Problem, values: Float[Tensor, "directions coordinates"], at: Float[Tensor, " points"]
     ) -> Float[Tensor, "directions units"]:
-        """d loss / d mask, the mean of what it is where the whole mask is each of `at`."""
+        """d loss / d mask, averaged over the mask values `at`. All units have the same mask value."""
         total = torch.zeros(len(problem.labels), len(problem.space), device=values.device)
 
         def slope(some: Float[Tensor, " some"]) -> Float[Tensor, "some directions units"]:

@@ -1,4 +1,4 @@
-"""What a search is, and what it hands over."""
+"""The interface of a search, its result, and the checks that searches share."""
 
 from __future__ import annotations
 
@@ -29,24 +29,51 @@ class Checkpoint(Protocol):
     """Where a search keeps its state, so that it can be stopped and resumed."""
 
     def load(self) -> dict[str, Any] | None:
-        """The state to resume from; None to begin."""
+        """The state to resume from; None at the first start."""
 
     def save(self, state: dict[str, Any]) -> None: ...
 
     def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
-        """Called by a search between two steps, where nothing is half done. It saves the state if that is due. If a
-        stop was requested, it saves the state and raises. A search that has no state to keep gives none."""
+        """Save the state if it is due. If a stop was requested, save the state and raise an exception.
+
+        A search calls this between two steps. It passes no `state` if it cannot resume.
+        """
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """The arguments of one call of `Search.solve`."""
+
+    runs: int = 1
+    seed: int = 0
+    """The seed of the first run. Run `r` uses `seed + r`."""
+    progress: Callable[[Progress], None] | None = None
+    """A function that receives the progress reports."""
+    checkpoint: Checkpoint | None = None
+
+    def report(self, progress: Progress) -> None:
+        if self.progress is not None:
+            self.progress(progress)
+
+    def load(self) -> dict[str, Any] | None:
+        """The state to resume from, if there is one."""
+        return None if self.checkpoint is None else self.checkpoint.load()
+
+    def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
+        """See `Checkpoint.between_steps`."""
+        if self.checkpoint is not None:
+            self.checkpoint.between_steps(state)
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a search found: an intervention per run, and how each came about."""
+    """The result of a search: one intervention per run, its score, and the scores of its stages."""
 
     interventions: tuple[Intervention, ...]
     train_score: tuple[float, ...]
-    """Of each run on training pairs, less is better; the best run is chosen by it, never by held-out pairs."""
+    """The score of each run on training pairs; lower is better. It decides which run is the best."""
     stages: tuple[dict[str, dict[str, float]], ...]
-    """Per run: loss, accuracy, units (and KL) on training pairs of the relaxed mask, the hard mask, and so on."""
+    """For each run and stage (relaxed mask, hard mask, ...): loss, accuracy, units and KL on training pairs."""
 
     @property
     def best_run(self) -> int:
@@ -69,7 +96,7 @@ class Discovery:
         return discovery_html(self)
 
     def plot(self) -> Any:
-        """What the units of all runs are set to, as an altair chart."""
+        """An altair chart of the values that the units of all runs are set to."""
         from pivotal.report.notebook import plot_interventions
 
         return plot_interventions(self.interventions)
@@ -77,7 +104,7 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something took: node evaluations, which are the same on every machine, and seconds, which are not."""
+    """The cost of a computation: node evaluations, which do not depend on the machine, and seconds."""
 
     forward: int = 0
     backward: int = 0
@@ -94,7 +121,7 @@ class Cost:
 
 
 class Clock:
-    """Reads what a problem has cost since the clock was made."""
+    """Measures the cost of the computations on a problem since the clock was created."""
 
     def __init__(self, problem: Problem) -> None:
         self._work, self._start = problem.work, time.monotonic()
@@ -112,7 +139,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What a search finds with so many units, and what it costs to find that alone."""
+    """The result of a search for one number of units, and what that result alone would cost."""
 
     size: int
     found: Discovery
@@ -122,24 +149,24 @@ class Point:
 class Search(ABC):
     """An algorithm that turns a Problem into a Discovery.
 
-    A subclass is a frozen dataclass whose fields are the settings, and implements `_solve`.
+    A subclass is a frozen dataclass whose fields are the settings. It implements `_solve`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     chance: ClassVar[bool] = False
-    """Whether it is a yardstick that need find nothing."""
+    """Whether the search is a random baseline, which may find nothing."""
 
     @property
     def terms(self) -> Terms:
-        """The loss that it learns with; the random controls learn with it too where it has a bound on KL to keep."""
+        """The loss that the search minimises. Random controls use the same loss if it has a bound on KL."""
         return Terms()
 
     def check_there(self) -> None:  # noqa: B027 - most searches name nothing
-        """PivotalError if something that its settings name is not there; asked before a study begins."""
+        """Raise PivotalError if the settings name something that does not exist. A study calls this first."""
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:  # noqa: B027 - a search may have nothing to refuse
-        """PivotalError if the problem cannot be solved with these settings; asked before anything is written."""
+        """Raise PivotalError if these settings cannot solve the problem."""
 
     def solve(
         self,
@@ -150,24 +177,17 @@ class Search(ABC):
         progress: Callable[[Progress], None] | bool | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> Discovery:
-        """Search for units that decide the problem, `runs` times, each run with a seed of its own: `seed + run`.
+        """Search for units that decide the problem, `runs` times. Run `r` uses the seed `seed + r`.
 
-        `progress=True` shows a bar in a notebook or a terminal; a function is called with every Progress.
+        `progress=True` shows a bar in a notebook or a terminal. If `progress` is a function, it receives every report.
         """
+        self.check(problem, runs, seed)
         with reporting(progress) as report:
-            return self._solve(problem, runs=runs, seed=seed, progress=report, checkpoint=checkpoint)
+            return self._solve(problem, Attempt(runs, seed, report, checkpoint))
 
     @abstractmethod
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        """What a subclass implements for `solve`. All runs go through the model together."""
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        """Implement `solve`. The settings were checked before. All runs can share each pass through the model."""
 
     def frontier(
         self,
@@ -178,36 +198,41 @@ class Search(ABC):
         seed: int = 0,
         progress: Callable[[Progress], None] | None = None,
     ) -> Iterator[Point]:
-        """What it finds with each number of units. A search that meets the small sets on its way to the large ones
-        says so by a method of its own."""
+        """The results for several numbers of units."""
+        return self._frontier(problem, sizes, Attempt(runs, seed, progress))
+
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        """Implement `frontier`. A search that finds the small sets before the large ones can override this."""
         for size in sizes:
             clock = Clock(problem)
             sized = replace(self, max_units=size)  # type: ignore[type-var]
-            found = sized.solve(problem, runs=runs, seed=seed, progress=progress)
+            found = sized.solve(problem, runs=attempt.runs, seed=attempt.seed, progress=attempt.progress)
             yield Point(size, found, clock.read())
 
     def check_frontier(self) -> None:  # noqa: B027 - most searches can be asked for any number of units
-        """PivotalError if it cannot be asked for several numbers of units; asked before a comparison begins."""
+        """Raise PivotalError if `frontier` does not work with these settings. A comparison calls this first."""
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Search:
-        """The same search with settings under which it takes about so many node evaluations, forward and backward,
-        if it has settings that decide that."""
+        """The same search with settings that cost about `nodes` node evaluations, forward and backward together.
+
+        A search whose settings do not decide its cost returns itself.
+        """
         return self
 
 
 class Stages:
-    """Loss, accuracy and units of every run from the relaxed mask to the final one, on training pairs: the gap between
-    what was learned and what is handed over."""
+    """Loss, accuracy and units of every run on training pairs, from the relaxed mask to the final one.
 
-    def __init__(
-        self, terms: Terms, sample: Problem, progress: Callable[[Progress], None] | None = None
-    ) -> None:
-        self._terms, self._sample, self._progress = terms, sample, progress
+    They show how much is lost when the mask is made hard.
+    """
+
+    def __init__(self, terms: Terms, sample: Problem, attempt: Attempt) -> None:
+        self._terms, self._sample, self._attempt = terms, sample, attempt
         self._rows: dict[str, dict[str, list[float]]] = {}
         self.score: list[float] = []
-        """Of each run at the last stage: the loss, KL at its weight, and whether the KL bound is kept."""
+        """The score of each run at the last stage. It includes KL and the bound on KL."""
         self.broken: list[bool] = []
-        """Of each run at the last stage: is the KL bound broken, by more than samples differ?"""
+        """Whether each run exceeds the bound on KL at the last stage by more than the sampling tolerance."""
 
     @torch.no_grad()
     def add(
@@ -231,25 +256,31 @@ class Stages:
                 self.broken = (kl > KL_TOLERANCE * self._terms.max_kl).tolist()
         self.score = score.tolist()
         self._rows[name] = row
-        if self._progress is not None:
-            self._progress(Progress(name, 1, 1, row["loss"], units, accuracy))
+        self._attempt.report(Progress(name, 1, 1, row["loss"], units, accuracy))
 
-    def by_run(self) -> tuple[dict[str, dict[str, float]], ...]:
-        return tuple(
+    def discovery(
+        self,
+        problem: Problem,
+        mask: Bool[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+    ) -> Discovery:
+        """The result of the search after its last stage."""
+        by_run = tuple(
             {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
             for run in range(len(self.score))
         )
+        return Discovery(interventions_of(problem, mask, values), tuple(self.score), by_run)
 
 
 def require(search: Search, rule: str, holds: Callable[[Any], bool], *names: str) -> None:
-    """PivotalError if one of the named settings breaks the rule."""
+    """Raise PivotalError if one of the named settings breaks the rule."""
     for name in names:
         if not holds(getattr(search, name)):
             raise PivotalError(f"{name} must be {rule}, but it is {getattr(search, name):g}.", name)
 
 
 def require_least(search: Search, **least: int) -> None:
-    """PivotalError if a setting is less than it may be."""
+    """Raise PivotalError if a setting is below its minimum."""
     for name, number in least.items():
         require(search, f"{number} or more", partial(operator.le, number), name)
 
@@ -262,7 +293,7 @@ def check_runs(runs: int, seed: int) -> None:
 
 
 def check_budget(max_units: int | float | None, name: str = "max_units") -> None:
-    """PivotalError if no model could have this many units; None is the default."""
+    """Raise PivotalError if this is not a number or a fraction of units. None, the default, is allowed."""
     if max_units is None:
         return
     if not max_units > 0:
@@ -276,7 +307,7 @@ def check_budget(max_units: int | float | None, name: str = "max_units") -> None
 
 
 def budget_of(max_units: int | float, units: int, name: str = "max_units") -> int:
-    """A number of units (>= 1) or a fraction of them (< 1), as a number of units."""
+    """Convert a number of units (>= 1) or a fraction of all units (< 1) to a number of units."""
     check_budget(max_units, name)
     if max_units > units:
         raise PivotalError(
@@ -286,7 +317,7 @@ def budget_of(max_units: int | float, units: int, name: str = "max_units") -> in
 
 
 def most_units(max_units: int | float | None, problem: Problem) -> int:
-    """The most units that a search may use in this problem."""
+    """The maximum number of units for this problem."""
     return budget_of(MAX_UNITS[problem.steps] if max_units is None else max_units, len(problem.space))
 
 
@@ -295,7 +326,7 @@ def interventions_of(
     mask: Bool[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
 ) -> tuple[Intervention, ...]:
-    """Hard masks and values as interventions, one per run."""
+    """Convert hard masks and values to interventions, one per run."""
     frozen = []
     for on, value in zip(mask.cpu(), values.detach().cpu(), strict=True):
         ids = on.any(0).nonzero()[:, 0].tolist()

@@ -1,4 +1,4 @@
-"""Local search: from what another search found, swap units one by one while that helps."""
+"""Local search: start from the result of another search and swap single units while that lowers the loss."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import (
+    Attempt,
     Checkpoint,
     Clock,
     Discovery,
@@ -26,17 +26,19 @@ from pivotal.searches.base import (
     most_units,
     require_least,
 )
-from pivotal.searches.best_of import BestOf
-from pivotal.searches.selection import Selection
-from pivotal.searches.tools.swaps import Exchanger, Walk, state_of
+from pivotal.searches.choose_then_fit import Selection
+from pivotal.searches.tools.best_of import BestOf
+from pivotal.searches.tools.swaps import Exchanger, Walk, masks_and_values, state_of
 
 
 @dataclass(frozen=True)
 class Exchange(Selection):
-    """One unit out and one in, as long as that lowers the loss; values refitted, until no swap helps."""
+    """Swap one unit of the set for one outside it and refit the values, until no swap lowers the loss."""
 
     name: ClassVar[str] = "exchange"
-    summary: ClassVar[str] = "swap one unit at a time while that helps, from the result of another search"
+    summary: ClassVar[str] = (
+        "local search: swap single units of another search's result while that lowers the loss"
+    )
     presets: ClassVar[dict[str, dict[str, object]]] = {
         "exact": {"candidates": 0},
         "best": {"start": "attribution+greedy+learned"},
@@ -45,19 +47,19 @@ class Exchange(Selection):
     start: str = "attribution+greedy"
     """Where to begin: a search, the best of several on training pairs (joined by +), or an intervention's folder."""
     candidates: int = 24
-    """Units scored by masked runs in the place of each unit, those of the highest first-order gain; 0 scores all."""
+    """Replacements scored by masked runs for each unit: those with the highest first-order gain. 0 scores all."""
     points: int = 6
-    """Values at which a candidate is scored in each direction."""
+    """Number of values at which each candidate is scored in each direction."""
     sample: int = 64
-    """Distinct prefixes on which swaps are scored; each run draws its own. 0 takes all."""
+    """Distinct prefixes on which swaps are scored; each run draws its own. 0 uses all."""
     finalists: int = 5
-    """Swaps of a round whose values are fitted before the best is made."""
+    """Swaps per round whose values are fitted. The best of them is made."""
     polish: int = 40
     """Updates of the values of each finalist."""
     rounds: int = 10
-    """Swaps at most."""
+    """Maximum number of swaps."""
     start_nodes: int | None = None
-    """Node evaluations that the search to start from may take, about; by default what its own settings take."""
+    """Approximate node evaluations of the search to start from. Default: as its settings require."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,88 +76,56 @@ class Exchange(Selection):
         else:
             self._check_start(start, problem)
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        self.check(problem, runs, seed)
-        state = None if checkpoint is None else checkpoint.load()
-        if state is not None:
-            return self._exchange(problem, state["interventions"], seed, progress, checkpoint, state)
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        if (state := attempt.load()) is not None:
+            return self._exchange(problem, state["interventions"], attempt, state)
         start = self._start()
         if isinstance(start, Search):
-            funded = self._funded(start, problem, runs)
-            stop = None if checkpoint is None else _StopOnly(checkpoint)
-            begun = funded.solve(
-                problem, runs=runs, seed=seed, progress=progress, checkpoint=stop
-            ).interventions
+            stop = None if attempt.checkpoint is None else _StopOnly(attempt.checkpoint)
+            search = self._funded(start, problem, attempt.runs)
+            begun = search._solve(problem, replace(attempt, checkpoint=stop)).interventions
         else:
-            begun = (start,) * runs
-        return self._exchange(problem, begun, seed, progress, checkpoint)
+            begun = (start,) * attempt.runs
+        return self._exchange(problem, begun, attempt)
 
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        """From what the other search finds at each size."""
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        """Each size starts from the result of the other search for that size."""
         self.check_frontier()
         start = self._start()
         assert isinstance(start, Search)
-        for point in self._funded(start, problem, runs).frontier(
-            problem, sizes, runs=runs, seed=seed, progress=progress
-        ):
+        for point in self._funded(start, problem, attempt.runs)._frontier(problem, sizes, attempt):
             clock = Clock(problem)
-            found = self._exchange(problem, point.found.interventions, seed, progress)
+            found = self._exchange(problem, point.found.interventions, attempt)
             yield Point(point.size, found, point.cost + clock.read())
 
     def _exchange(
         self,
         problem: Problem,
         begun: Sequence[Intervention],
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None = None,
+        attempt: Attempt,
         state: dict[str, Any] | None = None,
     ) -> Discovery:
         pairs = [dense(intervention, problem.space, problem.model.device) for intervention in begun]
         mask, values = (torch.cat(part) for part in zip(*pairs, strict=True))
 
         def between(round_: int, walks: list[Walk]) -> None:
-            if progress is not None:
-                scores = [float(walk.here.score[0]) for walk in walks]
-                units = [float(walk.mask.any(0).sum()) for walk in walks]
-                progress(Progress("exchange", round_, self.rounds, scores, units, []))
-            if checkpoint is not None:
-                checkpoint.between_steps(partial(_state, problem, round_, walks))
+            scores = [float(walk.here.score[0]) for walk in walks]
+            units = [float(walk.mask.any(0).sum()) for walk in walks]
+            attempt.report(Progress("exchange", round_, self.rounds, scores, units, []))
+            attempt.between_steps(partial(_state, problem, round_, walks))
 
-        walks = self._exchanger.improve(problem, mask.bool(), values, seed, between=between, resumed=state)
-        return self.conclude(problem, *_ends(walks), seed, progress)
+        walks = self._exchanger.improve(
+            problem, mask.bool(), values, attempt.seed, between=between, resumed=state
+        )
+        return self.conclude(problem, *masks_and_values(walks), attempt)
 
     @property
     def _exchanger(self) -> Exchanger:
-        return Exchanger(
-            self.terms,
-            self.candidates,
-            self.points,
-            self.sample,
-            self.finalists,
-            self.polish,
-            self.batch,
-            self.rounds,
-        )
+        shared = ("candidates", "points", "sample", "finalists", "polish", "batch", "rounds")
+        return Exchanger(self.terms, **{name: getattr(self, name) for name in shared})
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Exchange:
-        """Half for the start, and as many rounds as the rest allows."""
+        """The search to start from gets half of the evaluations; the rest decides the number of rounds."""
         size = most_units(self.max_units, problem)
         beginning, round_ = self._exchanger.nodes(problem, runs, size)
         left = nodes / 2 - beginning - self.concluding(problem, runs)
@@ -164,15 +134,15 @@ class Exchange(Selection):
     def check_frontier(self) -> None:
         if not isinstance(self._start(), Search):
             raise PivotalError(
-                f"A comparison over sizes needs a search to start from, but start is {self.start!r}, an "
-                "intervention of one size. Name a search."
+                f"A comparison over sizes must start from a search, but start is {self.start!r}, an intervention of "
+                "one size. Name a search."
             )
 
     def _funded(self, start: Search, problem: Problem, runs: int) -> Search:
         return start if self.start_nodes is None else start.within(problem, runs, self.start_nodes)
 
     def _start(self) -> Search | Intervention:
-        """The search, with the settings that this one shares with it, or the intervention."""
+        """The search to start from, with the settings of this search that it shares, or the intervention."""
         from pivotal.searches import SEARCHES
 
         if self.start not in SEARCHES and Path(self.start).is_dir():
@@ -196,27 +166,24 @@ class Exchange(Selection):
         start.check_model(problem.model.name, problem.model.fingerprint())
         if start.steps != problem.steps or start.directions != problem.labels:
             raise PivotalError(
-                f"An exchange starts from an intervention for the same question, but that in {self.start} is for "
-                f"{start.steps} step and {' / '.join(start.directions)}. Choose the same steps and labels."
+                f"An exchange must start from an intervention for the same question, but the intervention in "
+                f"{self.start} is for {start.steps} step and {' / '.join(start.directions)}. Choose the same steps "
+                "and labels."
             )
         if len(start) > (most := most_units(self.max_units, problem)):
             raise PivotalError(
-                f"An exchange keeps the number of units: that in {self.start} has {len(start)}, but max_units is "
-                f"{most}. Allow as many."
+                f"An exchange keeps the number of units, but the intervention in {self.start} has {len(start)} units "
+                f"and max_units is {most}. Raise max_units."
             )
 
 
 def _state(problem: Problem, round_: int, walks: list[Walk]) -> dict[str, Any]:
-    return {"interventions": interventions_of(problem, *_ends(walks)), **state_of(round_, walks)}
-
-
-def _ends(walks: list[Walk]) -> tuple[Tensor, Tensor]:
-    return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
+    return {"interventions": interventions_of(problem, *masks_and_values(walks)), **state_of(round_, walks)}
 
 
 @dataclass(frozen=True)
 class _StopOnly:
-    """Lets the search to start from be stopped without keeping its state."""
+    """A checkpoint that can stop the search to start from but does not keep its state."""
 
     checkpoint: Checkpoint
 

@@ -1,8 +1,8 @@
-"""Forward selection: the unit that helps most, then the one that helps most beside it, and so on."""
+"""Forward selection: grow a set by the unit that lowers the loss most, one unit at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
-    Checkpoint,
+    Attempt,
     Clock,
     Cost,
     Discovery,
@@ -23,19 +23,19 @@ from pivotal.searches.base import (
     most_units,
     require_least,
 )
-from pivotal.searches.selection import Selection
-from pivotal.searches.tools.refit import Fitted, Refit
+from pivotal.searches.choose_then_fit import Selection
+from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
 
 _EFFORTS = ((3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
-"""Beam and candidates, from the dearest to the cheapest."""
+"""(beam, candidates), from the most costly to the cheapest."""
 _KEPT = ("mask", "values", "score", "accuracy", "price", "best_mask", "best_values", "best_score")
 
 
 @dataclass(frozen=True)
 class Greedy(Selection):
-    """Grow sets one unit at a time. First-order gains say which units to look at, masked runs at several values say
-    what each is worth beside the units that are there, and the values of all are learned anew after each addition."""
+    """Grow sets one unit at a time. First-order gains select the candidates. Masked runs at several values score each
+    candidate together with the units of the set. The values of all units are refitted after each addition."""
 
     name: ClassVar[str] = "greedy"
     summary: ClassVar[str] = (
@@ -44,67 +44,49 @@ class Greedy(Selection):
     presets: ClassVar[dict[str, dict[str, object]]] = {"exact": {"candidates": 0}}
 
     beam: int = 2
-    """How many sets of each size are kept and grown further."""
+    """Number of sets of each size that are kept and grown further."""
     candidates: int = 24
-    """Units scored by masked runs beside each set, those of the highest first-order gain, four times as many beside
-    none; 0 scores all."""
+    """Candidates scored by masked runs for each set: those with the highest first-order gain. The empty set gets four
+    times as many. 0 scores all."""
     points: int = 5
-    """Values at which a candidate is scored in each direction."""
+    """Number of values at which each candidate is scored in each direction."""
     sample: int = 48
-    """Distinct prefixes on which candidates are scored; each run draws its own. 0 takes all."""
+    """Distinct prefixes on which candidates are scored; each run draws its own. 0 uses all."""
     polish: int = 30
-    """Updates of the values after an addition."""
+    """Updates of the values after each addition."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_least(self, beam=1, candidates=0, points=3, sample=0, polish=1)
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        self.check(problem, runs, seed)
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         size = most_units(self.max_units, problem)
-        beams, grown = self._begin(problem, runs, seed), 0
-        if checkpoint is not None and (state := checkpoint.load()) is not None:
+        beams, grown = self._begin(problem, attempt), 0
+        if (state := attempt.load()) is not None:
             grown = state["grown"]
             for beam, saved in zip(beams, state["beams"], strict=True):
                 beam.restore(saved)
         while grown < size:
-            self._grow(problem, beams, size, seed, progress)
+            self._grow(problem, beams, size, attempt)
             grown += 1
-            if checkpoint is not None:
-                checkpoint.between_steps(partial(_state, problem, beams, grown))
-        return self.conclude(problem, *_best(beams), seed, progress)
+            attempt.between_steps(partial(_state, problem, beams, grown))
+        return self.conclude(problem, *_best(beams), attempt)
 
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        """Every size is met on the way to the largest."""
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        """One growth to the largest size gives the sets of all sizes."""
         cost = Cost()
-        beams = self._begin(problem, runs, seed)
+        beams = self._begin(problem, attempt)
         for size in range(1, max(sizes) + 1):
             clock = Clock(problem)
-            self._grow(problem, beams, max(sizes), seed, progress)
+            self._grow(problem, beams, max(sizes), attempt)
             cost += clock.read()
             if size in sizes:
                 clock = Clock(problem)
-                found = self.conclude(problem, *_best(beams), seed, progress)
+                found = self.conclude(problem, *_best(beams), attempt)
                 yield Point(size, found, cost + clock.read())
 
     def within(self, problem: Problem, runs: int, nodes: int) -> Greedy:
-        """Beam and candidates are what gives."""
+        """Reduce the beam and the candidates."""
         search = self
         for beam, candidates in _EFFORTS:
             if search.nodes(problem, runs) <= nodes:
@@ -114,7 +96,7 @@ class Greedy(Selection):
         return search
 
     def nodes(self, problem: Problem, runs: int) -> int:
-        """Node evaluations that it takes, about."""
+        """The approximate number of node evaluations."""
         size = most_units(self.max_units, problem)
         sample = problem.sample(self.sample).tree.n_live
         tried = (self.candidates or len(problem.space)) * self.points
@@ -125,36 +107,23 @@ class Greedy(Selection):
             total += Refit(self.terms, self.polish, batch=self.batch).nodes(problem, 2 * self.beam * runs)
         return total
 
-    def _begin(self, problem: Problem, runs: int, seed: int) -> list[_Beam]:
-        return [_Beam(self, problem, seed + run) for run in range(runs)]
+    def _begin(self, problem: Problem, attempt: Attempt) -> list[_Beam]:
+        return [_Beam(self, problem, attempt.seed + run) for run in range(attempt.runs)]
 
-    def _grow(
-        self,
-        problem: Problem,
-        beams: list[_Beam],
-        last: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-    ) -> None:
-        """One unit more in every set; all runs go in step, so that one fit serves them all."""
-        proposed = []
-        for beam in beams:
-            proposed.append(beam.propose())
-        mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
+    def _grow(self, problem: Problem, beams: list[_Beam], last: int, attempt: Attempt) -> None:
+        """Add one unit to every set. The values of all runs are fitted together."""
         refit = Refit(self.terms, self.polish, batch=self.batch)
-        fitted = refit.fit(problem, mask.float(), values, seed=seed)
-        start = 0
-        for beam, (own, _) in zip(beams, proposed, strict=True):
-            beam.keep(own, fitted.part(slice(start, start + len(own))))
-            start += len(own)
-        if progress is not None:
-            size = int(beams[0].mask[0, 0].sum())
-            losses, flips = [float(beam.score[0]) for beam in beams], [float(b.accuracy[0]) for b in beams]
-            progress(Progress("grow", size, last, losses, [float(size)] * len(beams), flips))
+        proposed = [beam.propose() for beam in beams]
+        fitted = refit.fit_together(problem, proposed, seed=attempt.seed)
+        for beam, (mask, _), own in zip(beams, proposed, fitted, strict=True):
+            beam.keep(mask, own)
+        size = int(beams[0].mask[0, 0].sum())
+        losses, flips = [float(beam.score[0]) for beam in beams], [float(b.accuracy[0]) for b in beams]
+        attempt.report(Progress("grow", size, last, losses, [float(size)] * len(beams), flips))
 
 
 class _Beam:
-    """The best sets of one size, best first, of one run."""
+    """The best sets of one run for one size, the best first."""
 
     def __init__(self, search: Greedy, problem: Problem, seed: int) -> None:
         self._search, self._problem, self._seed = search, problem, seed
@@ -170,15 +139,13 @@ class _Beam:
         )
         self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
         self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
-        # Of any size so far: under a bound on KL one more unit can be one too many.
+        # The best set of any size: under a bound on KL a larger set can be worse.
         self.best_mask, self.best_values = self.mask[0], self.values[0]
         self.best_score = torch.full((), torch.inf, device=device)
         self.price = torch.full((1,), search.terms.first_price, device=device)
 
-    def propose(
-        self,
-    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
-        """Sets with one unit more, and the values at which they did best."""
+    def propose(self) -> Proposed:
+        """The best sets with one more unit, and their values."""
         search, terms = self._search, self._search.terms
         gain = first_order(self._sample, terms, self.price, self.mask, self.values, self._grid)
         tried = screened(gain, search.candidates, at_least=4 * search.candidates)
@@ -186,7 +153,7 @@ class _Beam:
         return self._distinct(found.score, tried, found.values)
 
     def keep(self, mask: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
-        """The best of what was proposed, once its values are fitted."""
+        """Keep the best of the proposed sets after their values were fitted."""
         order = fitted.score.argsort()[: self._search.beam]
         self.mask, fitted = mask[order], fitted.part(order)
         self.values, self.price, self.score = fitted.values, fitted.price, fitted.score
@@ -202,10 +169,8 @@ class _Beam:
         for name in _KEPT:
             setattr(self, name, state[name].to(self._problem.model.device))
 
-    def _distinct(
-        self, score: Tensor, tried: Tensor, at: Tensor
-    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
-        """The best grown sets, twice as many as are kept: two sets may grow into the same one."""
+    def _distinct(self, score: Tensor, tried: Tensor, at: Tensor) -> Proposed:
+        """The best grown sets without duplicates. There are twice as many as `keep` keeps."""
         seen: set[frozenset[int]] = set()
         masks, values = [], []
         for flat in score.flatten().argsort().tolist():
@@ -225,7 +190,7 @@ class _Beam:
 
 
 def _best(beams: list[_Beam]) -> tuple[Tensor, Tensor]:
-    """Mask and values of each run's best set."""
+    """The mask and the values of the best set of each run."""
     return torch.stack([beam.best_mask for beam in beams]), torch.stack([beam.best_values for beam in beams])
 
 

@@ -1,4 +1,4 @@
-"""The paper's search: learn a relaxed mask and its values together, then make the mask hard."""
+"""The paper's search: learn a relaxed mask and values together, then make the mask hard."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Support = Literal["closed", "half-open"]
 
 @dataclass(frozen=True)
 class LearnedMask(RelaxedSearch):
-    """Minimise E[loss] by mask logits and values, subject to the expected number of units (and, if asked, to the mass
-    inside (0, 1) and to KL), by gradient descent on the parameters and ascent on the multipliers. Then take the units
-    whose expected mask exceeds one half, refit their values, and drop units that add nothing."""
+    """Minimise E[loss] over mask logits and values, with a bound on the expected number of units. Bounds on the mass
+    inside (0, 1) and on KL are optional. The method is gradient descent on the parameters and ascent on the
+    multipliers. Then keep the units whose expected mask exceeds one half, refit their values, and prune."""
 
     name: ClassVar[str] = "learned"
     summary: ClassVar[str] = (
-        "the paper's: a relaxed mask and its values learned together under an L0 constraint"
+        "the paper's search: a relaxed mask and values learned together under an L0 constraint"
     )
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        # The paper's own recipe: its ratio, its half-open mask, the full KL term, the wanted number of units as the
-        # target from the start, multipliers without damping, mask and values as they come out. (A half-open mask has
-        # no mass at 1: the paper's second constraint, on the mass inside (0, 1), then bounds the same quantity.)
+        # The paper's recipe: the ratio, the half-open mask, the full KL term, the final number of units as the target
+        # from the start, multipliers without damping, and no refit or pruning. (A half-open mask has no mass at 1, so
+        # the paper's second constraint, on the mass inside (0, 1), bounds the same quantity as the first.)
         "paper": {
             "objective": "ratio",
             "support": "half-open",
@@ -51,17 +51,17 @@ class LearnedMask(RelaxedSearch):
     }
 
     masks: Masks = "shared"
-    """One mask for both directions, or one each, of max_units each."""
+    """One mask for both directions, or one mask per direction with max_units each."""
     mask: str | None = field(default=None, metadata=LATER)
-    """The distribution of the mask, one of `pivotal list masks`; by default the Hard Concrete of `support`."""
+    """The distribution of the mask: a name from `pivotal list masks`. Default: Hard Concrete with `support`."""
     support: Support = "closed"
-    """Hard Concrete with mass at 0 and 1 (Louizos et al.), or at 0 only (the paper's)."""
+    """Hard Concrete with mass at 0 and 1 (Louizos et al.), or at 0 only (the paper)."""
     max_fractional: int | float | None = None
-    """Bound on the expected number of mask entries strictly inside (0, 1): a number of units, or a fraction."""
+    """Bound on the expected number of mask entries inside (0, 1): a number of units, or a fraction."""
     pool: int = 1500
-    """In larger spaces the search begins with this many units, those of the highest first-order gain; 0: with all."""
+    """In larger spaces, start with this many units: those with the highest first-order gain. 0 starts with all."""
     exchange: int = 0
-    """At the end, swap one unit for another while that helps, at most this many times."""
+    """Maximum number of swaps at the end. Each swap replaces one unit while that lowers the loss."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,8 +1,7 @@
-"""The control: units at random. What a search is worth is what it finds beyond this."""
+"""The baseline: units drawn at random."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -12,46 +11,39 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units, require_least
-from pivotal.searches.selection import Selection
+from pivotal.searches.base import Attempt, Discovery, Progress, most_units, require_least
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools.refit import Refit
 
 _AT_ONCE = 64
-"""Sets whose values are learned together."""
+"""Number of sets whose values are fitted together."""
 
 
 @dataclass(frozen=True)
 class RandomUnits(Selection):
-    """Draw sets of units, learn the values of each, keep the best on training pairs. With many draws it is a search in
-    its own right, and the one that every other has to beat at the same price."""
+    """Draw sets of units, fit the values of each, and keep the set with the best score on training pairs.
+
+    With many draws it is the baseline that another search has to beat at equal cost."""
 
     name: ClassVar[str] = "random"
-    summary: ClassVar[str] = "the control: units drawn at random, values refitted, the best of so many draws"
+    summary: ClassVar[str] = "the baseline: the best of one or more random sets of units, values refitted"
     chance: ClassVar[bool] = True
 
     draws: int = 1
-    """Sets drawn per run; the best on training pairs is kept."""
+    """Sets drawn per run. The set with the best score on training pairs is kept."""
     trial: int = 40
-    """Updates of the values by which draws are compared, where there are several."""
+    """Updates of the values before several draws are compared."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_least(self, draws=1, trial=1)
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        self.check(problem, runs, seed)
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        runs, seed = attempt.runs, attempt.seed
         mask = torch.stack([self._draw(problem, seed + run) for run in range(runs)])
         values = torch.zeros(runs, len(problem.labels), problem.space.coordinates, device=mask.device)
         if self.draws == 1:
-            return self.conclude(problem, mask[:, 0], values, seed, progress)
+            return self.conclude(problem, mask[:, 0], values, attempt)
         best = torch.full((runs,), torch.inf, device=mask.device)
         chosen = mask[:, 0].clone()
         done = 0
@@ -63,11 +55,9 @@ class RandomUnits(Selection):
             chosen[better] = some[better, which[better]]
             values[better] = fitted.values.view(*some.shape[:2], *values.shape[1:])[better, which[better]]
             done += some.shape[1]
-            if progress is not None:
-                progress(Progress("draw", done, self.draws, best.tolist(), [], []))
-            if checkpoint is not None:
-                checkpoint.between_steps()
-        return self.conclude(problem, chosen, values, seed, progress)
+            attempt.report(Progress("draw", done, self.draws, best.tolist(), [], []))
+            attempt.between_steps()
+        return self.conclude(problem, chosen, values, attempt)
 
     def within(self, problem: Problem, runs: int, nodes: int) -> RandomUnits:
         left = nodes - self.concluding(problem, runs)

@@ -1,4 +1,4 @@
-"""The paper's rival: a mask of coin flips, learned by REINFORCE, which needs no gradient through the mask."""
+"""The paper's baseline: a binary mask learned by REINFORCE, which needs no gradient through the mask."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from pivotal.searches.relaxed.search import RelaxedSearch
 class Reinforce(RelaxedSearch):
     """Minimise E[loss] over masks m ~ Bernoulli(sigmoid(logits)) and values, subject to the expected number of units.
 
-    The logits follow the score function with a moving average of the cost as control variate; the values follow the
-    ordinary gradient through the drawn masks. The loop and the hardening are those of the learned mask."""
+    The gradient by the logits is the score function with a moving average of the cost as control variate. The gradient
+    by the values is the ordinary one through the drawn masks. The search `learned` has the same loop and hardening."""
 
     name: ClassVar[str] = "reinforce"
-    summary: ClassVar[str] = (
-        "the paper's rival: masks drawn at random, learned by the score function (REINFORCE)"
-    )
+    summary: ClassVar[str] = "the paper's baseline: a binary mask learned by the score function (REINFORCE)"
     presets: ClassVar[dict[str, dict[str, object]]] = {
-        # What the paper says of it: the ratio, the full KL term, the wanted number of units as the target from the
-        # start, one mask per update, mask and values as they come out. It does not give the rates. These are slow and
-        # damped: a multiplier that overshoots switches all coins to tails, and nothing switches them back.
+        # As the paper describes it: the ratio, the full KL term, the final number of units as the target from the
+        # start, one mask per update, and no refit or pruning. The paper does not give the rates. These rates are slow
+        # and damped: a multiplier that overshoots switches all units off, and no update switches them on again.
         "paper": {
             "objective": "ratio",
             "kl_weight": 1.0,
@@ -46,9 +44,9 @@ class Reinforce(RelaxedSearch):
     samples: int = 4
     """Masks drawn per update and run."""
     memory: float = 0.9
-    """Share of the control variate, a moving average of the loss, that an update keeps."""
+    """Decay of the control variate, a moving average of the loss."""
     damping: float = 50.0
-    """How strongly a violation acts at once, in addition to its multiplier, which sums up past violations."""
+    """Weight of the current violation, in addition to its multiplier, which sums up past violations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -64,5 +62,5 @@ class Reinforce(RelaxedSearch):
 
     @property
     def kl_rates(self) -> tuple[float, float]:
-        """KL is not estimated by the score function: it needs less damping than the number of units."""
+        """KL needs less damping than the number of units, because its gradient is not the score function."""
         return 0.01, 1.25

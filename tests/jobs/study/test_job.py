@@ -171,6 +171,21 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     assert again.cells == ["planted, others", "planted:1, others"]
 
 
+def test_a_stop_while_a_row_is_written_counts_the_rows_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(KeyboardInterrupt, match=r"Stopped; 2 of 2 runs are in"),
+    ):
+        patch.setattr("pivotal.records.study_rows.os.fsync", stop)
+        study(tiny(), out=tmp_path / "s", only="planted, every")
+    assert len(results(tmp_path / "s").rows) == 2
+
+
 def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     """What was begun with others begins anew, and rows that do not belong together are said to be such."""
     pairs = Question(phenomenon="planted").load_pairs()

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -23,7 +23,7 @@ from pivotal.jobs.study.recipe import Resources
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.problem.problem import Problem
 from pivotal.records.study_rows import StudyRow, read_results
-from pivotal.searches.base import Checkpoint, Discovery, Progress, Search
+from pivotal.searches.base import Attempt, Discovery, Search
 from pivotal.searches.random import RandomUnits
 
 ray = pytest.importorskip("ray")
@@ -56,20 +56,12 @@ class Deadly(Search):
     """A folder in which every death leaves a mark."""
     deaths: int = 1
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         dead = len(list(Path(self.marks).iterdir()))
         if dead < self.deaths:
             (Path(self.marks) / str(dead)).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return RandomUnits(max_units=3).solve(problem, runs=runs, seed=seed, progress=progress)
+        return RandomUnits(max_units=3).solve(problem, runs=attempt.runs, seed=attempt.seed)
 
 
 def on_ray(search: Search, folder: Path, resources: Resources) -> list[tuple[Batch, list[StudyRow]]]:

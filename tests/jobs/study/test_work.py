@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +15,7 @@ from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.work import SHELF, StudyPlace, carry_out
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Discovery, Progress, Search
+from pivotal.searches.base import Attempt, Discovery, Search
 
 FAULTS: dict[str, Exception] = {
     "bug": ZeroDivisionError("division by zero"),
@@ -33,15 +32,7 @@ class Faulty(Search):
     summary: ClassVar[str] = "fails"
     fault: str = "bug"
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         raise FAULTS[self.fault]
 
 

@@ -8,6 +8,7 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.searches.base import Attempt
 from pivotal.searches.relaxed.hardening import Hardening
 
 
@@ -25,6 +26,6 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
         "not at their means, even"
     )
     hardening = Hardening(Terms(max_kl=bound), refit=20, prune=-1.0, batch=0, shared=True)
-    found = hardening.run(problem, mask.float(), mask, values, 3, seed=0)
+    found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
     assert [len(one.units) for one in found.interventions] == [1, 3]
     assert all(stages["final"]["kl"] <= 1.1 * bound for stages in found.stages)

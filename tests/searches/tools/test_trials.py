@@ -77,9 +77,12 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
             scores = score_runs(problem, terms, torch.full((16,), kl_weight), more, at)
         total = scores.score.sum(-1)
         assert float(found.score[0, column]) == pytest.approx(float(total.min()), rel=1e-4)
-        best = int(total.argmin())
-        assert torch.allclose(found.values[0, column, :, 0], at[best, :, unit])
-        assert float(found.accuracy[0, column]) == pytest.approx(float(scores.accuracy[best].sum()), abs=1e-5)
+        # Values may tie, as all of them do for a unit that nothing reads: any of the best will do.
+        (chosen,) = (at[:, :, unit] == found.values[0, column, :, 0]).all(1).nonzero()[:, 0].tolist()
+        assert float(total[chosen]) == pytest.approx(float(total.min()), rel=1e-4)
+        assert float(found.accuracy[0, column]) == pytest.approx(
+            float(scores.accuracy[chosen].sum()), abs=1e-5
+        )
 
 
 def test_scores_are_those_of_the_loss() -> None:

@@ -17,7 +17,7 @@ from pivotal.options import build, options_of, stored_settings
 from pivotal.questions.question import Question
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
-from pivotal.searches.choice import choose
+from pivotal.searches.by_name import choose
 from pivotal.units import Steps
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))

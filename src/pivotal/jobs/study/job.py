@@ -148,7 +148,8 @@ def _run(
                 again = estimate(left, tried.values(), _kind(place.device), width)
                 watch.stands(plan.standings(tried.values()), again.seconds)
     except KeyboardInterrupt as stop:
-        raise saying(stop, _farewell(plan, tried.values(), place.command)) from None
+        # From the file: the signal may have come after rows were written and before they were counted.
+        raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
     finally:
         sheet.close()
     ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))

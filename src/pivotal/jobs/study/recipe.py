@@ -130,15 +130,16 @@ def read_recipe(path: str | Path) -> Recipe:
     return parse_recipe(text, str(path))
 
 
+_PARTS: tuple[str, ...] = ("defaults", "grid", "also", "table", "resources")
+"""The keys of a recipe that hold more than one value."""
+
+
 def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     """The recipe in a YAML text. PivotalError, with the line, if it is not valid."""
     content, place = parse(text, source)
-    keys = [option.name for option in options_of(Top)] + ["defaults", "grid", "also", "table", "resources"]
     content = _mapping(content, place, "A recipe")
-    _check_keys(content, keys, place)
-    parts: dict[str, Any] = {
-        key: content.pop(key) for key in ("defaults", "grid", "also", "table", "resources") if key in content
-    }
+    _check_keys(content, [*(option.name for option in options_of(Top)), *_PARTS], place)
+    parts = {key: content.pop(key) for key in _PARTS if key in content}
     top = _build(Top, content, place, "a recipe")
     if not top.name.strip():
         raise PivotalError(f"{place.within('name')}: a study needs a name, but it has none.")

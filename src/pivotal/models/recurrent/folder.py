@@ -20,7 +20,7 @@ from pivotal.files import asset, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.recurrent.words import EOS, UNK, read_words
+from pivotal.questions.words import EOS, UNK, read_words
 
 FORMAT = "pivotal-recurrent-1"
 FILES = ("config.json", "model.safetensors", "vocab.txt")

@@ -1,4 +1,4 @@
-"""Sources of minimal pairs. One file in this folder is one source, found without being named anywhere."""
+"""Sources of minimal pairs. Each file in this folder adds one source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHENOMENA: Registry[Phenomenon] = Registry(
 
 
 def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
-    """Pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or of a file ("my.jsonl")."""
+    """Load pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or from a file ("my.jsonl")."""
     name, _, path = str(spec).partition(":")
     if name in PHENOMENA:
         cls = PHENOMENA.get(name)

@@ -1,4 +1,4 @@
-"""What every source of pairs has."""
+"""The interface of a source of pairs."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Phenomenon(ABC):
     summary: ClassVar[str]
     """One line for `pivotal list phenomena`."""
     takes_path: ClassVar[bool] = False
-    """Whether it reads a third party's files: then it has a field `path` and is asked for as `name:PATH`."""
+    """Whether it reads files of others. It then has a field `path`, and users write `name:PATH`."""
 
     @abstractmethod
     def pairs(self) -> PairSet:
-        """All the pairs; the same settings give the same pairs in the same order."""
+        """All pairs. The same settings give the same pairs in the same order."""

@@ -1,4 +1,4 @@
-"""Pronouns after a profession: 17 sentence openings, in the form of Vig et al. (2020) and 169 professions."""
+"""Pronouns after a profession: 17 sentence openings in the form of Vig et al. (2020), and 169 professions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena.base import Phenomenon
 
-# All end where a pronoun is the natural next word, and none says anything about one sex.
+# Every opening ends where a pronoun is the natural next word. None refers to one gender.
 TEMPLATES = (
     "The {} insisted that",
     "The {} claimed that",
@@ -29,7 +29,7 @@ TEMPLATES = (
     "The {} was not worried because",
 )
 
-# One word each, without a form for one sex (no "waitress", no "policeman").
+# Single words that do not name a gender (no "waitress", no "policeman").
 PROFESSIONS = (
     "accountant", "administrator", "advocate", "aide", "ambassador", "analyst", "anthropologist",
     "archaeologist", "architect", "archivist", "artist", "astronaut", "astronomer", "athlete", "attorney",
@@ -57,7 +57,7 @@ PROFESSIONS = (
 
 @dataclass(frozen=True)
 class GenderBias(Phenomenon):
-    """Every profession in every opening. No pronoun is the right one, so the pairs have no label."""
+    """Every profession in every opening. Neither pronoun is expected, so the pairs have no label."""
 
     name: ClassVar[str] = "gender-bias"
     labels: ClassVar[tuple[str, str]] = ("he", "she")
@@ -73,7 +73,7 @@ class GenderBias(Phenomenon):
 
 
 def profession_pair(template: str, profession: str, group: str, label: str = "") -> MinimalPair:
-    """The pair of a template, which has {} as one of its words."""
+    """The pair of a template and a profession. The template has {} as one of its words."""
     cue = template.split().index("{}")
     prefix = template.replace("{}", profession)
     return MinimalPair(prefix, cue, ("he", "she"), label, group, (("profession", profession),))

@@ -25,9 +25,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Gulordava(Phenomenon):
-    """Tab-separated, a row per sentence and form of its verb: sentences from a treebank, and nonce ones made of them.
+    """Tab-separated rows, one for each sentence and verb form. The sentences come from a treebank, or are nonce.
 
-    The cue is the word that the verb agrees with: the head of the subject, or another verb of the same subject.
+    The cue is the word that the verb agrees with: the head of the subject, or another verb with the same subject.
     """
 
     name: ClassVar[str] = "gulordava"
@@ -55,7 +55,7 @@ class Gulordava(Phenomenon):
 class _TabRow:
     where: str
     sentence: tuple[str, ...]
-    """(pattern, construction, sentence, type): what the two forms of a verb share."""
+    """(pattern, construction, sentence, type): the key that the rows of the two verb forms share."""
     prefix: str
     cue: int
     form: str
@@ -107,7 +107,7 @@ def _pair(forms: Mapping[str, _TabRow]) -> MinimalPair:
     if (right.prefix, right.number) != (wrong.prefix, wrong.number):
         raise PivotalError(f"{wrong.where}: the two rows of a sentence must have the same prefix and number.")
     words = (right.form, wrong.form) if right.number == "singular" else (wrong.form, right.form)
-    # A nonce sentence belongs to the original that it was made of: a lexical split keeps them on one side.
+    # A nonce sentence and its original share this lexeme, so that a lexical split keeps them in one part.
     family = ("sentence", f"{right.sentence[0]}-{right.sentence[1]}")
     try:
         return MinimalPair(right.prefix, right.cue, words, right.number, _TYPES[right.sentence[3]], (family,))

@@ -111,7 +111,7 @@ def _pair(group: str, key: str, sentences: list[_Sentence]) -> MinimalPair:
 
 
 def _lexemes(group: str, prefix: list[str], plural_verb: str) -> tuple[tuple[str, str], ...]:
-    """The plural of a verb is its lemma; a noun that is not in our pools stands for itself."""
+    """The lemma of a verb is its plural. A noun outside our word lists is its own lemma."""
     subject = _SUBJECT_LEMMA.get(prefix[1], prefix[1])
     middle = middle_lexemes(tuple(prefix[2:]))
     if not middle and group.startswith("nounpp") and "the" in prefix[2:-1]:

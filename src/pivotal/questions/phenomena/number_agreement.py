@@ -32,7 +32,7 @@ PLACES = (
     ("dog", "dogs"), ("table", "tables"), ("tree", "trees"), ("truck", "trucks"), ("window", "windows"),
 )  # fmt: skip
 NAMES = ("Barbara", "Bill", "Bob", "Jim", "John", "Linda", "Mary", "Mike", "Pat", "Sue")
-# Beside a thing one may only be near, behind or beside it; "the boy above the desks" is no place for a boy.
+# Only these fit every place: "the boy above the desks" would be odd.
 PLACE_PREPOSITIONS = ("near", "behind", "beside")
 NAME_PREPOSITIONS = (*PLACE_PREPOSITIONS, "above", "under")
 SENTENCE_ADVERBS = ("probably", "certainly", "definitely")
@@ -44,7 +44,7 @@ LABELS = ("singular", "plural")
 
 @dataclass(frozen=True)
 class Construction:
-    """What stands between subject and verb: words; a tuple is a choice, and PLACES also have a number."""
+    """The words between subject and verb. A tuple is a choice of words; PLACES also have a number."""
 
     name: str
     size: int
@@ -66,14 +66,14 @@ _PLACE_LEMMA = {form: forms[0] for forms in PLACES for form in forms}
 
 @dataclass(frozen=True)
 class NumberAgreement(Phenomenon):
-    """12,000 distinct pairs. Every subject form meets every verb equally often in every construction."""
+    """12,000 distinct pairs. In every construction, each subject form occurs equally often with each verb."""
 
     name: ClassVar[str] = "number-agreement"
     labels: ClassVar[tuple[str, str]] = LABELS
     summary: ClassVar[str] = "subject-verb agreement: 'The boys near the car' greet, not greets; 12,000 pairs"
 
     seed: int = 0
-    """Which of the possible sentences are drawn."""
+    """Seed of the choice among the possible sentences."""
 
     def pairs(self) -> PairSet:
         rng = random.Random(self.seed)
@@ -90,14 +90,14 @@ def _make(construction: Construction, rng: random.Random) -> Iterator[MinimalPai
         deck = _middles(construction, place_number)
         lap = math.lcm(len(deck), len(verbs))
         for cell, (subject, number) in enumerate(cells):
-            # The deck is dealt on from cell to cell, which keeps the middles equally frequent. It is shuffled
-            # only when dealt to its end, or a cell might get one middle twice and another never.
+            # Each cell continues in the deck where the last one stopped, so all middles are equally frequent. The
+            # deck is shuffled only at its end. Otherwise a cell could get one middle twice and another never.
             first = cell * per_cell
             if first % len(deck) == 0:
                 rng.shuffle(deck)
             rng.shuffle(verbs)
             for i in range(per_cell):
-                # A diagonal walk over middles x verbs: nothing twice, and all rows and columns equally often.
+                # Diagonals of middles x verbs: no pair twice, every middle and every verb equally often.
                 middle, verb = deck[(first + i) % len(deck)], verbs[(i + i // lap) % len(verbs)]
                 prefix = " ".join(("The", subject[number], *middle))
                 lexemes = (("subject", subject[0]), ("verb", verb[1]), *middle_lexemes(middle))
@@ -105,7 +105,7 @@ def _make(construction: Construction, rng: random.Random) -> Iterator[MinimalPai
 
 
 def _middles(construction: Construction, place_number: int) -> list[tuple[str, ...]]:
-    """All the ways to fill the middle, with the place nouns in one number."""
+    """All possible middles, with the place nouns in one number."""
     choices: list[tuple[str, ...]] = []
     for part in construction.middle:
         if isinstance(part, str):

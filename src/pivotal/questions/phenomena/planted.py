@@ -1,4 +1,4 @@
-"""The pairs that the planted model is made for: a toy number agreement in three classes of nouns and verbs."""
+"""The pairs of the planted model: a toy number agreement in three classes of nouns and verbs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ LEXICON = tuple(
     }
     for c in range(3)
 )
-"""Per class: (singular, plural) nouns and verbs."""
+"""The (singular, plural) nouns and verbs of each class."""
 FILLERS = ("near", "behind", "quite", "often")
 
 
 @dataclass(frozen=True)
 class PlantedAgreement(Phenomenon):
-    """Every noun with every verb of its class, up to two fillers apart."""
+    """Every noun with every verb of its class, with at most two fillers between them."""
 
     name: ClassVar[str] = "planted"
     labels: ClassVar[tuple[str, str]] = ("singular", "plural")

@@ -14,10 +14,10 @@ from pivotal.questions.phenomena.base import Phenomenon
 from pivotal.questions.phenomena.gender_bias import profession_pair
 
 TEMPLATES_FILE = "templates.json"
-# The first that is there. The published list has phrases too, which no single cue stands for.
+# The first file that exists is used. The published list also has phrases, which have no single cue.
 PROFESSIONS_FILES = ("derived_professions_gpt2_single_token.json", "professions.json")
 
-# The list rates how far a word is male (1) or female (-1) by definition: waiter is 1, actor 0.8, priest 0.7.
+# The list rates whether a word is male (1) or female (-1) by definition: waiter is 1, actor 0.8, priest 0.7.
 DEFINITIONAL = 0.8
 
 
@@ -82,7 +82,7 @@ def _templates(path: Path) -> list[str]:
 
 
 def _professions(path: Path) -> list[tuple[str, str]]:
-    """(profession, label) of the one-word entries; the label is empty unless the word is male or female."""
+    """The one-word entries as (profession, label). The label is empty unless the word names a gender."""
     professions: list[tuple[str, str]] = []
     for number, entry in enumerate(_list(path), start=1):
         match entry:

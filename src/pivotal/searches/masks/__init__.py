@@ -1,6 +1,6 @@
-"""Distributions over masks. One file in this folder, or an entry point of the group `pivotal.masks`, adds one.
+"""Distributions over masks. A file in this folder or an entry point of the group `pivotal.masks` adds one.
 
-`-o mask=NAME` of the search `learned` uses it.
+The setting `mask` of the search `learned` selects one by its name.
 """
 
 from __future__ import annotations

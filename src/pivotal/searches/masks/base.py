@@ -1,4 +1,4 @@
-"""What a distribution over masks, and the estimator of its gradient, offer to a search."""
+"""The interfaces of a distribution over masks and of its gradient estimator."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch import Tensor
 
 
 class MaskFamily(ABC):
-    """A distribution over a mask entry, given its logit. Entries are independent of each other.
+    """The distribution of a mask entry, given its logit. Entries are independent.
 
-    Subclasses are frozen dataclasses whose fields all have defaults: a search builds a family by its name.
+    A subclass is a frozen dataclass. All its fields have defaults, because a search creates a family by its name.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     zeros_stay: ClassVar[bool] = False
-    """Whether a sample of exactly 0 has no gradient by its logit, so that a site of zeros can be skipped."""
+    """Whether a sample of 0 has no gradient by its logit. A site whose mask is 0 can then be skipped."""
 
     @abstractmethod
     def sample(
@@ -33,14 +33,14 @@ class MaskFamily(ABC):
 
     @abstractmethod
     def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
-        """P(0 < m < 1), the mass that a hard mask cannot keep."""
+        """P(0 < m < 1), the mass that is lost when the mask is made hard."""
 
     @abstractmethod
     def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
         """E[m]."""
 
     def hard(self, logits: Float[Tensor, "*entries"]) -> Bool[Tensor, "*entries"]:
-        """The paper's rule: an entry is on where its expected value exceeds one half."""
+        """The paper's rule: an entry is on if its expected value exceeds one half."""
         return self.mean(logits) > 0.5
 
     def log_probability(
@@ -51,15 +51,14 @@ class MaskFamily(ABC):
 
     @abstractmethod
     def estimator(self) -> Estimator:
-        """A new gradient estimator of the kind that its samples need, `Pathwise` or `ScoreFunction` (see
-        `pivotal.searches.relaxed.estimators`)."""
+        """A new gradient estimator: `Pathwise` or `ScoreFunction` of `pivotal.searches.relaxed.estimators`."""
 
 
 class Estimator(ABC):
-    """An estimator of d E[cost] / d logits, with what suits its noise: where to begin, how hard to push."""
+    """An estimator of d E[cost] / d logits, and the start values that suit its noise."""
 
     start: ClassVar[float]
-    """The expected share of units that is on at first. The allowed number of units shrinks from there."""
+    """The expected share of units that are on at the start. The allowed number of units shrinks from there."""
     largest: ClassVar[float]
     """The largest multiplier of the constraint on the number of units."""
     samples: int = 1
@@ -79,13 +78,13 @@ class Estimator(ABC):
         drawn: Float[Tensor, "runs samples masks units"],
         cost: Float[Tensor, "runs samples"],
     ) -> Float[Tensor, " runs"]:
-        """A term whose gradients by logits and values are the estimates. It must not change the estimator."""
+        """A term whose gradients are the estimates. It must not change the state of the estimator."""
 
     @abstractmethod
     def hard(
         self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
     ) -> Bool[Tensor, "runs masks units"]:
-        """The learned units: at most `budget`, and at least one."""
+        """The hard mask: at most `budget` units, at least one."""
 
     def follow(self, cost: Float[Tensor, "runs samples"]) -> None:  # noqa: B027 - most estimators keep nothing
         """Called after each update with the costs of its masks."""

@@ -1,4 +1,4 @@
-"""Coin flips: the binary mask of the paper's REINFORCE."""
+"""The Bernoulli distribution: the binary mask of the paper's REINFORCE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pivotal.searches.relaxed.estimators import ScoreFunction
 
 @dataclass(frozen=True)
 class Bernoulli(MaskFamily):
-    """m = 1 with probability sigmoid(logit), otherwise 0. A sample has no gradient: the score function estimates it."""
+    """m = 1 with probability sigmoid(logit), otherwise 0. The score function estimates the gradient."""
 
     name: ClassVar[str] = "bernoulli"
     summary: ClassVar[str] = "binary mask; gradient by the score function (REINFORCE)"

@@ -16,18 +16,18 @@ from pivotal.searches.masks.base import Estimator, MaskFamily
 from pivotal.searches.relaxed.estimators import Pathwise
 
 _EDGE = 1e-6
-"""Noise is kept this far from 0 and 1, where its logit is infinite."""
+"""Minimum distance of the noise from 0 and 1, where its logit is infinite."""
 
 
 @dataclass(frozen=True)
 class HardConcrete(MaskFamily):
-    """A Binary Concrete variable stretched to (low, high) and cut off at 0 and 1:
+    """A Binary Concrete variable, stretched to (low, high) and clamped to [0, 1]:
 
     s = sigmoid((log u - log(1 - u) + logit) / temperature),   m = min(1, max(0, s * (high - low) + low))
 
-    The paper prints the stretch as `s * (l - r) + r`, which would turn a large logit into a mask of 0, against its own
-    text; this is the stretch that the text describes. With high = 1 there is mass at 0 and none at 1, the paper's
-    half-open variant; the defaults of Louizos et al. (-0.1, 1.1, 2/3) have mass at both ends.
+    The paper prints the stretch as `s * (l - r) + r`, which maps a large logit to 0 and contradicts its text. This
+    class follows the text. With high = 1, the paper's half-open variant, there is mass at 0 but not at 1. The
+    parameters of Louizos et al. (low -0.1, high 1.1, temperature 2/3) have mass at both ends.
     """
 
     name: ClassVar[str] = "hard-concrete"
@@ -35,7 +35,7 @@ class HardConcrete(MaskFamily):
     zeros_stay: ClassVar[bool] = True
 
     temperature: float = 0.2
-    """How far from binary the samples are."""
+    """The temperature: samples are closer to binary if it is low."""
     low: float = -0.2
     """Lower end of the stretched interval, below 0."""
     high: float = 1.0
@@ -69,7 +69,7 @@ class HardConcrete(MaskFamily):
         return self.nonzero(logits) - self.one(logits)
 
     def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
-        """E[m] = integral from 0 to 1 of P(m > x) dx, which has no closed form: Gauss-Legendre quadrature."""
+        """E[m] = integral from 0 to 1 of P(m > x) dx. It has no closed form; this is Gauss-Legendre quadrature."""
         x, weight = _quadrature()
         s = (x - self.low) / (self.high - self.low)
         shift = torch.as_tensor(
@@ -83,8 +83,10 @@ class HardConcrete(MaskFamily):
 
 
 def _quadrature(points: int = 48) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on (0, 1) after x = 1 - (1 - y)^3, which flattens the end at 1 where, for high = 1, the
-    integrand falls off like a small power."""
+    """Nodes and weights on (0, 1) after the substitution x = 1 - (1 - y)^3.
+
+    For high = 1 the integrand falls like a small power near 1. The substitution flattens that end.
+    """
     y, weight = np.polynomial.legendre.leggauss(points)
     y, weight = (y + 1) / 2, weight / 2
     return 1 - (1 - y) ** 3, 3 * (1 - y) ** 2 * weight

@@ -1,4 +1,4 @@
-"""How the gradient of the expected cost by the mask logits is estimated from drawn masks."""
+"""Estimators of the gradient of the expected cost by the mask logits, from sampled masks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pivotal.searches.masks.base import Estimator, MaskFamily
 
 
 class Pathwise(Estimator):
-    """The ordinary gradient through a mask that is a differentiable function of logits and noise."""
+    """The gradient through a mask that is a differentiable function of logits and noise."""
 
     start = 1.0
     largest = 20.0
@@ -34,7 +34,7 @@ class Pathwise(Estimator):
     def hard(
         self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
     ) -> Bool[Tensor, "runs masks units"]:
-        """On by the family's rule; at most `budget` units, the likeliest, and at least one."""
+        """The units that the family's rule switches on: at most the `budget` likeliest, and at least one."""
         order = logits.argsort(dim=-1, descending=True)
         rank = torch.empty_like(order).scatter_(
             -1, order, torch.arange(logits.shape[-1], device=logits.device).expand_as(order)
@@ -45,15 +45,15 @@ class Pathwise(Estimator):
 class ScoreFunction(Estimator):
     """REINFORCE: E[(cost - c) * d log p(m) / d logits], where c, the control variate, is a moving average of the cost.
 
-    It needs no gradient through the mask. The values follow the ordinary gradient through the drawn masks.
+    It needs no gradient through the mask. The gradient by the values is the ordinary one through the drawn masks.
     """
 
     start = 0.5
-    # The estimator is noisy: the largest multiplier that suffices for the pathwise gradient would be lost in it.
+    # The noise of this estimator would hide a multiplier as small as that of the pathwise gradient.
     largest = 1000.0
 
     def __init__(self, samples: int = 4, memory: float = 0.9) -> None:
-        """`memory` is the share of the control variate that an update keeps."""
+        """`memory` is the decay of the control variate."""
         self.samples = samples
         self._memory = memory
         self._control: Float[Tensor, " runs"] | None = None
@@ -61,7 +61,7 @@ class ScoreFunction(Estimator):
     def first_logits(
         self, generators: list[torch.Generator], shape: tuple[int, int], device: torch.device
     ) -> Float[Tensor, "runs masks units"]:
-        """Nothing is known yet, so every coin is fair."""
+        """Every unit is on with probability one half."""
         return torch.zeros(len(generators), *shape, device=device)
 
     def term(
@@ -78,12 +78,12 @@ class ScoreFunction(Estimator):
     def hard(
         self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
     ) -> Bool[Tensor, "runs masks units"]:
-        """The `budget` likeliest units. Coins that have not settled stay below one half, so that the paper's rule
-        would often leave no unit."""
+        """The `budget` likeliest units. Probabilities often stay below one half, so that the paper's rule would select
+        no unit."""
         return torch.zeros_like(logits, dtype=torch.bool).scatter_(-1, logits.topk(budget).indices, True)
 
     def control(self, cost: Float[Tensor, "runs samples"]) -> Float[Tensor, " runs"]:
-        """What the cost of a mask is compared with: the average of past costs, at first of those just drawn."""
+        """The control variate: the moving average of past costs, at the first update the mean of `cost`."""
         return cost.mean(1) if self._control is None else self._control
 
     def follow(self, cost: Float[Tensor, "runs samples"]) -> None:
@@ -101,5 +101,5 @@ class ScoreFunction(Estimator):
 def uniform(
     generators: list[torch.Generator], shape: tuple[int, ...], device: torch.device
 ) -> Float[Tensor, "runs ..."]:
-    """Noise in (0, 1), drawn run by run, so that a run's noise does not depend on how many runs there are."""
+    """Noise in (0, 1). Each run has its own generator, so that its noise does not depend on the number of runs."""
     return torch.stack([torch.rand(shape, generator=g) for g in generators]).to(device, non_blocking=True)

@@ -1,9 +1,8 @@
-"""From a mask learned as probabilities to an intervention: the same road for whatever estimated its gradient."""
+"""Hardening: make an intervention from a learned distribution over masks."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,34 +11,37 @@ from torch import Tensor
 
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Discovery, Progress, Stages, interventions_of
+from pivotal.searches.base import Attempt, Discovery, Stages
 from pivotal.searches.tools.refit import Refit
-from pivotal.searches.tools.swaps import Exchanger
+from pivotal.searches.tools.swaps import Exchanger, masks_and_values
 from pivotal.searches.tools.thinning import prune, sizes, thin
 
 FEWEST = 20
-"""Updates below which no budget takes a search that learns a mask: fewer find nothing."""
+"""Minimum number of updates that a budget allows; fewer find nothing."""
 _SAMPLE = 512
-"""Distinct training prefixes on which units are compared and stages are scored."""
-_DEAR = 1e4
-"""A price of KL beside which the loss does not count."""
+"""Number of distinct training prefixes on which units are compared and stages are scored."""
+_KL_ONLY = 1e4
+"""A price of KL so high that the loss is negligible."""
 
 
 @dataclass(frozen=True)
 class Hardening:
-    """Refit the values, let go of half of the surplus units at a time with a refit after each round, and of more units
-    where the bound on KL is not kept; prune what adds nothing, swap units where that helps, refit once more."""
+    """The steps from a relaxed mask to an intervention.
+
+    Refit the values. Remove half of the surplus units and refit, until the budget is kept. Remove more units if the
+    bound on KL is still exceeded. Prune units that add nothing, swap units if that lowers the loss, and refit again.
+    """
 
     terms: Terms
     refit: int
-    """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
+    """Updates of the values with a fixed hard mask. 0 keeps the learned values."""
     prune: float
-    """A unit is let go if that costs no more than this share of the flips on training pairs; negative keeps all."""
+    """Remove a unit if that loses at most this share of the flips on training pairs. Negative keeps all units."""
     batch: int
     shared: bool
-    """One mask for both directions, or one each."""
+    """One mask for both directions, or one mask per direction."""
     exchange: int = 0
-    """Swaps of one unit at most, each made while it helps, before the last refit."""
+    """Maximum number of swaps before the last refit."""
 
     def run(
         self,
@@ -48,15 +50,14 @@ class Hardening:
         mask: Bool[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions coordinates"],
         budget: int,
-        *,
-        seed: int,
-        progress: Callable[[Progress], None] | None = None,
+        attempt: Attempt,
     ) -> Discovery:
-        """`relaxed` is the expected mask, for the record; `mask` the hard one, which may be larger than the budget."""
+        """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, scored only."""
+        seed = attempt.seed
         sample = problem.sample(_SAMPLE, seed)
         refit = self._refit
         price = torch.full((len(values),), self.terms.kl_weight, device=values.device)
-        stages = Stages(self.terms, sample, progress)
+        stages = Stages(self.terms, sample, attempt)
         stages.add("relaxed", relaxed, values)
         stages.add("hard", mask.float(), values)
         if self.refit:
@@ -65,15 +66,15 @@ class Hardening:
             stages.add("refit", mask.float(), values)
         while True:
             most = sizes(mask, self.shared)
-            # Some units cost much KL at whatever value they are held: where no refit kept the bound, one of them goes.
-            dear = [
+            # Some units cause much KL at any value. If no refit kept the bound, remove one of them.
+            costly = [
                 bool(self.refit) and broken and n <= budget
                 for n, broken in zip(most, stages.broken, strict=True)
             ]
-            allowed = [max(1, n - 1) if out else budget for n, out in zip(most, dear, strict=True)]
+            allowed = [max(1, n - 1) if out else budget for n, out in zip(most, costly, strict=True)]
             if all(n <= few for n, few in zip(most, allowed, strict=True)):
                 break
-            price[dear] = _DEAR
+            price[costly] = _KL_ONLY
             mask = thin(sample, self.terms, price, mask, values, allowed, shared=self.shared)
             if self.refit:
                 fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
@@ -82,16 +83,15 @@ class Hardening:
         if self.prune >= 0:
             mask = prune(sample, mask, values, self.prune, shared=self.shared)
         if self.exchange:
-            ends = self._exchanger.improve(problem, mask, values, seed)
-            mask, values = torch.stack([end.mask for end in ends]), torch.stack([end.values for end in ends])
+            mask, values = masks_and_values(self._exchanger.improve(problem, mask, values, seed))
             stages.add("exchanged", mask.float(), values)
         if self.refit:
             values = refit.fit(problem, mask.float(), values, seed=seed).values
         stages.add("final", mask.float(), values)
-        return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
+        return stages.discovery(problem, mask, values)
 
     def nodes(self, problem: Problem, runs: int, units: int, budget: int) -> int:
-        """About how many node evaluations it takes from so many units to the budget, if pruning finds nothing."""
+        """The approximate number of node evaluations from `units` to `budget` units, without pruned units."""
         each = runs * problem.sample(_SAMPLE).tree.n_live
         total = 3 * each
         if self.refit:

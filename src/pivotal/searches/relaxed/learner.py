@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Outcome, Problem
-from pivotal.searches.base import Checkpoint, Progress, budget_of, interventions_of, most_units
+from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
 from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
@@ -23,19 +22,19 @@ from pivotal.searches.tools.refit import bounds_of
 from pivotal.searches.tools.trials import first_order, grid_of
 
 _PROBED = 128
-"""Distinct prefixes that are enough to say which units to begin with."""
+"""Number of distinct prefixes on which the initial units are chosen."""
 _OFF = -20.0
-"""A logit that no update can bring back: the mask is zero whatever the noise, and so is its gradient."""
+"""A logit that switches a unit off for good: the mask and its gradient are zero for any noise."""
 _FEWEST_KL_NODES = 6
-"""Positions at which KL is measured for each drawn mask, however many are drawn."""
+"""Minimum number of positions at which KL is measured for each drawn mask."""
 _TINY = 1e-12
-"""Less than any expected number of fractional entries that matters; its logarithm is finite."""
+"""A lower bound on the expected number of fractional entries, so that its logarithm is finite."""
 
 
 def likeliest(
     problem: Problem, terms: Terms, pool: int, seed: int
 ) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions coordinates"]]:
-    """The units of the highest first-order gain, and the mean activations under each label."""
+    """The units with the highest first-order gain, and the mean activations under each label."""
     sample = problem.sample(_PROBED, seed)
     nothing = torch.zeros(
         1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
@@ -48,27 +47,27 @@ def likeliest(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What an update measured on the way to its gradients."""
+    """The quantities that one update measured."""
 
     outcome: Outcome
     loss: Float[Tensor, "runs samples"]
     cost: Float[Tensor, "runs samples"]
-    """The loss, and KL at its price."""
+    """The loss plus KL times its price."""
     units: Float[Tensor, " runs"]
     excess: Float[Tensor, " runs"]
     """log(expected units / allowed units)."""
     beyond: Float[Tensor, " runs"] | None
-    """log(expected fractional entries / allowed ones)."""
+    """log(expected fractional entries / allowed fractional entries)."""
     kl: Float[Tensor, " runs"] | None
     total: Float[Tensor, " runs"]
 
 
 class Learner:
-    """The state of the relaxed loop, for all runs at once.
+    """The state of the relaxed loop for all runs.
 
-    Minimise E[loss] over masks and values subject to the expected number of units and, if asked, to the expected
-    number of mask entries inside (0, 1) and to KL. The mask family draws the masks, and its estimator provides the
-    gradient by the logits. Values are learned in each unit's own spread, `problem.standard()`.
+    Minimise E[loss] over masks and values with a bound on the expected number of units. Bounds on the expected number
+    of mask entries inside (0, 1) and on KL are optional. The mask family draws the masks, and its estimator provides
+    the gradient by the logits. Values are learned on the standardised scale of `problem.standard()`.
     """
 
     def __init__(
@@ -83,8 +82,8 @@ class Learner:
         pool: int = 0,
         max_fractional: int | float | None = None,
     ) -> None:
-        """`budget` is the number of units that the relaxed mask may have in the end. With `pool`, a larger space is
-        cut down to that many units at the start."""
+        """`budget` is the final number of units of the relaxed mask. `pool` is the number of units at the start in a
+        larger space; 0 starts with all units."""
         self.search, self.problem, self.budget = search, problem, budget
         self.family, self.estimator = search.family, search.estimator()
         device, units, directions = problem.model.device, len(problem.space), len(problem.labels)
@@ -121,13 +120,13 @@ class Learner:
         self.low, self.high = (self.standard.standardised(bound) for bound in bounds_of(problem))
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
-        """The first update at which a run's loss was not finite."""
+        """For each run, the first update whose loss was not finite, or -1."""
 
     def _begin_with(
         self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions coordinates"]
     ) -> None:
-        """Switch the other units off, and start each value at its mean under the other label. Among thousands of
-        units, the effect of all of them at their means says little about the effect of a few."""
+        """Switch the other units off, and start each value at its mean under the target label. In a large space, the
+        effect of all units at their means says little about the effect of a few units."""
         with torch.no_grad():
             out = torch.ones_like(self.logits, dtype=torch.bool)
             out[..., units] = False
@@ -138,9 +137,9 @@ class Learner:
     def values(self) -> Float[Tensor, "runs directions coordinates"]:
         return self.standard.values(self.standardised)
 
-    def run(self, progress: Callable[[Progress], None] | None, checkpoint: Checkpoint | None) -> None:
-        """All updates, from where the checkpoint stands."""
-        if checkpoint is not None and (state := checkpoint.load()) is not None:
+    def run(self, attempt: Attempt) -> None:
+        """Do all updates. Resume from the checkpoint if it has a state."""
+        if (state := attempt.load()) is not None:
             self.restore(state)
         updates = self.search.updates
         every = max(1, updates // 60)
@@ -149,26 +148,24 @@ class Learner:
             row = self.step(told)
             if row is not None:
                 self.check_finite()
-                if progress is not None:
-                    progress(row)
-            if checkpoint is not None:
-                checkpoint.between_steps(self.state)
-        if checkpoint is not None:
-            checkpoint.save(self.state())
+                attempt.report(row)
+            attempt.between_steps(self.state)
+        if attempt.checkpoint is not None:
+            attempt.checkpoint.save(self.state())
 
     def target(self) -> float:
-        """The number of units allowed now. It shrinks by a constant factor per update down to the budget."""
+        """The number of units allowed in this update. It shrinks by a constant factor per update to the budget."""
         search = self.search
         share = self.update / (search.anneal * search.updates) if search.anneal else 1.0
         return shrinking(max(self.budget, self.estimator.start * self.pool), self.budget, share)
 
     def step(self, told: bool) -> Progress | None:
-        """One update; a row of progress if it is `told`, since reading the numbers makes a GPU wait."""
+        """Do one update. Return its progress only if `told`, because reading the numbers makes a GPU wait."""
         search, target, samples = self.search, self.target(), self.estimator.samples
         slack = max(1.0, target / self.budget)
         batch = self.batches[self.update % len(self.batches)]
         noise = uniform(self.generators, (samples, *self.logits.shape[1:]), self.logits.device)
-        # The number of rows of the vocabulary-wide softmax per run does not grow with the number of masks.
+        # Fewer positions per mask keep the cost of the vocabulary-wide softmax per run constant.
         nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // samples)
         drawn = search.terms.draw(batch, self.kl_noise, nodes)
         seen = self.problem.as_memory_allows(partial(self._descend, batch, noise, drawn, target, slack))
@@ -201,8 +198,8 @@ class Learner:
         target: float,
         slack: float,
     ) -> _Seen:
-        """Compute the gradients by logits and values and change nothing else: it may be started again with less at
-        once if memory runs out."""
+        """Compute the gradients by logits and values. Change no other state, so that it can be repeated in smaller
+        chunks if memory runs out."""
         search, family, shape = self.search, self.family, noise.shape[:2]
         self.optimiser.zero_grad()
         masks = family.sample(self.logits[:, None].expand_as(noise), noise)
@@ -243,12 +240,12 @@ class Learner:
             )
 
     def hard(self, budget: int) -> Bool[Tensor, "runs directions units"]:
-        """The learned units of each run and direction, at most `budget`."""
+        """The learned units of each run and direction: at most `budget`."""
         mask = self.estimator.hard(self.family, self.logits.detach(), budget)
         return mask.expand(-1, len(self.problem.labels), -1)
 
     def state(self) -> dict[str, Any]:
-        """All that `restore` needs, and the interventions that logits and values stand for now."""
+        """The state for `restore`, and the interventions of the current logits and values."""
         allowed = most_units(self.search.max_units, self.problem)
         return {
             "interventions": interventions_of(self.problem, self.hard(allowed), self.values),

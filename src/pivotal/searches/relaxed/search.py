@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Discovery, Progress, most_units
+from pivotal.searches.base import Attempt, Discovery, most_units
 from pivotal.searches.relaxed.hardening import FEWEST, Hardening
 from pivotal.searches.relaxed.learner import Learner
 from pivotal.searches.relaxed.settings import RelaxedSettings
@@ -18,20 +17,11 @@ S = TypeVar("S", bound="RelaxedSearch")
 
 @dataclass(frozen=True)
 class RelaxedSearch(RelaxedSettings):
-    """Learn mask and values together, make the mask hard, refit the values, and drop units that add nothing."""
+    """Learn mask and values together, make the mask hard, refit the values, and prune units."""
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        self.check(problem, runs, seed)
-        learner = self.learner(problem, runs, seed)
-        learner.run(progress, checkpoint)
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        learner = self.learner(problem, attempt.runs, attempt.seed)
+        learner.run(attempt)
         expected = self.family.mean(learner.logits.detach())
         return self.hardening.run(
             problem,
@@ -39,12 +29,11 @@ class RelaxedSearch(RelaxedSettings):
             learner.hard(learner.budget),
             learner.values.detach(),
             most_units(self.max_units, problem),
-            seed=seed,
-            progress=progress,
+            attempt,
         )
 
     def within(self: S, problem: Problem, runs: int, nodes: int) -> S:
-        """The number of updates adapts; the cost of the hardening is subtracted first."""
+        """Reduce the number of updates. The cost of the hardening is subtracted first."""
         budget = most_units(self.max_units, problem)
         left = nodes - self.hardening.nodes(problem, runs, self.relaxed_budget(problem), budget)
         each = runs * self.estimator().samples * update_nodes(problem, self.batch)

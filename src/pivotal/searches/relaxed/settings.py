@@ -7,22 +7,22 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from pivotal.searches.base import require
+from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.masks.base import Estimator, MaskFamily
-from pivotal.searches.selection import Selection
 
 
 @dataclass(frozen=True)
 class RelaxedSettings(Selection):
-    """What the relaxed loop and the hardening after it need to know."""
+    """The settings of the relaxed loop and of the hardening."""
 
     refit: int = 60
-    """Updates of the values alone on a hard mask; 0 keeps the values as learned."""
+    """Updates of the values with a fixed hard mask. 0 keeps the learned values."""
     updates: int = 160
     """Gradient steps on mask logits and values."""
     anneal: float = 0.65
-    """Share of the updates over which the allowed number of units shrinks to its target; 0 starts at the target."""
+    """Share of the updates in which the allowed number of units shrinks to its target. 0 starts at the target."""
     spare: float = 3.0
-    """How many times max_units the relaxed mask may have; thinning removes the surplus, with refits."""
+    """The relaxed mask may have this many times max_units. Thinning then removes the surplus, with refits."""
     mask_rate: float = 0.1
     """Learning rate of the mask logits."""
     value_rate: float = 0.05
@@ -30,9 +30,9 @@ class RelaxedSettings(Selection):
     multiplier_rate: float = 0.02
     """Learning rate of the multipliers."""
     damping: float = 5.0
-    """How strongly a violation acts at once, in addition to its multiplier, which sums up past violations."""
+    """Weight of the current violation, in addition to its multiplier, which sums up past violations."""
     prune: float = 0.002
-    """A unit is dropped if that costs no more than this share of the flips on training pairs; negative keeps all."""
+    """Remove a unit if that loses at most this share of the flips on training pairs. Negative keeps all units."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

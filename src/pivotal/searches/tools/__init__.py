@@ -1,1 +1,1 @@
-"""What several searches do: fit values, try masks, swap units, drop units, hold constraints."""
+"""Steps that several searches share: fitting values, scoring sets, swapping and removing units, constraints."""

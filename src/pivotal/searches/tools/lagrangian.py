@@ -1,7 +1,7 @@
 """Constraints with multipliers: min over the parameters, max over lambda >= 0, of loss + lambda * violation.
 
-Violations are logarithms, log(quantity / bound): a search starts at hundreds of times its bound and ends near it, and
-one learning rate must serve all the way.
+Violations are logarithms, log(quantity / bound). A search starts at hundreds of times its bound and ends near it, so
+one learning rate must work over that whole range.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ _SMOOTH = 0.9
 
 
 def shrinking(start: int | float, end: int | float, share: float) -> float:
-    """From start to end by a constant factor, as `share` goes from 0 to 1: a target that leaves time to follow it."""
+    """A target that moves from `start` to `end` by a constant factor as `share` goes from 0 to 1."""
     return start * (end / start) ** min(1.0, share)
 
 
 class Multiplier:
-    """The multiplier of one constraint, one number per run, raised by gradient ascent while it is violated.
+    """The multiplier of one constraint, one number per run. Gradient ascent raises it while the constraint is violated.
 
-    With `damping` the pressure is lambda + damping * violation, as in an augmented Lagrangian: it answers at once and
-    eases off at once, where lambda alone, which sums up past violations, would overshoot and switch off units that
-    are never seen again.
+    With `damping` the pressure is lambda + damping * violation, as in an augmented Lagrangian, and reacts at once.
+    Lambda alone sums up past violations. It would overshoot and switch off units that no update switches on again.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class Multiplier:
         self._largest = largest
 
     def term(self, violation: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
-        """What the constraint adds to each run's loss."""
+        """The term that the constraint adds to the loss of each run."""
         return self.pressure(violation) * violation
 
     @torch.no_grad()
@@ -54,9 +53,12 @@ class Multiplier:
 
 
 class KLConstraint:
-    """KL <= bound with a multiplier. KL is smoothed over updates, since each sees a small sample of it, and its slope
-    is that of KL / bound, or of log KL where KL is above the bound: a twentyfold excess must not push twenty times as
-    hard, and a KL near zero must not be pulled further down."""
+    """KL <= bound with a multiplier.
+
+    KL is smoothed over updates, because each update measures it at few positions. The slope is that of KL / bound below
+    the bound and that of log KL above it: a large excess does not push in proportion, and a KL near zero is not reduced
+    further.
+    """
 
     def __init__(
         self, runs: int, max_kl: float, rate: float, damping: float, device: torch.device | str = "cpu"
@@ -66,7 +68,7 @@ class KLConstraint:
         self._smooth: Float[Tensor, " runs"] | None = None
 
     def term(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
-        """What the constraint adds to each run's loss; `slack` loosens the bound, for masks of many units."""
+        """The term that the constraint adds to the loss of each run. `slack` raises the bound for large masks."""
         bound, now = self._max * slack, kl.detach()
         smooth = self._smoothed(now)
         slope = (kl - now) / smooth.clamp(min=bound)
@@ -86,17 +88,16 @@ class KLConstraint:
 
     @torch.no_grad()
     def price_at(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
-        """The slope of `term` by KL: what a unit of KL costs, in units of the loss."""
-        bound, smooth = self._max * slack, self._smoothed(kl.detach())
-        return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.clamp(min=bound)
+        """The derivative of `term` by KL: the price of one nat of KL in units of the loss."""
+        return self._price(self._smoothed(kl.detach()), self._max * slack)
 
     @property
     def price(self) -> Float[Tensor, " runs"]:
-        """What a unit of KL costs now, in units of the loss."""
-        if self._smooth is None:
-            return self._multiplier.value
-        excess = self._excess(self._smooth, self._max)
-        return self._multiplier.pressure(excess) / self._smooth.clamp(min=self._max)
+        """The current price of one nat of KL in units of the loss."""
+        return self._multiplier.value if self._smooth is None else self._price(self._smooth, self._max)
+
+    def _price(self, smooth: Float[Tensor, " runs"], bound: float) -> Float[Tensor, " runs"]:
+        return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.clamp(min=bound)
 
     def state(self) -> dict[str, Tensor | None]:
         return {"multiplier": self._multiplier.value, "smooth": self._smooth}

@@ -1,14 +1,15 @@
-"""Learning the values of a fixed mask, for many masks at once."""
+"""Fit the values of fixed masks, for many masks at once."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -19,33 +20,40 @@ from pivotal.searches.tools.lagrangian import KLConstraint
 
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
+Proposed: TypeAlias = tuple[
+    Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]
+]
+"""Masks of sets, and the values to start from."""
+
 
 @dataclass(frozen=True)
 class Fitted:
+    """The fitted values of each run."""
+
     values: Float[Tensor, "runs directions coordinates"]
     price: Float[Tensor, " runs"]
-    """What a unit of KL cost at the end, in units of the loss: the exchange rate for whoever picks units."""
+    """The price of one nat of KL at the end, in units of the loss. Searches use it to compare units."""
     score: Float[Tensor, " runs"]
-    """Of the values, on a sample of the training pairs; less is better, and what breaks the KL bound comes last."""
+    """The score on a sample of the training pairs; lower is better. Runs that exceed the KL bound rank last."""
 
     def part(self, runs: Any) -> Fitted:
-        """Those of some runs."""
+        """The results of some runs."""
         return Fitted(self.values[runs], self.price[runs], self.score[runs])
 
 
 @dataclass(frozen=True)
 class Refit:
-    """Adam on the values of the masked units, kept inside what the sites can reach."""
+    """Adam on the values of the masked units, clamped to the bounds of their sites."""
 
     terms: Terms = field(default_factory=Terms)
     updates: int = 60
     rate: float = 0.05
     batch: int = 128
     looks: int = 10
-    """How often the values are scored on a fixed sample; the best of them are returned."""
+    """How often the values are scored on a fixed sample. The fit returns the best scored values."""
 
     def nodes(self, problem: Problem, runs: int) -> int:
-        """Node evaluations that a fit of so many masks takes, about."""
+        """The approximate number of node evaluations of a fit of `runs` masks."""
         look = problem.sample(2 * self.batch).tree.n_live
         looks = 1 + math.ceil(self.updates / self._every)
         looks += 0 if self.terms.max_kl is None else 4 * len(_SHARES)
@@ -53,7 +61,7 @@ class Refit:
 
     @property
     def _every(self) -> int:
-        """Updates from one look to the next."""
+        """Number of updates between two scores."""
         return max(1, self.updates // self.looks)
 
     def fit(
@@ -64,7 +72,7 @@ class Refit:
         *,
         seed: int = 0,
     ) -> Fitted:
-        """Values for each mask; from the units' means (zero in bounded sites) unless there are some to start with."""
+        """Fit the values of each mask. Without `values` they start at the units' means (zero in bounded sites)."""
         standard = problem.standard()
         low, high = (standard.standardised(bound) for bound in bounds_of(problem))
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
@@ -82,11 +90,11 @@ class Refit:
             constraint = KLConstraint(len(mask), self.terms.max_kl, 0.05, 0.5, mask.device)
         noise = torch.Generator().manual_seed(seed)
         batches = problem.batches(self.batch, seed)
-        # A rate that shrinks lets the values settle on the bound instead of swinging about it.
+        # With a shrinking rate the values converge to the bound instead of oscillating around it.
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
 
         def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, " runs"] | None:
-            """Gradients by the values; the KL that they were found with."""
+            """Compute the gradients by the values. Return KL."""
             optimiser.zero_grad()
             outcome = batch.run(mask, standard.values(x))
             loss, kl = self.terms.loss(outcome), None
@@ -116,13 +124,19 @@ class Refit:
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight, best.score)
 
+    def fit_together(self, problem: Problem, proposed: Sequence[Proposed], *, seed: int) -> list[Fitted]:
+        """Fit the values of several groups of sets in one fit. Return one result per group."""
+        mask, values = (torch.cat(part) for part in zip(*proposed, strict=True))
+        fitted = self.fit(problem, mask.float(), values, seed=seed)
+        groups = torch.arange(len(mask)).split([len(own) for own, _ in proposed])
+        return [fitted.part(group) for group in groups]
+
     @staticmethod
     def _gentler(
         problem: Problem, best: _Best, values: Float[Tensor, "runs directions coordinates"]
     ) -> Float[Tensor, "runs directions coordinates"]:
-        """Between the values and what the units are by themselves KL goes down to nearly nothing: look on the way from
-        there, and on the way to what they are where the model prefers the other label, so that a bound on KL can be
-        kept wherever the values have got to."""
+        """Score values between the units' own means and the given values, and between their own means and the means
+        under the target label. KL is nearly zero at the units' own means, so some of these values keep the bound."""
         own, target = problem.measure_activations().own, problem.measure_activations().target
         for share in _SHARES:
             best.look(own + share * (values - own))
@@ -131,7 +145,7 @@ class Refit:
 
 
 class _Best:
-    """The best values so far of each run: those that keep the KL bound come before those that do not."""
+    """The best values of each run so far. Values that keep the KL bound rank before values that exceed it."""
 
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
@@ -143,7 +157,7 @@ class _Best:
         if not bool(self.score.isfinite().all()):
             run = int((~self.score.isfinite()).nonzero()[0, 0])
             raise PivotalError(
-                f"Values must lead to a finite loss, but those of mask {run} never did. "
+                f"The loss must be finite, but it never was for the values of mask {run}. "
                 "Lower value_rate, or check the model's weights."
             )
 
@@ -159,7 +173,7 @@ class _Best:
 
 
 def update_nodes(problem: Problem, batch: int) -> float:
-    """Node evaluations of one update of one run on average: a batch, forward and backward."""
+    """The average number of node evaluations of one update of one run: one batch, forward and backward."""
     parts = problem.batches(batch)
     return 2 * sum(part.tree.n_live for part in parts) / len(parts)
 

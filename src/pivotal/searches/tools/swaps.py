@@ -1,4 +1,4 @@
-"""One unit out, another in: the neighbours of a set, and the way downhill among them."""
+"""Swaps of one unit of a set for one outside it, and local search by such swaps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.refit import Fitted, Refit
+from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import (
     finalists,
     first_order,
@@ -25,22 +25,22 @@ from pivotal.searches.tools.trials import (
 
 @dataclass(frozen=True)
 class Swaps:
-    """Neighbours of a set, best first: the scores are those of masked runs at the best values of a grid."""
+    """The swaps of a set, the best first. Scores are those of masked runs at the best values of a grid."""
 
     out: Int[Tensor, " swaps"]
     in_: Int[Tensor, " swaps"]
     score: Float[Tensor, " swaps"]
     accuracy: Float[Tensor, " swaps"]
     values: Float[Tensor, "swaps directions size"]
-    """Of the unit that came in; the others keep theirs."""
+    """The values of the new unit. The other units keep their values."""
     places: Int[Tensor, "swaps size"]
-    """Where the coordinates of that unit stand."""
+    """The indices of the new unit's coordinates."""
 
     def __len__(self) -> int:
         return len(self.out)
 
     def finalists(self, n: int) -> list[int]:
-        """Those worth a fit."""
+        """The indices of the swaps whose values should be fitted."""
         return finalists(self.score, self.accuracy, min(n, len(self))).tolist()
 
     def applied(
@@ -49,7 +49,7 @@ class Swaps:
         mask: Bool[Tensor, "directions units"],
         values: Float[Tensor, "directions coordinates"],
     ) -> tuple[Bool[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
-        """Mask and values after a swap; the new unit acts in the directions in which the old one did."""
+        """Mask and values after a swap. The new unit is active in the directions of the old unit."""
         out, in_ = int(self.out[which]), int(self.in_[which])
         mask, values = mask.clone(), values.clone()
         mask[:, in_], values[:, self.places[which]] = mask[:, out], self.values[which]
@@ -66,7 +66,7 @@ def swaps_of(
     grid: Float[Tensor, "points directions coordinates"],
     choose: Callable[[Float[Tensor, "sets units"]], Int[Tensor, "sets candidates"]],
 ) -> Swaps:
-    """Score the swaps of each unit of the set with the candidates that `choose` picks by their first-order gains."""
+    """Score the swaps of each unit of the set. `choose` selects the candidates by their first-order gains."""
     units = mask.any(0).nonzero()[:, 0]
     without = mask.repeat(len(units), 1, 1)
     without[torch.arange(len(units)), :, units] = False
@@ -91,7 +91,7 @@ def swaps_of(
 
 @dataclass(frozen=True)
 class Exchanger:
-    """Swap one unit at a time while that lowers the loss, values fitted to each of the promising neighbours."""
+    """Swap one unit at a time while that lowers the loss. The values of the best swaps are fitted first."""
 
     terms: Terms
     candidates: int = 24
@@ -102,7 +102,7 @@ class Exchanger:
     batch: int = 128
     rounds: int = 10
     gain: float = 0.002
-    """A swap must lower the score by this share."""
+    """A swap must lower the score by at least this share."""
 
     def improve(
         self,
@@ -114,10 +114,10 @@ class Exchanger:
         between: Callable[[int, list[Walk]], None] = lambda round_, walks: None,
         resumed: dict[str, Any] | None = None,
     ) -> list[Walk]:
-        """All runs go in step, so that one fit serves the finalists of all; run r scores swaps on its own sample.
+        """Improve the sets of all runs. Run r scores swaps on its own sample; all runs share one fit per round.
 
-        `between` is called before every round, a place to tell, to save (`state_of`) and to stop; `resumed` is such a
-        state to go on from.
+        `between` is called before every round, to report progress, save the state (`state_of`) or stop. `resumed` is a
+        saved state to resume from.
         """
         grid = grid_of(problem, self.points)
         refit = Refit(self.terms, self.polish, batch=self.batch)
@@ -136,16 +136,13 @@ class Exchanger:
             if not going:
                 break
             proposed = [walk.propose() for walk in going]
-            masks, at = (torch.cat(part) for part in zip(*proposed, strict=True))
-            fitted = refit.fit(problem, masks.float(), at, seed=seed)
-            start = 0
-            for walk, (own, _) in zip(going, proposed, strict=True):
-                walk.step(own, fitted.part(slice(start, start + len(own))))
-                start += len(own)
+            tried = refit.fit_together(problem, proposed, seed=seed)
+            for walk, (masks, _), own in zip(going, proposed, tried, strict=True):
+                walk.step(masks, own)
         return walks
 
     def nodes(self, problem: Problem, runs: int, size: int) -> tuple[int, int]:
-        """Node evaluations of the beginning and of a round, about."""
+        """The approximate node evaluations of the initial fit and of one round."""
         refit = Refit(self.terms, self.polish, batch=self.batch)
         tried = (self.candidates or len(problem.space)) * self.points + 4
         each = runs * size * tried * problem.sample(self.sample).tree.n_live
@@ -156,8 +153,13 @@ def state_of(round_: int, walks: list[Walk]) -> dict[str, Any]:
     return {"round": round_, "walks": [walk.state() for walk in walks]}
 
 
+def masks_and_values(walks: list[Walk]) -> Proposed:
+    """The current sets of all runs."""
+    return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
+
+
 class Walk:
-    """One run on its way downhill."""
+    """The local search of one run."""
 
     def __init__(
         self,
@@ -170,9 +172,9 @@ class Walk:
         self._exchanger, self._sample, self._grid = exchanger, sample, grid
         self.mask, self.here = mask, here
         self.swapped: list[tuple[int, int]] = []
-        """(out, in) of every swap that was made."""
+        """The swaps made so far, as (removed unit, added unit)."""
         self.over = bool(mask.any(0).all())
-        """Whether no swap is left to try; there is none at all where the set has every unit."""
+        """Whether the search has ended. A set of all units has no swaps."""
 
     @property
     def values(self) -> Float[Tensor, "directions coordinates"]:
@@ -197,10 +199,8 @@ class Walk:
         walk.over = state["over"]
         return walk
 
-    def propose(
-        self,
-    ) -> tuple[Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
-        """The most promising neighbours."""
+    def propose(self) -> Proposed:
+        """The sets after each of the best swaps."""
         exchanger, values = self._exchanger, self.here.values[0]
         self._swaps = swaps_of(
             self._sample,
@@ -216,7 +216,7 @@ class Walk:
         return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
 
     def step(self, masks: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
-        """To the best of them if it is better."""
+        """Make the best of the proposed swaps if it lowers the score enough. Otherwise end the search."""
         best = int(fitted.score.argmin())
         least = self._exchanger.gain * self.here.score[0].abs()
         if not fitted.score[best] < self.here.score[0] - least:

@@ -1,4 +1,4 @@
-"""From a hard mask to a smaller one: let go of the units that are missed least."""
+"""Make a hard mask smaller: remove the units with the least effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KL_NODES = 96
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one budget applies to: a run's mask, or its mask for one direction."""
+    """The part of a mask that one budget applies to: a run's mask, or its mask for one direction."""
 
     run: int
     directions: slice
@@ -38,7 +38,7 @@ def _parts(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[_P
 
 
 def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int]:
-    """The number of units of each run's largest part."""
+    """The number of units in the largest part of each run."""
     found = [0] * len(mask)
     for part in _parts(mask, shared):
         found[part.run] = max(found[part.run], len(part.units(mask)))
@@ -55,15 +55,15 @@ def thin(
     *,
     shared: bool,
 ) -> Bool[Tensor, "runs directions units"]:
-    """Where there are more units than a run is allowed, let go of half of those too many.
+    """Remove half of the surplus units of every run that has more units than its budget.
 
-    A unit's worth is the loss without it, KL included at its price: one that costs much KL for what it brings goes
-    first, since the others can use what it frees.
+    Units are ranked by the loss without them, including KL times its price. A unit with much KL for its effect is
+    removed first, so that the other units can use the freed KL.
     """
     mask = mask.clone()
     over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budgets[part.run]]
     trials = [(part, unit) for part in over for unit in part.units(mask)]
-    # The same positions for every trial, so that only the units make the difference.
+    # All trials measure KL at the same positions, so that only the units differ.
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     worth: list[float] = []
     for some, outcome in _outcomes(problem, mask, values, trials):
@@ -86,7 +86,7 @@ def prune(
     *,
     shared: bool,
 ) -> Bool[Tensor, "runs directions units"]:
-    """Let go, one at a time, of the unit that is missed least, while no more than `tolerance` of the flips is lost."""
+    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost."""
     mask = mask.clone()
     with torch.no_grad():
         best = problem.run(mask.float(), values).flipped().float().mean(1).tolist()
@@ -111,7 +111,7 @@ def prune(
 
 @torch.no_grad()
 def _outcomes(problem: Problem, mask: Tensor, values: Tensor, trials: list[tuple[_Part, int]]) -> Iterator:
-    """Masked runs of the trials, each a run's mask without one unit; as many at once as memory is allowed."""
+    """Run the trials in chunks that fit into memory. A trial is the mask of a run without one unit."""
     at_once = problem.runs_at_once()
     for start in range(0, len(trials), at_once):
         some = trials[start : start + at_once]

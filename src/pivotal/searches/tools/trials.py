@@ -1,4 +1,4 @@
-"""What would one more unit bring? Scored for many sets, units and values at once, as the runs of a masked pass."""
+"""Score sets with one more unit: many sets, candidates and values are the runs of one masked pass."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ from pivotal.units import UnitSpace
 
 _KL_NODES = 32
 _REACH = 8.0
-"""How many standard deviations from its mean a unit without bounds is tried at."""
+"""The largest trial value of a unit without bounds, in standard deviations from its mean."""
 _PUSH = 8.0
-"""How many times the way to the other label's mean a unit of several coordinates is tried at."""
+"""The largest trial value of a unit of several coordinates, as a multiple of the difference of its means."""
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What sets of units do, split into what the sentences of each direction contribute to the mean: a sentence has
-    one direction, so that the value of a unit in each can be chosen by itself."""
+    """The scores of sets of units, split into the contributions of the two directions.
+
+    A sentence has one direction, so that the value of a unit can be chosen for each direction separately.
+    """
 
     score: Float[Tensor, "*sets directions"]
-    """The loss, and KL at its price; less is better."""
+    """The loss plus KL times its price; lower is better."""
     accuracy: Float[Tensor, "*sets directions"]
 
     def best(self, dim: int) -> tuple[Scores, Int[Tensor, "*sets directions"]]:
-        """The best along a dimension, for each direction, and where it stands."""
+        """The best scores along a dimension for each direction, and their indices."""
         where = self.score.argmin(dim, keepdim=True)
         parts = (part.gather(dim, where).squeeze(dim) for part in (self.score, self.accuracy))
         return Scores(*parts), where.squeeze(dim)
@@ -40,17 +42,17 @@ class Scores:
 
 @dataclass(frozen=True)
 class Additions:
-    """Sets with one unit more, each at the best of the values that were tried."""
+    """Sets with one more unit, each at the best of its trial values."""
 
     score: Float[Tensor, "sets candidates"]
     accuracy: Float[Tensor, "sets candidates"]
     values: Float[Tensor, "sets candidates directions size"]
-    """Of the new unit's coordinates, which stand where `places_of` says."""
+    """The values of the new unit's coordinates. `places_of` gives their indices."""
 
 
 def places_of(space: UnitSpace, device: torch.device) -> Int[Tensor, "units size"]:
-    """Where each unit's coordinates stand among those of all. Where units differ in size, a smaller one's last place is
-    repeated: what is written there twice is the same."""
+    """The indices of each unit's coordinates. If units differ in size, the last index of a smaller unit is repeated;
+    writing the same value twice has no effect."""
     largest = max(site.size for site in space.sites)
     first, parts = 0, []
     for site in space.sites:
@@ -61,9 +63,11 @@ def places_of(space: UnitSpace, device: torch.device) -> Int[Tensor, "units size
 
 
 def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions coordinates"]:
-    """Values to try: evenly over what a unit can reach, from one end to the other, and last the mean where the model
-    prefers the label already. A unit of several coordinates is tried on the line from what it is to that mean, and
-    beyond: to move all of them by as much would be no state that it ever has."""
+    """The values to try: evenly spaced over the range of a unit, then its mean under the target label.
+
+    A unit of several coordinates is tried on the line from its own mean through its mean under the target label. An
+    equal shift of all its coordinates would give states that never occur.
+    """
     low, high = bounds_of(problem)
     seen = problem.measure_activations()
     middle = (seen.own + seen.target).mean(0) / 2
@@ -83,7 +87,7 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
 def ends_of(
     grid: Float[Tensor, "points directions coordinates"],
 ) -> tuple[Float[Tensor, "directions coordinates"], Float[Tensor, "directions coordinates"]]:
-    """The two ends of what a grid tries."""
+    """The two ends of the evenly spaced part of a grid."""
     return grid[0], grid[-2]
 
 
@@ -96,11 +100,10 @@ def first_order(
     grid: Float[Tensor, "points directions coordinates"],
     active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Float[Tensor, "sets units"]:
-    """What adding each unit would take off the loss if the loss were linear in the mask: one pass for all units.
-    `active` says in which directions the new unit would act, by default in all.
+    """The first-order gain of each unit, in one pass: the decrease of the loss if it were linear in the mask.
 
-    The slope is itself linear in the value, so that only the two ends of the grid need be looked at; each direction
-    has its own value and chooses for itself.
+    `active` gives the directions in which the new unit is active; by default both. The slope is linear in the value,
+    so that the two ends of the grid suffice. Each direction takes the better end.
     """
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
 
@@ -128,7 +131,7 @@ def first_order(
 def finalists(
     score: Float[Tensor, " sets"], accuracy: Float[Tensor, " sets"], n: int
 ) -> Int[Tensor, " finalists"]:
-    """Those worth a fit: two thirds by their score, the others by their flips, which a loss does not always follow."""
+    """The sets whose values should be fitted: two thirds by their score, the others by their flips."""
     by_score = score.argsort()[: n - n // 3]
     rest = accuracy.clone()
     rest[by_score] = -1.0
@@ -140,8 +143,10 @@ def finalists(
 def screened(
     gain: Float[Tensor, "sets units"], candidates: int, *, at_least: int = 0
 ) -> Int[Tensor, "sets candidates"]:
-    """The units of the highest first-order gain that are not in the set; 0 means all of those. Where the sets are few,
-    each has so many more that they come to `at_least` in all: slopes tell least where nothing is set yet."""
+    """The units outside each set with the highest first-order gain; `candidates` = 0 selects all of them.
+
+    With few sets, each gets more candidates, `at_least` in total: gains predict least for the empty set.
+    """
     candidates = candidates and max(candidates, at_least // len(gain))
     room = int((gain > -torch.inf).sum(1).min())
     return gain.topk(min(candidates or room, room)).indices
@@ -158,11 +163,10 @@ def score_additions(
     grid: Float[Tensor, "points directions coordinates"],
     active: Bool[Tensor, "sets directions"] | None = None,
 ) -> Additions:
-    """Every set with every one of its candidates at every value of the grid; `active` says in which directions the
-    new unit acts, by default in all.
+    """Score every set with each of its candidates at every value of the grid.
 
-    A sentence has one direction, so that the best value of each direction can be picked by itself: as many runs as
-    there are values cover all their combinations.
+    `active` gives the directions in which the new unit is active; by default both. A sentence has one direction, so
+    the best value is chosen for each direction separately. One run per value covers all combinations.
     """
     sets, tried = candidates.shape
     points, directions, _ = grid.shape
@@ -195,7 +199,7 @@ def placed(
     grid: Float[Tensor, "points directions coordinates"],
     point: Int[Tensor, "sets directions k"],
 ) -> tuple[Float[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
-    """Mask and values of sets whose units stand at points of a grid."""
+    """Mask and values of sets whose units are set to points of a grid."""
     sets, directions, _ = point.shape
     where = places_of(space, units.device)[units][:, None]
     direction = torch.arange(directions, device=units.device)[:, None, None]
@@ -219,7 +223,7 @@ def score_runs(
     share = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float() / len(problem)
     score = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
     if terms.wants_kl:
-        # The same positions for all trials, so that only the units make the difference.
+        # All trials measure KL at the same positions, so that only the units differ.
         nodes = problem.draw_positions(_KL_NODES, torch.Generator().manual_seed(0))
         direction = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
         of = (direction[:, None] == labels).float() * problem.live_share / len(nodes)

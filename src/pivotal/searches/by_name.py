@@ -1,4 +1,4 @@
-"""Make a search from its name and its settings, as a user gives them."""
+"""Make a search from its name and settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pivotal.units import MAX_UNITS, Steps
 
 
 def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
-    """The search with the settings of a preset, overridden by those given."""
+    """The search with the settings of a preset. The given settings override those of the preset."""
     from pivotal.searches import SEARCHES
 
     cls = SEARCHES.get(name)
@@ -19,7 +19,7 @@ def choose(name: str, preset: str | None, given: Mapping[str, object], steps: St
 
 
 def settled(search: Search, steps: Steps) -> Search:
-    """The same search with `max_units` as a number: run folders and studies store it, whatever the default is."""
+    """The same search with `max_units` as a number, so that run folders and studies store that number."""
     if getattr(search, "max_units", 0) is not None:
         return search
     return replace(search, max_units=MAX_UNITS[steps])  # type: ignore[type-var]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pivotal.cli.former import updated
+from pivotal.cli.renamed_options import updated
 
 
 @pytest.mark.parametrize(

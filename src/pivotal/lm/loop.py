@@ -14,8 +14,8 @@ from pivotal.errors import PivotalError
 from pivotal.lm.learner import Learner
 from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, short_number
+from pivotal.lm.training_folder import TrainingFolder
 from pivotal.lm.watch import TrainingProgress, TrainingWatch
-from pivotal.lm.workplace import TrainingFolder
 from pivotal.stopping import signals
 
 TELL_EVERY = 2.0

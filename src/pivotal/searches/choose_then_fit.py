@@ -1,4 +1,4 @@
-"""What searches share that choose units by scores of their own and fit the values afterwards."""
+"""Settings and steps shared by the searches that choose units and then fit their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pivotal.options import check_choices
 from pivotal.problem.objective import Objective, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
-    Checkpoint,
+    Attempt,
     Clock,
     Discovery,
     Point,
@@ -27,7 +27,6 @@ from pivotal.searches.base import (
     budget_of,
     check_budget,
     check_runs,
-    interventions_of,
     most_units,
     require,
     require_least,
@@ -35,30 +34,30 @@ from pivotal.searches.base import (
 from pivotal.searches.tools.refit import Refit
 
 _SAMPLE = 512
-"""Distinct training prefixes on which the result is scored."""
+"""Number of distinct training prefixes on which the result is scored."""
 
 Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions coordinates"]]
 
 
 @dataclass(frozen=True)
 class Selection(Search):
-    """The settings that such searches have in common."""
+    """The settings that these searches share."""
 
     max_units: int | float | None = None
-    """Most units: a number (1 or more), or a fraction of all units (below 1). Default: 4 at every step, 5 at a single
-    step."""
+    """Maximum number of units (1 or more), or a fraction of all units (below 1). Default: 4 at every step, 5 at a
+    single step."""
     objective: Objective = "soft-margin"
-    """`ratio` is the paper's p(d)/p(t); `soft-margin` grows linearly with the log ratio and is steadier."""
+    """`ratio` is the paper's p(d)/p(t). `soft-margin` grows linearly with the log ratio and is more stable."""
     margin: float = 1.0
-    """How far beyond a tie the soft margin pushes, in nats."""
+    """Margin of the soft-margin loss beyond a tie, in nats."""
     max_kl: float | None = None
     """Bound on KL to the untouched model, averaged over all positions."""
     kl_weight: float = 0.1
-    """Weight of KL as a term of the loss (the paper uses 1); 0 leaves it out."""
+    """Weight of KL in the loss (the paper uses 1). 0 omits KL."""
     batch: int = 128
-    """Distinct prefixes per update of the values; 0 takes all of them every time."""
+    """Distinct prefixes per update of the values. 0 uses all prefixes in every update."""
     refit: int = 120
-    """Updates of the values once the units are chosen; 0 keeps those by which they were chosen."""
+    """Updates of the values after the units are chosen. 0 keeps the values with which they were chosen."""
 
     def __post_init__(self) -> None:
         check_budget(self.max_units)
@@ -80,93 +79,60 @@ class Selection(Search):
         problem: Problem,
         mask: Bool[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions coordinates"],
-        seed: int,
-        progress: Callable[[Progress], None] | None,
+        attempt: Attempt,
     ) -> Discovery:
-        """Fit the values of the chosen units, from where they stand, and score the result on training pairs."""
+        """Refit the values of the chosen units and score the result on training pairs."""
         mask, values = mask.to(problem.model.device), values.to(problem.model.device)
-        stages = Stages(self.terms, problem.sample(_SAMPLE, seed), progress)
+        stages = Stages(self.terms, problem.sample(_SAMPLE, attempt.seed), attempt)
         stages.add("chosen", mask.float(), values)
         if self.refit:
             refit = Refit(self.terms, self.refit, batch=self.batch)
-            values = refit.fit(problem, mask.float(), values, seed=seed).values
+            values = refit.fit(problem, mask.float(), values, seed=attempt.seed).values
         stages.add("final", mask.float(), values)
-        return Discovery(interventions_of(problem, mask, values), tuple(stages.score), stages.by_run())
+        return stages.discovery(problem, mask, values)
 
     def concluding(self, problem: Problem, runs: int) -> int:
-        """Node evaluations that `conclude` takes, about."""
+        """The approximate number of node evaluations of `conclude`."""
         fit = Refit(self.terms, self.refit, batch=self.batch).nodes(problem, runs) if self.refit else 0
         return fit + 2 * runs * problem.sample(_SAMPLE).tree.n_live
 
 
 class Ranking(Selection):
-    """Searches that give every unit a score once and take the k best."""
+    """Searches that score every unit once and take the units with the highest scores."""
 
     @abstractmethod
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
-        """Each unit's score, more is better, and the values to start from. `tell` is told the share that is done."""
+        """The score of each unit (higher is better) and the initial values. `tell` receives the share done."""
 
-    def _ranked(
-        self,
-        problem: Problem,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None = None,
-    ) -> list[Ranked]:
+    def _ranked(self, problem: Problem, attempt: Attempt) -> list[Ranked]:
         def tell(run: int, share: float) -> None:
-            if progress is not None:
-                progress(Progress("rank", round(100 * (run + share) / runs), 100, [], [], []))
-            if checkpoint is not None:
-                checkpoint.between_steps()
+            done = round(100 * (run + share) / attempt.runs)
+            attempt.report(Progress("rank", done, 100, [], [], []))
+            attempt.between_steps()
 
-        return [self.rank(problem, seed + run, partial(tell, run)) for run in range(runs)]
+        return [self.rank(problem, attempt.seed + run, partial(tell, run)) for run in range(attempt.runs)]
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        self.check(problem, runs, seed)
-        ranked = self._ranked(problem, runs, seed, progress, checkpoint)
-        return self._top(problem, ranked, most_units(self.max_units, problem), seed, progress)
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        ranked = self._ranked(problem, attempt)
+        return self._top(problem, ranked, most_units(self.max_units, problem), attempt)
 
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        """The units are ranked once for all sizes; every size bears the price of that."""
-        check_runs(runs, seed)
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        """The units are ranked once for all sizes. The cost of every size includes the ranking."""
+        check_runs(attempt.runs, attempt.seed)
         for size in sizes:
             budget_of(size, len(problem.space))
         clock = Clock(problem)
-        ranked = self._ranked(problem, runs, seed, progress)
+        ranked = self._ranked(problem, attempt)
         shared = clock.read()
         for size in sizes:
             clock = Clock(problem)
-            found = self._top(problem, ranked, size, seed, progress)
+            found = self._top(problem, ranked, size, attempt)
             yield Point(size, found, shared + clock.read())
 
-    def _top(
-        self,
-        problem: Problem,
-        ranked: Sequence[Ranked],
-        size: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-    ) -> Discovery:
+    def _top(self, problem: Problem, ranked: Sequence[Ranked], size: int, attempt: Attempt) -> Discovery:
         values = torch.stack([value for _, value in ranked])
         shape = (len(ranked), len(problem.labels), len(problem.space))
         mask = torch.zeros(shape, dtype=torch.bool, device=values.device)
         for row, (score, _) in zip(mask, ranked, strict=True):
             row[:, score.topk(size).indices] = True
-        return self.conclude(problem, mask, values, seed, progress)
+        return self.conclude(problem, mask, values, attempt)

@@ -1,18 +1,21 @@
-"""Several searches as one: for each run, what the best of them found."""
+"""Several searches combined: each run keeps the best of their results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import Checkpoint, Cost, Discovery, Point, Progress, Search
+from pivotal.searches.base import Attempt, Cost, Discovery, Point, Search
 
 
 @dataclass(frozen=True)
 class BestOf(Search):
-    """The best is chosen on training pairs, and all of them are paid for. It is no search that can be named: whoever
-    wants one names its parts. They must share their loss, or their scores could not be compared."""
+    """Run every search and keep the best result on training pairs. The cost is that of all searches.
+
+    All searches must minimise the same loss, so that their scores can be compared. This search is not in the registry:
+    `start` of the search `exchange` makes one from several names.
+    """
 
     searches: tuple[Search, ...]
 
@@ -20,32 +23,11 @@ class BestOf(Search):
         for search in self.searches:
             search.check(problem, runs, seed)
 
-    def _solve(
-        self,
-        problem: Problem,
-        *,
-        runs: int,
-        seed: int,
-        progress: Callable[[Progress], None] | None,
-        checkpoint: Checkpoint | None,
-    ) -> Discovery:
-        return _best(
-            [
-                search.solve(problem, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
-                for search in self.searches
-            ]
-        )
+    def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
+        return _best([search._solve(problem, attempt) for search in self.searches])
 
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        each = [s.frontier(problem, sizes, runs=runs, seed=seed, progress=progress) for s in self.searches]
+    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
+        each = [search._frontier(problem, sizes, attempt) for search in self.searches]
         for points in zip(*each, strict=True):
             cost = sum((point.cost for point in points), Cost())
             yield Point(points[0].size, _best([point.found for point in points]), cost)
@@ -55,7 +37,7 @@ class BestOf(Search):
             search.check_frontier()
 
     def within(self, problem: Problem, runs: int, nodes: int) -> BestOf:
-        """The same share for each."""
+        """Every search gets an equal share."""
         share = nodes // len(self.searches)
         return replace(self, searches=tuple(s.within(problem, runs, share) for s in self.searches))
 
