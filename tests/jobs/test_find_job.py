@@ -89,7 +89,7 @@ def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
     compared = RunFolder.open(shutil.copytree(finding.folder.path, tmp_path / "compared"))
     assert "random sets of" in write_report(compared).read_text(encoding="utf-8")
     assert "random sets of" not in write_report(bare.folder).read_text(encoding="utf-8")
-    with pytest.raises(PivotalError, match="controls is 0 or more, but controls is -1"):
+    with pytest.raises(PivotalError, match="controls must be 0 or more, but controls is -1"):
         find(QUESTION, SEARCH, controls=-1, out=str(tmp_path / "none"))
 
 

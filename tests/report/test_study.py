@@ -54,7 +54,7 @@ def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> N
     first, second, *others = path.read_text().splitlines(keepends=True)
     path.write_text("".join([first, second.replace('"kl": 0.5', '"kl": null'), *others]))
     page = write_study(StudyFolder.open(folder)).read_text(encoding="utf-8")
-    assert "nearest to the untouched model has KL 0.500 and flips 90.0%" in page
+    assert "The run with the lowest KL has KL 0.500 and flips 90.0%" in page
 
 
 def test_rows_that_are_cut_off_are_said_and_the_others_shown(folder: Path) -> None:

@@ -63,7 +63,10 @@ def test_what_is_said_of_it() -> None:
     back = replace(TRACE, direction="singular")
     assert verdict(back) == "The untouched model prefers runs already, and the edit turns it to run."
     text = told(TRACE)
-    assert "2 units of m set at ““doctor””" in text and "run has 4.7% untouched and 62.2% edited" in text
+    assert (
+        "2 units of m set at ““doctor””" in text
+        and "the share of run in the probability of run and runs is 4.7% untouched and 62.2% edited" in text
+    )
     assert told(replace(TRACE, frame=replace(FRAME, steps="every"))).count("set at every word") == 1
     assert shares(long_trace())[1][-1] == 1.0, "no overflow where one word has no probability left"
 
@@ -110,7 +113,7 @@ def test_a_narrow_terminal_gets_the_steps_in_parts(terminal: Callable[[int, bool
     assert max(map(len, lines[1:-2])) <= 72
     heads = " ".join(lines).split()
     assert all(mark in heads for mark in (ODD[0], f"[{ODD[1]}]*", *(f"{token}*" for token in ODD[2:8])))
-    assert "34 units that move less are left out" in out.getvalue()
+    assert "Not shown: 34 units with smaller changes" in out.getvalue()
 
 
 def test_colour_is_on_top_of_the_numbers(terminal: Callable[[int, bool], io.StringIO]) -> None:
