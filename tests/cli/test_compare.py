@@ -81,7 +81,7 @@ def test_another_comparison_in_the_folder(pivotal: Any, comparison_folder: Path)
     [
         (["--searches", "lerned"], ["Did you mean 'learned'?"]),
         (["--searches", "learned,learned"], ["listed twice"]),
-        (["--searches", "learned,"], ["has no name"]),
+        (["--searches", "learned,"], ["a name in 'learned,' is empty"]),
         (["--searches", "learned@papr"], ["Did you mean 'paper'?"]),
         (["--searches", "learned", "--max-units", "1-5"], ["written 1..10", "'1-5'"]),
         (["--searches", "learned", "--max-units", "0"], ["at least one unit"]),
@@ -89,7 +89,7 @@ def test_another_comparison_in_the_folder(pivotal: Any, comparison_folder: Path)
         (["--searches", "learned", "--runs", "0"], ["--runs"]),
         (["--searches", "learned", "--budget", "5"], ["--mode equal or both"]),
         (["--searches", "learned", "--budget", "0", "--mode", "equal"], ["--budget"]),
-        (["--searches", "learned", "-o", "greedy.beam=2"], ["'greedy' is not listed"]),
+        (["--searches", "learned", "-o", "greedy.beam=2"], ["'greedy' in 'greedy.beam=2' is not listed"]),
         (["--searches", "learned", "-o", "updates=2"], ["SEARCH.NAME=VALUE"]),
         (["--searches", "learned", "--max-kl", "-1"], ["max_kl must be above 0"]),
         (["--searches", "learned", "--mode", "fair"], ["--mode"]),

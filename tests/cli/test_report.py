@@ -35,7 +35,7 @@ def test_json_of_a_study_has_its_tables(study: Path, pivotal: Run) -> None:
     made = json.loads(pivotal("report", study, "--json").out)
     assert (made["kind"], made["report"]) == ("study", str(study / "report.html"))
     assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])
-    pivotal("report", study, "--json", "--format", "md").refused("Give one of them")
+    pivotal("report", study, "--json", "--format", "md").refused("Give only one of them")
 
 
 @pytest.mark.parametrize("form", ["md", "tex", "csv"])

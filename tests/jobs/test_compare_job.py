@@ -354,7 +354,7 @@ def test_presets_common_and_own_options() -> None:
         (["learned@papr"], [], "Did you mean 'paper'?"),
         (["learned@"], [], "has no preset ''"),
         (["learned", "learned"], [], "listed twice"),
-        (["learned", ""], [], "has no name"),
+        (["learned", ""], [], "a name in 'learned,' is empty"),
         (["learned"], ["updates=3"], "SEARCH.NAME=VALUE"),
         (["learned"], ["learned.updates"], "SEARCH.NAME=VALUE"),
         (["learned"], ["lerned.updates=3"], "not listed. Did you mean 'learned'?"),

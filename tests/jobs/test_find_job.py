@@ -175,7 +175,7 @@ def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     looking_on = Onlooker()
     find(QUESTION, SEARCH, runs=3, out=str(out), watch=looking_on)
     assert looking_on.seen[0].update > 20, "it went on and did not begin again"
-    assert any(text.startswith("Going on") for text in looking_on.said)
+    assert any(text.startswith("Resuming the run") for text in looking_on.said)
     assert without_times(out) == without_times(finding.folder.path)
     assert RunFolder.open(out).history() == finding.folder.history()
 

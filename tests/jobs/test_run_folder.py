@@ -173,7 +173,7 @@ def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path)
     checkpoint.save({"interventions": (intervention(0.5), intervention(0.25))})
     assert folder.intervention() == intervention(0.5)
     assert folder.intervention(1) == intervention(0.25)
-    with pytest.raises(PivotalError, match=r"runs 0 to 1; there is no run 2"):
+    with pytest.raises(PivotalError, match=r"runs 0 to 1, but no run 2"):
         folder.intervention(2)
 
 
