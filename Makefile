@@ -19,7 +19,7 @@ PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -q $(WORKERS)
 
 # Tests of figures, and settings with which torch computes them as other processors do: their last digits differ.
 NUMERIC := JAXTYPING_DISABLE=1 $(RUN) pytest -q $(WORKERS) -m "not slow" \
-	tests/evidence tests/searches tests/problem tests/golden tests/jobs/test_find_job.py
+	tests/evidence/test_certify_set.py tests/evidence/test_evaluation.py tests/searches/tools tests/problem tests/golden
 SSE := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2
 
