@@ -116,7 +116,7 @@ class LanguageModel(ABC):
         return tuple(site for site in self.sites if site.kind == self.sites[-1].kind)
 
     def check_length(self, tokens: int) -> None:
-        """Raise PivotalError if a text of so many tokens is too long for the model."""
+        """Raise PivotalError if the model cannot read a text of this many tokens."""
         if self.longest is not None and tokens > self.longest:
             raise PivotalError(
                 f"A text for {self.name} may have at most {self.longest} tokens, the number of its positions, but "
