@@ -233,7 +233,26 @@ def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "run.json.partial").write_text('{"format": "pivo')
-    RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / f".{'0a' * 8}.partial").write_text('{"format": "pivo')
+    folder = RunFolder.create(tmp_path, SETTINGS)
     assert RunFolder.open(tmp_path).settings == SETTINGS
+    History(folder).close()
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("name", ["figures", "interventions", "history.jsonl"])
+def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: str) -> None:
+    """A run folder from somebody else may hold links to the user's own files."""
+    folder = RunFolder.create(tmp_path / "run", SETTINGS)
+    treasure = tmp_path / "treasure"
+    treasure.mkdir()
+    (treasure / "row").write_text("mine\n")
+    (folder.path / name).symlink_to(treasure / "row" if name == "history.jsonl" else treasure)
+    writes = {
+        "figures": lambda: folder.write_text("figures/values.svg", "<svg/>"),
+        "interventions": lambda: folder.save_interventions([intervention()]),
+        "history.jsonl": lambda: History(folder),
+    }
+    with pytest.raises(PivotalError, match=rf"{name} is a link"):
+        writes[name]()
+    assert files(treasure) == {"row": b"mine\n"}

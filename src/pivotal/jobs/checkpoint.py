@@ -122,10 +122,7 @@ class RunCheckpoint:
         )
         content = {"record": serial.encode(record), **_arrays(interventions), **tensors}
         with disk(self._path):
-            try:
-                write_atomically(self._path, lambda partial: torch.save(content, partial))
-            except RuntimeError as error:  # how torch reports a full disk
-                raise OSError(f"torch could not write it ({in_short(error)})") from None
+            write_atomically(self._path, lambda partial: torch.save(content, partial))
         self._saved = time.monotonic()
 
     def _read(self) -> tuple[CheckpointRecord, dict[str, Any]] | None:

@@ -11,7 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import write_atomically
+from pivotal.files import disk, write_atomically
 from pivotal.records import serial
 from pivotal.units import Steps, Unit
 
@@ -189,11 +189,11 @@ class Intervention:
     def save(self, folder: str | Path) -> Path:
         """Write card.json and values.safetensors; the card last, so that a folder with a card is complete."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
-        write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
-        text = serial.encode(self.card()) + "\n"
-        write_atomically(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
+        with disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
+        serial.write(folder / CARD, self.card())
         return folder
 
     @staticmethod

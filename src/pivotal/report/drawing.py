@@ -12,7 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pivotal.files import write_text
+from pivotal.files import inside, write_text
 from pivotal.jobs.run_folder import FIGURES
 from pivotal.records.serial import plain
 from pivotal.report.tables import Table
@@ -46,7 +46,7 @@ class Figure:
 
 def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
     for figure in drawn:
-        write_text(folder / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
+        write_text(inside(folder, FIGURES, f"{figure.name}.svg"), figure.labelled + "\n")
 
 
 def draw(chart: Any) -> str:

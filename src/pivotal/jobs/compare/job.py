@@ -128,6 +128,7 @@ def compare(
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
+        folder.remove_partials()
         sheet = _Sheet(folder, _blank(question, plan, train, test, train_pairs.dropped), plan.keys())
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
 from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
 from pivotal.jobs.study.batches import Batch
@@ -84,7 +85,7 @@ SHELF = Shelf()
 
 
 def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
-    cell, path = batch.cell, place.folder / batch.folder
+    cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     question = replace(cell.question, seed=batch.seeds.start)
     model = SHELF.take(question, place.device, cell.batch_nodes)
     begun = RunFolder.open(path) if (path / RUN).is_file() else None

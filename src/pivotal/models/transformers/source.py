@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError, in_short
+from pivotal.files import library_errors
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch_all
 from pivotal.models.recurrent.folder import is_of_transformers, local_folder
@@ -191,7 +192,6 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Convert a GGUF file to a folder in float32, which loads much faster."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -208,10 +208,8 @@ def _convert(gguf: Path, folder: Path) -> None:
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
-    try:
+    with library_errors(folder / "model.safetensors"):
         save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(f"model.safetensors cannot be written ({error})") from None
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):
