@@ -98,7 +98,7 @@ def _write(saved: Saved, made: Certificate) -> str:
     intervention without a run gets no file. Returns where it was written."""
     from pathlib import Path
 
-    from pivotal.jobs.run_folder import CERTIFICATE
+    from pivotal.jobs.run_files import CERTIFICATE
     from pivotal.report.page import write_report
 
     if saved.folder is None:

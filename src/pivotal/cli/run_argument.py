@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.jobs.run_files import INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import Intervention
 

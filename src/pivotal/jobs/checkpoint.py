@@ -12,7 +12,8 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
-from pivotal.jobs.run_folder import CHECKPOINT, History, RunFolder
+from pivotal.jobs.run_files import CHECKPOINT
+from pivotal.jobs.run_folder import History, RunFolder
 from pivotal.problem.problem import Work
 from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord

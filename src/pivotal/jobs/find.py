@@ -13,19 +13,11 @@ from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
-from pivotal.files import differences
+from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
-from pivotal.jobs.run_folder import (
-    CHECKPOINT,
-    INTERVENTIONS,
-    RUN,
-    SUMMARY,
-    TRACES,
-    History,
-    RunFolder,
-    default_path,
-)
+from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
+from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import model_of, problem_of
@@ -121,6 +113,9 @@ def find(
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
+        # A kill after the result was written may have left the checkpoint.
+        with disk(done.path):
+            (done.path / CHECKPOINT).unlink(missing_ok=True)
         return Finding(done, done.summary(), already=True)
     say_left_out(watch, train, test, train_pairs.dropped)
     info = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -26,6 +25,17 @@ from pivotal.files import (
     write_atomically,
     write_text,
 )
+from pivotal.jobs.run_files import (
+    ABLATION,
+    CERTIFICATE,
+    HISTORY,
+    INTERVENTIONS,
+    REPORT,
+    RESULT,
+    RUN,
+    TRACES,
+    remove_own_files,
+)
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
@@ -36,22 +46,7 @@ from pivotal.records.run import FORMAT, Kind, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 
-RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
-    "run.json",
-    "history.jsonl",
-    "checkpoint.pt",
-    "summary.json",
-    "traces.json",
-    "certificate.json",
-    "report.html",
-)
-ABLATION = "ablation.json"
-"""Single-unit ablation of the found units, if a study asked for it."""
-INTERVENTIONS, FIGURES = "interventions", "figures"
-COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
 T = TypeVar("T")
-
-RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
 
 
 @dataclass(frozen=True)
@@ -95,7 +90,7 @@ class RunFolder:
                     if (path / name).is_file():
                         with (path / name).open(encoding="utf-8") as file:
                             lock(file, path)
-                RunFolder._clear(path)
+                remove_own_files(path, found.info)
             elif foreign := sorted(p.name for p in path.iterdir() if not is_partial(p)):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
@@ -157,43 +152,16 @@ class RunFolder:
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
-        # A comparison repeats no finished row, so it can be resumed only to write its report.
-        if self.finished and (self.kind == "run" or self.report.is_file()):
+        if self.finished:
             raise PivotalError(
-                f"This {self.kind} is finished: see {self.result} and {self.report.name} in the same folder. "
-                "To run it again use --overwrite, or another folder with --out."
+                f"This {self.kind} is finished: see {self.result}. To run it again use --overwrite, or another folder "
+                "with --out."
             )
-
-    @staticmethod
-    def _clear(path: Path) -> None:
-        """Remove only files that a run writes; run.json last, because it marks the folder as a run."""
-        for folder in (path / INTERVENTIONS, path / FIGURES):
-            if folder.is_dir() and not folder.is_symlink():
-                for entry in folder.iterdir():
-                    if entry.suffix == ".svg" and folder.name == FIGURES:
-                        entry.unlink()
-                    elif folder.name == INTERVENTIONS and _holds_interventions(entry):
-                        shutil.rmtree(entry)
-                if not any(folder.iterdir()):
-                    folder.rmdir()
-        for name in (
-            CERTIFICATE,
-            ABLATION,
-            SUMMARY,
-            TRACES,
-            COMPARE,
-            *COMPARED,
-            REPORT,
-            HISTORY,
-            CHECKPOINT,
-            RUN,
-        ):
-            (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Delete the files of the job, and the folder if it is then empty."""
         with disk(self.path):
-            self._clear(self.path)
+            remove_own_files(self.path, self.info)
             if not any(self.path.iterdir()):
                 self.path.rmdir()
 
@@ -343,13 +311,6 @@ def _about_this_run() -> dict[str, Any]:
             versions[package] = __version__ if package == "pivotal" else "unknown"
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"versions": versions, "started": started}
-
-
-def _holds_interventions(entry: Path) -> bool:
-    """Whether it is an intervention, or a folder that holds only interventions."""
-    if entry.is_symlink() or not entry.is_dir():
-        return False
-    return entry.name.isdigit() or all(child.name.isdigit() and child.is_dir() for child in entry.iterdir())
 
 
 def _few(names: Sequence[str], most: int = 3) -> str:

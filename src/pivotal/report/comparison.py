@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pivotal.jobs.run_folder import REPORT, RunFolder
+from pivotal.jobs.run_files import REPORT
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.report import comparison_tables as said
 from pivotal.report import tables

@@ -13,7 +13,8 @@ from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
 from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
-from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
+from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem

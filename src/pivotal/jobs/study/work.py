@@ -11,7 +11,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
-from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
+from pivotal.jobs.run_files import ABLATION, RUN
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
