@@ -78,6 +78,7 @@ def certify(
             terms=None if label is None else terms_of(saved.folder.settings, label),  # type: ignore[union-attr]
             effort=effort,
             device=device,
+            download=model is not None,
             watch=watching,
         )
     written = _write(saved, made)

@@ -84,7 +84,7 @@ def trace(
     as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))
     found = _stored(saved, pair) if as_found and pair is not None else None
     if found is None:
-        lm = _load(saved, question, device, any_model, pair)
+        lm = _load(saved, question, device, any_model, pair, download=model is not None)
         asking, has_cue = (
             _typed(saved, question, sentence, words, cue)
             if sentence is not None
@@ -113,10 +113,16 @@ def _kept(saved: Saved) -> Traces | None:
 
 
 def _load(
-    saved: Saved, question: Question, device: str | None, any_model: bool, pair: int | None
+    saved: Saved,
+    question: Question,
+    device: str | None,
+    any_model: bool,
+    pair: int | None,
+    *,
+    download: bool,
 ) -> LanguageModel:
     try:
-        return saved.load_model(question, device, any_model)
+        return saved.load_model(question, device, any_model, download=download)
     except PivotalError as error:
         kept = _kept(saved)
         if pair is None or kept is None or not kept.traces:
