@@ -66,6 +66,20 @@ def write_text(path: Path, text: str) -> None:
         write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
 
 
+def check_output(path: Path, *, overwrite: bool) -> Path:
+    """The path of a file that a command is to write, checked before any work. An existing file is replaced only if the
+    user says so: it may be something else than an earlier output of the same command."""
+    with disk(path):  # a name may be too long, or a folder may not be readable
+        if not path.parent.is_dir() or path.is_dir():
+            wrong = f"{path} is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+            raise PivotalError(f"{path} cannot be written: {wrong}. Name a file in an existing folder.")
+        if path.exists() and not overwrite:
+            raise PivotalError(
+                f"{path} exists already, and nothing was written. Name another file, or replace it with --overwrite."
+            )
+    return path
+
+
 def inside(folder: Path, *parts: str) -> Path:
     """The path of a file in a folder of ours. PivotalError if a folder between the two is a link, because the file
     would then be written somewhere else."""

@@ -126,3 +126,8 @@ def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", seeds[0], "--dtype", "bfloat16", "--device", "cpu").refused("needs a GPU")
     pivotal("eval-lm", seeds[0], "--gulordava", tmp_path / "no.tab", "-q").refused("no such file")
     pivotal("eval-lm", seeds[0], "-q", "--out", tmp_path / "no" / "x.json").refused("cannot be written")
+    (tmp_path / "thesis.json").write_text("mine")
+    pivotal("eval-lm", seeds[0], "-q", "--out", tmp_path / "thesis.json").refused(
+        "exists already", "--overwrite"
+    )
+    assert (tmp_path / "thesis.json").read_text() == "mine"

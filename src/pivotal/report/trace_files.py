@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, write_atomically
+from pivotal.files import check_output, disk, write_atomically
 from pivotal.records.serial import encode
 from pivotal.records.traces import Trace
 from pivotal.report.drawing import picture, printable
@@ -17,19 +17,14 @@ from pivotal.report.trace import told, verdict
 from pivotal.report.trace_figure import alternative, trace_chart, trace_figure
 
 
-def check_path(name: str) -> Path:
+def check_path(name: str, *, overwrite: bool = False) -> Path:
     """The path, checked before any work. PivotalError if it cannot be written."""
     path = Path(name)
     if path.suffix.lower() not in _KINDS:
         raise PivotalError(
             f"A trace is written to a file that ends in {', '.join(_KINDS)}, but {name!r} does not."
         )
-    if not path.parent.is_dir() or path.is_dir():
-        raise PivotalError(
-            f"{name} cannot be written: {path if path.is_dir() else path.parent} "
-            f"{'is a folder' if path.is_dir() else 'is not a folder'}. Name a file in an existing folder."
-        )
-    return path
+    return check_output(path, overwrite=overwrite)
 
 
 def write_trace(trace: Trace, path: Path) -> None:
