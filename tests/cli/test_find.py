@@ -75,6 +75,26 @@ def test_a_run_that_died_before_its_report_is_completed(
     assert (died / "summary.json").read_bytes() == (run_folder / "summary.json").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--runs", "at most 10,000 runs, but runs is 9,223,372,036,854,775,808"),
+        ("--controls", "must be 0 to 10,000, but controls is 9,223,372,036,854,775,808"),
+    ],
+)
+def test_too_many_of_anything_is_refused_at_once(
+    pivotal: Any, tmp_path: Path, option: str, said: str
+) -> None:
+    pivotal(*FIND, option, 2**63, "--out", tmp_path / "r").refused(said)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("test", ["inf", "-inf", "nan", "1e300", "0", "-1", "1.5"])
+def test_held_out_pairs_are_a_number_or_a_fraction(pivotal: Any, tmp_path: Path, test: str) -> None:
+    pivotal(*FIND[:3], "--test", test, "--out", tmp_path / "r").refused("eld-out" if test != "1e300" else "")
+    assert not (tmp_path / "r").exists()
+
+
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
     assert len(done.out.splitlines()) == 2

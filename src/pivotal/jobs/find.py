@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import CONTROLS
+from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.files import differences, disk
@@ -28,7 +28,7 @@ from pivotal.records import serial
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
-from pivotal.searches.base import Discovery, Progress, Search
+from pivotal.searches.base import Discovery, Progress, Search, check_runs
 from pivotal.searches.by_name import settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
@@ -93,12 +93,12 @@ def find(
             )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
-    if controls < 0:
+    if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
-            f"The number of controls must be 0 or more, but controls is {controls}.", "controls"
+            f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
+            "controls",
         )
-    if runs < 1:
-        raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
+    check_runs(runs, question.seed)
     started = time.monotonic()
     model = model or model_of(question, device, batch_nodes)
     pairs = question.load_pairs()

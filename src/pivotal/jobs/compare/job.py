@@ -110,6 +110,7 @@ def compare(
 ) -> Comparison:
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
+    check_runs(plan.runs, question.seed)
     model, pairs = model_of(question, device), question.load_pairs()
     train_pairs, test_pairs = question.divide(pairs)
     train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
@@ -146,7 +147,6 @@ def compare(
 
 
 def _check(plan: ComparisonPlan, train: Problem, seed: int) -> None:
-    check_runs(plan.runs, seed)
     for contender in plan.contenders:
         contender.search.check_frontier()
     for size in plan.sizes:
