@@ -117,6 +117,6 @@ def _unreachable(error: Exception, spec: str, what: str, repository: str) -> Piv
 def _is_ours(config: Path) -> bool:
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("format") == FORMAT

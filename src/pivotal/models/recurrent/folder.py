@@ -81,7 +81,7 @@ def _summary(folder: Path) -> str:
     """The summary on a model's card. A bad card must not hide the other models."""
     try:
         return str(json.loads((folder / "card.json").read_text(encoding="utf-8"))["summary"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "has no card"
 
 
@@ -247,7 +247,7 @@ def holds_a_model(folder: Path) -> bool:
 def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PivotalError(
             f"{path} must be JSON, but it cannot be read: {error}. Restore the original file."
         ) from None
