@@ -32,8 +32,9 @@ def write_comparison(folder: RunFolder) -> Path:
     folder.write_text("compare.md", markdown(full))
     folder.write_text("compare.tex", latex(full))
     folder.write_text("compare.csv", comparison_csv(result))
-    folder.write_text("compare.svg", draw(chart) + "\n")
-    folder.write_bytes("compare.png", picture(chart))
+    if svg := draw(chart):
+        folder.write_text("compare.svg", svg + "\n")
+        folder.write_bytes("compare.png", picture(chart))
     folder.write_text(REPORT, comparison_page(folder, result, drawn))
     return folder.report
 
