@@ -187,7 +187,8 @@ def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str
         rejected = sum(agreement.rejected.values())
         if rejected:
             some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
-            notes.append(f"{one.model} cannot be asked {some}: it does not know some words.")
+            reason, _ = max(agreement.rejected.items(), key=lambda item: item[1])
+            notes.append(f"{one.model} cannot be asked {some}; the most common reason: {reason}.")
         if agreement.with_unk:
             read = counted(agreement.with_unk, "pair")
             notes.append(f"In {read}, {one.model} reads a word of the prefix as <unk>.")
