@@ -2,3 +2,6 @@
 
 CONTROLS = 19
 """Default number of random sets that the best run is compared with. It is the smallest for which p can be 0.05."""
+
+MOST_CONTROLS = 10_000
+"""The most random sets. Each needs values of its own, which are learned."""

@@ -49,7 +49,17 @@ class Examples:
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps) -> Examples:
         questions, kept, rejected = _questions(model, pairs)
-        direction = 1 - _clean_preference(model, questions)
+        preferred = _clean_preference(model, questions)
+        if undecided := int((preferred < 0).sum()):
+            rejected.reasons[_UNDECIDED] += undecided
+            chosen = np.flatnonzero(preferred >= 0).tolist()
+            questions, kept, preferred = (
+                [questions[i] for i in chosen],
+                [kept[i] for i in chosen],
+                preferred[chosen],
+            )
+            _check_some(questions, model, pairs, rejected)
+        direction = 1 - preferred
         ids, cues = [q.ids for q in questions], [q.cue for q in questions]
         return Examples(
             PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
@@ -121,12 +131,19 @@ def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], l
             continue
         questions.append(_Question(encoding.ids, encoding.last_token_of(pair.cue), (first, second)))
         kept.append(pair)
+    _check_some(questions, model, pairs, rejected)
+    return questions, kept, rejected
+
+
+_UNDECIDED = "no preference: the model gives both words the same probability, or none"
+
+
+def _check_some(questions: list[_Question], model: LanguageModel, pairs: PairSet, rejected: Rejected) -> None:
     if not questions:
         raise PivotalError(
             f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
             "Use words that the model knows in texts that it has room for, or another model."
         )
-    return questions, kept, rejected
 
 
 def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
@@ -142,11 +159,13 @@ def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
 
 @torch.no_grad()
 def _clean_preference(model: LanguageModel, questions: list[_Question]) -> np.ndarray:
-    """The index (0 or 1) of the word that the untouched model prefers."""
+    """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
+    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels."""
     tree = PrefixTree.build([q.ids for q in questions])
     states = model.states(model.prepare(tree))[:, 0]
     words = np.array([q.words for q in questions])
     vocabulary, column = np.unique(words, return_inverse=True)
     logits = model.readout(states, torch.as_tensor(vocabulary, device=model.device)).cpu().numpy()
     rows, column = tree.live_row[tree.leaf], column.reshape(words.shape)
-    return (logits[rows, column[:, 1]] > logits[rows, column[:, 0]]).astype(np.int64)
+    first, second = logits[rows, column[:, 0]], logits[rows, column[:, 1]]
+    return np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither

@@ -65,6 +65,7 @@ class TransformersLM(ChunkedLM):
         self.name = name
         self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model))
         self._model = model.eval().requires_grad_(False)
+        _check_finite(name, model)
         self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
@@ -169,6 +170,16 @@ class TransformersLM(ChunkedLM):
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
         return self._head(states, ids)
+
+
+def _check_finite(name: str, model: Any) -> None:
+    """Raise PivotalError if a weight is NaN or infinite, since everything computed from it would be, too."""
+    for key, weight in model.named_parameters():
+        if weight.device.type != "meta" and weight.is_floating_point() and not bool(weight.isfinite().all()):
+            raise PivotalError(
+                f"Weights must be finite numbers, but {key} of {name} has some that are not. Download it again, or "
+                "load it in a wider number format (--dtype)."
+            )
 
 
 def _first_device(model: Any) -> torch.device:
