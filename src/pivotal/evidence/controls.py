@@ -36,8 +36,9 @@ def random_control(
     """Compare the found set with random sets that have as many units in each site. p is the share of sets that do at
     least as well, including the found set.
 
-    `accuracy` is the share of flips of the found set, by default measured here, and `kl` is its KL. If it keeps a bound on KL, a random set that exceeds the bound does not do as well.
-    Otherwise the values of the random sets are fitted for flips alone, which makes them harder to beat.
+    `accuracy` is the share of flips of the found set, by default measured here, and `kl` is its KL. If it keeps a bound
+    on KL, a random set that exceeds the bound does not do as well. Otherwise the values of the random sets are fitted
+    for flips alone, which makes them harder to beat.
     """
     part = problem.sample(_PREFIXES, seed)
     if accuracy is None:
