@@ -70,6 +70,8 @@ def test_a_pair_is_normalised():
         ({"prefix": "The athlete \ud800"}, r"U\+D800"),
         ({"lexemes": (("a", "b"), ("a", "c"))}, "different slots"),
         ({"lexemes": (("a", ""),)}, "a lemma each"),
+        ({"counterfactuals": ("The athletes now", "The athletes")}, r"as many words as the prefix \(3\)"),
+        ({"counterfactuals": ("The athletes now",)}, "for each of its two labels"),
     ],
 )
 def test_a_bad_pair_is_refused(changes, message):
@@ -183,6 +185,7 @@ raw_pairs = st.tuples(
     st.integers(0, 2),
     st.just("") | word,
     st.dictionaries(word, word, max_size=3),
+    st.none() | word,
 )
 
 
@@ -198,9 +201,15 @@ def test_saving_and_reading_give_the_same_set(labels, raw, suffix):
         labels,
         tuple(
             MinimalPair(
-                " ".join(prefix), cue % len(prefix), two, ("", *labels)[label], group, tuple(slots.items())
+                " ".join(prefix),
+                cue % len(prefix),
+                two,
+                ("", *labels)[label],
+                group,
+                tuple(slots.items()),
+                (" ".join(prefix), " ".join([other, *prefix[1:]])) if other else ("", ""),
             )
-            for prefix, cue, two, label, group, slots in raw
+            for prefix, cue, two, label, group, slots, other in raw
         ),
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -252,6 +261,16 @@ def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     assert [pair.cue for pair in pairs] == [1, 4, 1]
     assert pairs[1].label == pairs[1].group == "" and pairs[1].lexemes == ()
     assert pairs[2].words == ("admires", "admire")
+
+
+def test_the_counterfactual_of_the_own_label_is_the_prefix(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    row = {"prefix": "The boy", "cue": 1, "words": {"one": "runs", "many": "run"}, "label": "one"}
+    path.write_text(json.dumps({**row, "counterfactual": {"many": "The boys"}}))
+    assert read_pairs(path)[0].counterfactuals == ("The boy", "The boys")
+    path.write_text(json.dumps({**row, "counterfactual": {"all": "The boys"}}))
+    with pytest.raises(PivotalError, match=r"column 'counterfactual': .*not to 'all'"):
+        read_pairs(path)
 
 
 def test_reading_csv_with_words_in_a_cell(tmp_path):

@@ -33,6 +33,9 @@ class MinimalPair:
     """The construction or template of the pair."""
     lexemes: tuple[tuple[str, str], ...] = ()
     """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
+    counterfactuals: tuple[str, str] = ("", "")
+    """For each label, the prefix with the form of the cue that calls for that label; empty if there is none. Each has
+    as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
         texts = (
@@ -41,6 +44,7 @@ class MinimalPair:
             self.label,
             self.group,
             *(text for lexeme in self.lexemes for text in lexeme),
+            *self.counterfactuals,
         )
         # Almost all pairs are clean. One check of all texts is faster than cleaning each text.
         if not all(
@@ -49,6 +53,7 @@ class MinimalPair:
             self._clean()
         object.__setattr__(self, "words", tuple(self.words))
         object.__setattr__(self, "lexemes", tuple(sorted(self.lexemes)))
+        object.__setattr__(self, "counterfactuals", tuple(self.counterfactuals))
         _check_pair(self)
 
     def _clean(self) -> None:
@@ -61,6 +66,8 @@ class MinimalPair:
             "lexemes",
             tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
         )
+        counterfactuals = tuple(clean_text(text, "counterfactual") for text in self.counterfactuals)
+        put(self, "counterfactuals", counterfactuals)
 
     @classmethod
     def parse(
@@ -71,10 +78,11 @@ class MinimalPair:
         label: str = "",
         group: str = "",
         lexemes: Mapping[str, str] | None = None,
+        counterfactuals: tuple[str, str] = ("", ""),
     ) -> MinimalPair:
         """Make a pair from data. The cue may be an index or a word."""
         index = cue if isinstance(cue, int) else find_cue(prefix, cue)
-        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()))
+        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()), counterfactuals)
 
     @property
     def cue_word(self) -> str:
@@ -180,6 +188,7 @@ class PairSet:
                 p.label,
                 p.group,
                 dict(p.lexemes),
+                {label: text for label, text in zip(self.labels, p.counterfactuals, strict=True) if text},
             )
             for p in self.pairs
         ]
@@ -283,6 +292,18 @@ def _check_pair(pair: MinimalPair) -> None:
         raise PivotalError(
             f"Lexemes are different slots with a lemma each, not {dict(pair.lexemes)}.", field="lexemes"
         )
+    if len(pair.counterfactuals) != 2:
+        raise PivotalError(
+            f"A pair has a counterfactual prefix for each of its two labels, not {pair.counterfactuals!r}.",
+            field="counterfactual",
+        )
+    for text in pair.counterfactuals:
+        if text and len(text.split()) != length:
+            raise PivotalError(
+                f"A counterfactual prefix has as many words as the prefix ({length}), so that their steps can be "
+                f"compared, but '{text}' has {len(text.split())}.",
+                field="counterfactual",
+            )
 
 
 def _labels_of(row: PairRow) -> tuple[str, str]:
@@ -305,9 +326,24 @@ def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     label = clean_text(row.label, "label")
     if label and label not in labels:
         raise _unknown_label(label, labels)
-    return MinimalPair.parse(
-        row.prefix, row.cue, (words[labels[0]], words[labels[1]]), label, row.group, row.lexemes
-    )
+    both = (words[labels[0]], words[labels[1]])
+    counterfactuals = _counterfactuals_of(row, labels, label)
+    return MinimalPair.parse(row.prefix, row.cue, both, label, row.group, row.lexemes, counterfactuals)
+
+
+def _counterfactuals_of(row: PairRow, labels: tuple[str, str], label: str) -> tuple[str, str]:
+    """The counterfactual prefix of each label. The prefix itself is the one of its own label."""
+    given = {clean_text(name, "counterfactual"): text for name, text in row.counterfactual.items()}
+    for name in given:
+        if name not in labels:
+            raise PivotalError(
+                f"A counterfactual prefix belongs to one of the two labels of the words, not to '{name}'."
+                f"{did_you_mean(name, labels)}",
+                field="counterfactual",
+            )
+    if given and label and label not in given:
+        given[label] = row.prefix
+    return given.get(labels[0], ""), given.get(labels[1], "")
 
 
 def _unknown_label(label: str, labels: tuple[str, str]) -> PivotalError:

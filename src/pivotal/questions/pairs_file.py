@@ -16,9 +16,11 @@ JSON_SUFFIXES = (".jsonl", ".json-lines")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*JSON_SUFFIXES, *DELIMITERS)
 
-_KEYS = ("prefix", "cue", "words", "label", "group", "lexemes")
+_KEYS = ("prefix", "cue", "words", "label", "group", "lexemes", "counterfactual")
 _REQUIRED = ("prefix", "cue", "words")
-_WORD, _LEXEME = "word.", "lexeme."
+_OBJECTS = ("lexemes", "counterfactual")
+"""Keys whose values are objects. A table has a column for each of their entries."""
+_WORD, _LEXEME, _COUNTERFACTUAL = "word.", "lexeme.", "counterfactual."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class PairRow:
     label: str = ""
     group: str = ""
     lexemes: Mapping[str, str] = field(default_factory=dict)
+    counterfactual: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_rows(path: Path) -> Iterator[PairRow]:
@@ -53,12 +56,15 @@ def write_rows(path: Path, labels: Sequence[str], rows: Sequence[PairRow]) -> No
             out.write(json.dumps(content, ensure_ascii=False) + "\n")
     else:
         slots = sorted({slot for row in rows for slot in row.lexemes})
+        others = [label for label in labels if any(label in row.counterfactual for row in rows)]
         columns = ["prefix", "cue", *(_WORD + label for label in labels), "label", "group"]
+        columns += [_LEXEME + slot for slot in slots] + [_COUNTERFACTUAL + label for label in others]
         writer = csv.writer(out, delimiter=DELIMITERS[suffix], lineterminator="\n")
-        writer.writerow(columns + [_LEXEME + slot for slot in slots])
+        writer.writerow(columns)
         for row in rows:
             cells = [row.prefix, row.cue, *(row.words[label] for label in labels), row.label, row.group]
-            writer.writerow(cells + [row.lexemes.get(slot, "") for slot in slots])
+            cells += [row.lexemes.get(slot, "") for slot in slots]
+            writer.writerow(cells + [row.counterfactual.get(label, "") for label in others])
     try:
         write_atomically(path, lambda partial: partial.write_bytes(out.getvalue().encode()))
     except OSError as error:
@@ -120,6 +126,7 @@ def _json_row(where: str, line: int, content: dict[str, object]) -> PairRow:
         _json_text(where, content, "label"),
         _json_text(where, content, "group"),
         _json_texts(where, content, "lexemes"),
+        _json_texts(where, content, "counterfactual"),
     )
 
 
@@ -176,8 +183,10 @@ def _check_columns(where: str, columns: list[str]) -> None:
     for column in columns:
         if columns.count(column) > 1:
             raise PivotalError(f"{where}, column '{column}': the column occurs twice. Remove one.")
-        if (column not in _KEYS and not column.startswith((_WORD, _LEXEME))) or column == "lexemes":
-            known = [key for key in _KEYS if key != "lexemes"] + [_WORD + "LABEL", _LEXEME + "SLOT"]
+        prefixed = column.startswith((_WORD, _LEXEME, _COUNTERFACTUAL))
+        if (column not in _KEYS and not prefixed) or column in _OBJECTS:
+            known = [key for key in _KEYS if key not in _OBJECTS]
+            known += [_WORD + "LABEL", _LEXEME + "SLOT", _COUNTERFACTUAL + "LABEL"]
             raise PivotalError(f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}")
     for column in ("prefix", "cue"):
         if column not in columns:
@@ -212,9 +221,13 @@ def _table_row(where: str, line: int, cells: dict[str, str]) -> PairRow:
         words,
         cells.get("label", ""),
         cells.get("group", ""),
-        {
-            column[len(_LEXEME) :]: cell
-            for column, cell in cells.items()
-            if column.startswith(_LEXEME) and cell.strip()
-        },
+        _columns(cells, _LEXEME),
+        _columns(cells, _COUNTERFACTUAL),
     )
+
+
+def _columns(cells: Mapping[str, str], start: str) -> dict[str, str]:
+    """The filled cells of the columns whose names have this beginning, by the rest of the name."""
+    return {
+        name[len(start) :]: cell for name, cell in cells.items() if name.startswith(start) and cell.strip()
+    }

@@ -73,7 +73,9 @@ class GenderBias(Phenomenon):
 
 
 def profession_pair(template: str, profession: str, group: str, label: str = "") -> MinimalPair:
-    """The pair of a template and a profession. The template has {} as one of its words."""
+    """The pair of a template and a profession. The template has {} as one of its words. A profession has no other
+    gender, so "man" and "woman" take its place in the counterfactual prefixes."""
     cue = template.split().index("{}")
-    prefix = template.replace("{}", profession)
-    return MinimalPair(prefix, cue, ("he", "she"), label, group, (("profession", profession),))
+    prefix, man, woman = (template.replace("{}", noun) for noun in (profession, "man", "woman"))
+    lexemes = (("profession", profession),)
+    return MinimalPair(prefix, cue, ("he", "she"), label, group, lexemes, (man, woman))

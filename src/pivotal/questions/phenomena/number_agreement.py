@@ -99,9 +99,11 @@ def _make(construction: Construction, rng: random.Random) -> Iterator[MinimalPai
             for i in range(per_cell):
                 # Diagonals of middles x verbs: no pair twice, every middle and every verb equally often.
                 middle, verb = deck[(first + i) % len(deck)], verbs[(i + i // lap) % len(verbs)]
-                prefix = " ".join(("The", subject[number], *middle))
+                singular, plural = (" ".join(("The", form, *middle)) for form in subject)
                 lexemes = (("subject", subject[0]), ("verb", verb[1]), *middle_lexemes(middle))
-                yield MinimalPair(prefix, 1, verb, LABELS[number], construction.name, lexemes)
+                prefix = plural if number else singular
+                name, both = construction.name, (singular, plural)
+                yield MinimalPair(prefix, 1, verb, LABELS[number], name, lexemes, both)
 
 
 def _middles(construction: Construction, place_number: int) -> list[tuple[str, ...]]:
