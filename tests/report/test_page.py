@@ -271,3 +271,23 @@ def test_numbers_as_text() -> None:
     assert [tables.points(-0.0), tables.number(-1e-9), tables.signed(-0.001)] == ["+0.0", "0.000", "+0.00"]
     assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
     assert tables.mean_and_spread([None]) == "left alone"
+
+
+def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) -> None:
+    lines = []
+    for noun in "abcd":
+        for label, s in (("singular", ""), ("plural", "s")):
+            words = {"singular": [f"verb0{v}s" for v in "abc"], "plural": "verb0a|verb0b"}
+            prefix = f"The noun0{noun}{s}"
+            lines += [{"prefix": f"{prefix}{gap}", "cue": 1, "words": words, "label": label} for gap in GAPS]
+    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    question = Question(model="planted", phenomenon=str(tmp_path / "sets.jsonl"), test=8)
+    search = LearnedMask(max_units=1.0, updates=20, refit=5)
+    done = find(question, search, controls=0, out=str(tmp_path / "run"))
+    page = write_report(done.folder).read_text(encoding="utf-8")
+    check_page(page)
+    assert done.summary.example.words == ("verb0as|verb0bs|verb0cs", "verb0a|verb0b")
+    assert "verb0as/verb0bs/verb0cs" in page and "verb0a/verb0b" in page
+
+
+GAPS = ("", " near", " quite", " often")

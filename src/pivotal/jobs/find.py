@@ -220,14 +220,15 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
 
 
 def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
-    skipped = train.rejected.total + test.rejected.total
-    if skipped:
-        both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
-        total = skipped + len(train) + len(test)
+    both = train.rejected + test.rejected
+    if both.total:
+        total = both.total + len(train) + len(test)
         watch.say(
-            f"Skipped {skipped:,} of {total:,} pairs that {train.model.name} cannot be asked: "
+            f"Skipped {both.total:,} of {total:,} pairs that {train.model.name} cannot be asked: "
             f"{both.describe()}."
         )
+    if both.left_out:
+        watch.say(f"Left some words out of their sets: {both.describe_left_out()}.")
     if dropped:
         watch.say(
             f"Left out {dropped:,} pair{'s' * (dropped != 1)} with both held-out and training words: {len(train):,} to "

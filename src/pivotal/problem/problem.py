@@ -15,11 +15,10 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
-from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Standard, measure
-from pivotal.problem.examples import Examples, Rejected, WordIndex
+from pivotal.problem.examples import Examples, Rejected
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps
@@ -81,7 +80,7 @@ class Problem:
         self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
         self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
-        self._index = WordIndex.of(self._examples, model.device)
+        self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
@@ -279,12 +278,10 @@ class Problem:
         return self._log_ratio(states)
 
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words. Two logits suffice, because the denominator of the softmax cancels. The
+        """The log ratio of the two words. Their logits suffice, because the denominator of the softmax cancels. The
         result is float32 for every model."""
-        index = self._index
-        logits = self.model.readout(distinct_rows(states, index.leaves), index.vocabulary)
-        by_run = logits.transpose(0, 1)
-        return (by_run[:, index.leaf, index.d] - by_run[:, index.leaf, index.t]).float()
+        preferred, target = self._index.read(self.model, states)
+        return (preferred - target).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pivotal.records.serial import Number, Record
 from pivotal.units import Steps
 
@@ -51,6 +53,23 @@ class Rejections(Record, frozen=True, kw_only=True):
     total: int
     reasons: dict[str, int]
     """The number of pairs by reason, the most frequent first."""
+
+
+def told_reasons(reasons: Mapping[str, int], most: int = 5) -> str:
+    """The reasons of rejections in one line. Reasons that differ in the word alone are told once, with the words."""
+    kinds: dict[str, dict[str, int]] = {}
+    for reason, count in reasons.items():
+        kind, _, word = reason.partition(": ")
+        kinds.setdefault(kind, {})[word] = count
+    told = []
+    for kind, words in kinds.items():
+        if list(words) == [""]:
+            told.append(f"{kind} ({words['']:,})")
+            continue
+        listed = [f"{word} ({count:,})" for word, count in list(words.items())[:most]]
+        more = len(words) - most
+        told.append(f"{kind}: {', '.join(listed)}" + (f" and {more:,} more" if more > 0 else ""))
+    return "; ".join(told)
 
 
 class PairCounts(Record, frozen=True, kw_only=True):

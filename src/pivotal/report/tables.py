@@ -9,7 +9,7 @@ from math import isnan
 from typing import Protocol, runtime_checkable
 
 from pivotal.records.comparison import ComparisonRecord
-from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary
+from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary, told_reasons
 
 DECIDING = 0.5
 """The least share of flipped preferences for which a sentence states that units decide a phenomenon."""
@@ -131,9 +131,7 @@ def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
     """The pairs that could not be asked, with reasons; empty if there are none."""
     if not rejected.total:
         return ""
-    reasons = [f"{reason} ({count})" for reason, count in list(rejected.reasons.items())[:most]]
-    more = len(rejected.reasons) - most
-    listed = "; ".join(reasons) + (f"; and {counted(more, 'other reason')}" if more > 0 else "")
+    listed = told_reasons(rejected.reasons, most)
     return f"{counted(rejected.total, 'pair')} could not be used with this model: {listed}."
 
 

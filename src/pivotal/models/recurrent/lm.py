@@ -163,10 +163,10 @@ class RecurrentLM(LanguageModel):
             raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
         return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
 
-    def single_token(self, word: str) -> int:
+    def tokens_of(self, word: str) -> tuple[int, ...]:
         if word not in self._ids:
             raise PivotalError(f"outside the vocabulary: {word}")
-        return self._ids[word]
+        return (self._ids[word],)
 
     def word(self, token: int) -> str:
         return self.words[token]
