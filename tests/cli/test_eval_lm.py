@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from pivotal.models.recurrent.folder import save_folder
-from pivotal.questions.phenomena.number_agreement import NumberAgreement
+from pivotal.questions.phenomena import load_phenomenon
 
 TEXT = "The boys near the car greet\nThe cat avoids dogs\n"
 
 
 def save(folder: Path, seed: int) -> Path:
     """An untrained model that knows the words of number agreement."""
-    pairs = NumberAgreement().pairs()
+    pairs = load_phenomenon("number-agreement")
     words = {word: None for pair in pairs for word in (*pair.prefix.split(), *pair.words)}
     words = ("<eos>", "<unk>", *words)
     torch.manual_seed(seed)

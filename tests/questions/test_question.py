@@ -6,6 +6,7 @@ import dataclasses
 import math
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question, default_test
 from pivotal.units import Steps
 
@@ -68,11 +70,12 @@ def test_the_split_follows_its_own_seed() -> None:
 
 
 def test_default_test_sizes() -> None:
-    assert default_test("number-agreement", 12_000) == 1000
-    assert default_test("lakretz:folder", 4_000) == 800
-    assert default_test("gender-bias", 2_873) == 200
-    assert default_test("mine.jsonl", 50) == 10
-    assert default_test("mine.jsonl", 3) == 1
+    assert default_test(load_phenomenon("number-agreement")) == 1000
+    assert default_test(load_phenomenon("gender-bias")) == 200
+    planted = load_phenomenon("planted")
+    assert default_test(planted[:50]) == 10 and default_test(planted[:3]) == 1
+    for asked, expected in ((7, 7), (0.1, 5), (40, 10), (0.001, 1)):
+        assert default_test(replace(planted[:50], held_out=asked)) == expected
 
 
 def test_a_question_needs_no_torch() -> None:

@@ -27,6 +27,7 @@ from pivotal.cli import (
     generate,
     import_lm,
     list,
+    new_phenomenon,
     renamed_options,
     report,
     show,
@@ -124,6 +125,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "trace": trace.trace,
         "report": report.report,
         "list": list.list_names,
+        "new-phenomenon": new_phenomenon.new_phenomenon,
     },
     "Compare": {"compare": compare.compare, "study": study.study},
     "Language models": {

@@ -17,7 +17,7 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.phenomena.number_agreement import LABELS, PLACES
+from pivotal.questions.phenomena.lakretz import attractor_numbers
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
     ("gulordava", "all"): 0.727,
@@ -33,7 +33,6 @@ PUBLISHED: Mapping[tuple[str, str], float] = {
 log-probabilities: on their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
 
 _NATURAL = {"gulordava"}
-_NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -130,10 +129,11 @@ def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
 
 def _condition(pair: MinimalPair) -> str:
     """For example `nounpp SP`: a singular subject, and a plural noun closer to the verb."""
-    nouns = [word for word in pair.prefix.split()[2:] if word in _NUMBER]
+    number = attractor_numbers()
+    nouns = [word for word in pair.prefix.split()[2:] if word in number]
     if not pair.group.startswith("nounpp") or len(nouns) != 1:
         return ""
-    return f"{pair.group} {pair.label[0].upper()}{_NUMBER[nouns[0]][0].upper()}"
+    return f"{pair.group} {pair.label[0].upper()}{number[nouns[0]][0].upper()}"
 
 
 def _with_unk(pair: MinimalPair, known: set[str], unk: str) -> MinimalPair:

@@ -109,6 +109,8 @@ class PairSet:
     pairs: tuple[MinimalPair, ...]
     dropped: int = 0
     """For the training part of a lexical split: the number of pairs in neither part."""
+    held_out: int | float | None = None
+    """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
 
     def __post_init__(self) -> None:
         labels = tuple(clean_text(label, "words") for label in self.labels)

@@ -27,9 +27,6 @@ Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 MOST_SEED = 2**53
 """The largest seed. Larger numbers are not exact in JSON."""
 
-_TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
-"""The default number of held-out pairs, as in the paper."""
-
 
 @dataclass(frozen=True)
 class Question:
@@ -38,7 +35,8 @@ class Question:
     model: str = "wiki-lstm"
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
     phenomenon: str = "number-agreement"
-    """The pairs: a name from `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."""
+    """The pairs: a name from `pivotal list phenomena`, `name:PATH`, a template file (.yaml), or a pairs file (.jsonl,
+    .csv, .tsv)."""
     steps: Steps = "every"
     """Set the units at every step of the prefix, or only at the cue."""
     sites: str = "all"
@@ -92,15 +90,18 @@ class Question:
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """The training pairs and the held-out pairs."""
-        test = default_test(self.phenomenon, len(pairs)) if self.test is None else self.test
+        test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)
 
 
-def default_test(phenomenon: str, pairs: int) -> int:
-    """The number of held-out pairs if `test` is not given."""
-    fifth = max(1, pairs // 5)
-    return min(_TEST.get(phenomenon.partition(":")[0], fifth), fifth)
+def default_test(pairs: PairSet) -> int:
+    """The number of held-out pairs if `test` is not given: what the set asks for, but at most a fifth."""
+    fifth = max(1, len(pairs) // 5)
+    asked = pairs.held_out
+    if asked is None:
+        return fifth
+    return min(max(1, round(asked * len(pairs))) if asked < 1 else int(asked), fifth)
 
 
 def check_seed(seed: int, name: str = "seed") -> None:

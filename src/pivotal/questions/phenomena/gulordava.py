@@ -13,7 +13,6 @@ from pivotal.errors import PivotalError
 from pivotal.files import read_text
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.questions.phenomena.number_agreement import LABELS
 
 _NUMBERS = {"sing": "singular", "plur": "plural"}
 _TYPES = {"original": "original", "generated": "nonce"}
@@ -31,7 +30,7 @@ class Gulordava(Phenomenon):
     """
 
     name: ClassVar[str] = "gulordava"
-    labels: ClassVar[tuple[str, str]] = LABELS
+    labels: ClassVar[tuple[str, str]] = ("singular", "plural")
     summary: ClassVar[str] = "reads the test set of Gulordava et al. (2018): gulordava:generated.tab"
     takes_path: ClassVar[bool] = True
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,9 +12,12 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import read_text
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.questions.phenomena.number_agreement import CONSTRUCTIONS, LABELS, SUBJECTS, middle_lexemes
+from pivotal.questions.templates import bundled, read_template
+from pivotal.questions.templates.lexicon import Lexicon
 
-_SUBJECT_LEMMA = {form: forms[0] for forms in SUBJECTS for form in forms}
+LABELS = ("singular", "plural")
+TASKS = ("simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv")
+"""The names of the files, and of the templates of number-agreement, which has the same constructions."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,12 @@ class Lakretz(Phenomenon):
         path = Path(self.path)
         files = [path]
         if path.is_dir():
-            names = [f"{construction.name}.txt" for construction in CONSTRUCTIONS]
+            names = [f"{task}.txt" for task in TASKS]
             files = [path / name for name in names if (path / name).exists()]
             if not files:
                 raise PivotalError(f"{path}: the folder must hold at least one of {', '.join(names)}.")
-        return PairSet(self.name, self.labels, tuple(pair for file in files for pair in _read(file)))
+        pairs = tuple(pair for file in files for pair in _read(file))
+        return PairSet(self.name, self.labels, pairs, held_out=1000)  # as in the paper
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,30 @@ def _pair(group: str, key: str, sentences: list[_Sentence]) -> MinimalPair:
 
 def _lexemes(group: str, prefix: list[str], plural_verb: str) -> tuple[tuple[str, str], ...]:
     """The lemma of a verb is its plural. A noun outside our word lists is its own lemma."""
-    subject = _SUBJECT_LEMMA.get(prefix[1], prefix[1])
-    middle = middle_lexemes(tuple(prefix[2:]))
+    subject = _lemmas("subject").get(prefix[1], prefix[1])
+    middle = tuple(
+        (slot, _lemmas(slot)[word])
+        for slot in ("attractor", "name")
+        for word in prefix[2:]
+        if word in _lemmas(slot)
+    )
     if not middle and group.startswith("nounpp") and "the" in prefix[2:-1]:
         middle = (("attractor", prefix[prefix.index("the", 2) + 1]),)
     return (("subject", subject), ("verb", plural_verb), *middle)
+
+
+@cache
+def attractor_numbers() -> Mapping[str, str]:
+    """The number of each form of the nouns between subject and verb."""
+    return {word: number for entry in _lexicon()["attractor"].entries for number, word in entry.forms.items()}
+
+
+@cache
+def _lemmas(slot: str) -> Mapping[str, str]:
+    return {word: entry.lemma for entry in _lexicon()[slot].entries for word in entry.forms.values()}
+
+
+@cache
+def _lexicon() -> Lexicon:
+    """The word lists of number-agreement. Its nouns and names are also theirs."""
+    return read_template(bundled()["number-agreement"]).lexicon

@@ -9,9 +9,8 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.questions.phenomena.gender_bias import profession_pair
 
 TEMPLATES_FILE = "templates.json"
 # The first file that exists is used. The published list also has phrases, which have no single cue.
@@ -46,13 +45,22 @@ class Vig(Phenomenon):
         professions = _professions(folder / names[0])
         try:
             made = tuple(
-                profession_pair(template, profession, f"t{number:02}", label)
+                _pair(template, profession, f"t{number:02}", label)
                 for number, template in enumerate(templates, start=1)
                 for profession, label in professions
             )
         except PivotalError as error:
             raise PivotalError(f"{folder}: {error}") from None
-        return PairSet(self.name, self.labels, made)
+        return PairSet(self.name, self.labels, made, held_out=200)  # as in the paper
+
+
+def _pair(template: str, profession: str, group: str, label: str) -> MinimalPair:
+    """The pair of a template and a profession. A profession has no other gender, so "man" and "woman" take its place in
+    the counterfactual prefixes."""
+    cue = template.split().index("{}")
+    prefix, man, woman = (template.replace("{}", noun) for noun in (profession, "man", "woman"))
+    lexemes = (("profession", profession),)
+    return MinimalPair(prefix, cue, ("he", "she"), label, group, lexemes, (man, woman))
 
 
 def _list(path: Path) -> list[object]:

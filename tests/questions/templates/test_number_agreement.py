@@ -5,29 +5,35 @@ from collections import Counter
 import pytest
 from tests.paths import SHARED
 
-from pivotal.questions.phenomena.number_agreement import (
-    CONSTRUCTIONS,
-    PLACES,
-    SUBJECTS,
-    VERBS,
-    NumberAgreement,
-)
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.templates import bundled, read_template
 
 VOCABULARY = SHARED / "data" / "gulordava" / "vocab.txt"
-PAIRS = NumberAgreement().pairs()
+FILE = read_template(bundled()["number-agreement"])
+PAIRS = FILE.pairs()
+SIZES = {
+    "simple": 600,
+    "adv": 1800,
+    "adv_adv": 1800,
+    "adv_conjunction": 1200,
+    "namepp": 1800,
+    "nounpp": 2400,
+    "nounpp_adv": 2400,
+}
 
 
 def test_sizes_and_balance():
-    assert len(PAIRS) == 12_000 and PAIRS.groups == {c.name: c.size for c in CONSTRUCTIONS}
-    for construction in CONSTRUCTIONS:
-        pairs = [pair for pair in PAIRS if pair.group == construction.name]
+    assert len(PAIRS) == 12_000 and PAIRS.groups == SIZES
+    subjects, verbs = (len(FILE.lexicon[name].entries) for name in ("subject", "verb"))
+    for group in SIZES:
+        pairs = [pair for pair in PAIRS if pair.group == group]
         cells = Counter((pair.cue_word, pair.words, pair.label) for pair in pairs)
         # Every subject form with every verb, equally often.
-        assert len(cells) == 2 * len(SUBJECTS) * len(VERBS) and len(set(cells.values())) == 1
+        assert len(cells) == 2 * subjects * verbs and len(set(cells.values())) == 1
 
 
 def test_the_attractor_is_balanced_and_does_not_decide():
-    plural = {forms[1] for forms in PLACES}
+    plural = {entry.forms["plural"] for entry in FILE.lexicon["attractor"].entries}
     for group in ("nounpp", "nounpp_adv"):
         pairs = [pair for pair in PAIRS if pair.group == group]
         conditions = Counter((pair.label, pair.prefix.split()[4] in plural) for pair in pairs)
@@ -37,7 +43,8 @@ def test_the_attractor_is_balanced_and_does_not_decide():
 
 
 def test_the_label_is_the_subjects_number():
-    forms = {form: label for forms in SUBJECTS for form, label in zip(forms, PAIRS.labels, strict=True)}
+    entries = FILE.lexicon["subject"].entries
+    forms = {word: label for entry in entries for label, word in entry.forms.items()}
     assert all(pair.label == forms[pair.cue_word] for pair in PAIRS)
     assert all(dict(pair.lexemes)["verb"] == pair.words[1] for pair in PAIRS)
     assert {slot for pair in PAIRS for slot, _ in pair.lexemes} == {"subject", "verb", "attractor", "name"}
@@ -54,9 +61,9 @@ def test_prefixes_are_shared_enough_for_a_tree_to_pay():
 
 def test_the_seed_decides():
     assert PAIRS.fingerprint() == "e2332b0c180ce958"  # changes only with a deliberate change of the data
-    other = NumberAgreement(seed=1).pairs()
+    other = load_phenomenon("number-agreement", seed=1)
     assert other.fingerprint() != PAIRS.fingerprint() and other.groups == PAIRS.groups
-    assert len(set(other)) == 12_000
+    assert len(set(other)) == 12_000 and other.fingerprint() == "77b99b9b5d02485b"
 
 
 def test_a_lexical_split_is_useful():
