@@ -274,6 +274,16 @@ class Problem:
         with torch.no_grad():
             return self._log_ratio(self.clean_states[:, None])[0]
 
+    @torch.no_grad()
+    def word_mass(self) -> np.ndarray:
+        """The probability of the two words together in the untouched model, for each example."""
+        index = self._index
+        states = distinct_rows(self.clean_states[:, None], index.leaves)[:, 0]
+        total = torch.cat([self.model.readout(part).logsumexp(-1) for part in states.split(_KL_ROWS)])
+        log_p = self.model.readout(states, index.vocabulary) - total[:, None]
+        both = log_p[index.leaf, index.d].exp() + log_p[index.leaf, index.t].exp()
+        return both.cpu().numpy()
+
     def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
         """The log ratio of the two words, from the states of the live nodes."""
         return self._log_ratio(states)
