@@ -29,7 +29,7 @@ from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.searches.learned import LearnedMask
 
-FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages"}
+FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages", "dose"}
 
 
 @pytest.fixture(scope="module")
@@ -221,10 +221,10 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     (copy / "summary.json").write_text(json.dumps(summary))
     (copy / "history.jsonl").unlink()
     text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
-    assert "1 of 64 units decides planted" in text
+    assert "1 of 64 units switches planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
-    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values", "stages"}
+    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values", "stages", "dose"}
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
@@ -245,9 +245,13 @@ def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
 
 def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     summary = folder.summary()
-    few = replace(summary, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
+    assert "3 of 64 units switch planted in planted: set at every step they flip" in tables.sentence(summary)
+    nothing = replace(summary.verdict, word="no evidence")
+    few = replace(summary, verdict=nothing, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
-    assert "3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences of planted" in said
+    assert said.startswith(
+        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences"
+    )
     assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
     assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
     assert "not kept" not in tables.sentence(replace(few, kl_bound_kept=True))

@@ -15,7 +15,8 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.summary import Control, DropOne, Share
+from pivotal.records.share import Share
+from pivotal.records.summary import Control, DropOne
 from pivotal.records.traces import PairOutcome
 
 _RESAMPLES = 2000

@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
+from pivotal.evidence.collect import LEVELS, Collection
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
+from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
@@ -25,6 +27,7 @@ from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
+from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
@@ -60,6 +63,7 @@ def find(
     *,
     runs: int = 1,
     controls: int = CONTROLS,
+    evidence: Level = "quick",
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -72,9 +76,10 @@ def find(
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
-    random sets of units, whose values are learned in the same way; 0 skips that. `model` is the question's model, if
-    it is already loaded. A run that was stopped is resumed, and a finished one is read from its folder, unless
-    `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
+    random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
+    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `model` is the
+    question's model, if it is already loaded. A run that was stopped is resumed, and a finished one is read from its
+    folder, unless `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
     if progress:
         with bars() as shown:
@@ -83,6 +88,7 @@ def find(
                 search,
                 runs=runs,
                 controls=controls,
+                evidence=evidence,
                 out=out,
                 overwrite=overwrite,
                 device=device,
@@ -112,10 +118,13 @@ def find(
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
+    collection = Collection(search, evidence, question.seed, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         # A kill after the result was written may have left the checkpoint.
         with disk(done.path):
             (done.path / CHECKPOINT).unlink(missing_ok=True)
+        if not _enough(done.summary(), evidence):
+            return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
     say_left_out(watch, train, test, train_pairs.dropped)
     info = {
@@ -149,6 +158,7 @@ def find(
                 dropped=train_pairs.dropped,
                 progress=watch.progress,
             )
+            summary = judged(summary, collection.of(found.best, train, test))
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
             seconds = _seconds(loaded, searching, time.monotonic() - searched)
             summary = serial.replace(summary, seconds=seconds)
@@ -163,6 +173,24 @@ def find(
         finally:
             history.close()
     return Finding(folder, summary)
+
+
+def judged(summary: Summary, evidence: Evidence) -> Summary:
+    """The summary with the evidence and the verdict that follows from it."""
+    summary = serial.replace(summary, evidence=evidence)
+    return serial.replace(summary, verdict=verdict_of(summary))
+
+
+def _enough(summary: Summary, wanted: Level) -> bool:
+    there = "none" if summary.evidence is None else summary.evidence.level
+    return LEVELS.index(there) >= LEVELS.index(wanted)
+
+
+def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
+    """Collect the evidence that a finished run lacks, and write its summary again."""
+    summary = judged(folder.summary(), collection.of(folder.intervention(), train, test))
+    folder.write_json(SUMMARY, summary)
+    return summary
 
 
 def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pivotal.records.knowledge import Knowledge
 from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
 
 Word = Literal["decide", "switch", "nudge", "no evidence"]
 """The verdicts, from the strongest to the weakest."""
 
 
-class Share(Record, frozen=True):
-    """A share of pairs with its 95% interval."""
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-    """The number of pairs."""
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+Level = Literal["none", "quick", "full"]
+"""How much evidence is collected."""
 
 
 class Dose(Record, frozen=True, kw_only=True):
@@ -120,7 +113,8 @@ class Search(Record, frozen=True, kw_only=True):
 class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     """What was measured about the best run. A check that was not made is absent."""
 
-    level: Literal["none", "quick", "full"] = "quick"
+    level: Level = "quick"
+    knowledge: Knowledge | None = None
     dose: Dose | None = None
     paths: Paths | None = None
     divergence: Divergence | None = None

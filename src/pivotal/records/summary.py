@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
 from pivotal.units import Steps
-
-
-class Share(Record, frozen=True):
-    """A share of flipped preferences with its 95% bootstrap interval."""
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-    """The number of pairs."""
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class DropOne(Record, frozen=True):
@@ -143,7 +132,7 @@ class RunScores(Record, frozen=True, kw_only=True):
 
 
 class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """summary.json: what a run found. The scores at the top are those of the median run."""
+    """summary.json: what a run found. The scores at the top are those of the best run, which is handed over."""
 
     model: str
     phenomenon: str
@@ -154,7 +143,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     all_units: int
     """The number of units searched."""
     flip_accuracy: Number
-    """This and the next four scores are those of the median run; `runs` explains them."""
+    """This and the next four scores are those of the best run; `runs` explains them."""
     interval: tuple[Number, Number]
     units: int
     kl: Number
@@ -162,7 +151,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     max_kl: float | None = None
     """The bound on KL; absent if there was none."""
     kl_bound_kept: bool | None = None
-    """Whether the median run keeps it, up to a tenth; absent if there was no bound."""
+    """Whether the best run keeps it, up to a tenth; absent if there was no bound."""
     median: int
     """The run of median flip accuracy; of two middle runs, the lower."""
     best: int
@@ -181,6 +170,10 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """One entry per unit, the most frequent first."""
     example: Example
     runs: tuple[RunScores, ...]
+    evidence: Evidence | None = None
+    """What was checked about the best run; absent if an earlier version made the run."""
+    verdict: Verdict | None = None
+    """What may be said about the best run."""
     seconds: Seconds = Seconds()
     """Filled in by the job when it has finished."""
 

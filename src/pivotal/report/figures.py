@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from pivotal.records.history import Progress
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
+from pivotal.report.evidence import dose_figure
 from pivotal.report.learning import learning_curves, stages
 from pivotal.report.tables import ByKind, counted, interval, number, percent, points, signed, table
 
@@ -45,8 +46,15 @@ def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
         accuracy_and_kl(summary),
         learning_curves(history),
         stages(summary),
+        dose(summary),
     )
     return [figure for figure in made if figure is not None]
+
+
+def dose(summary: Summary) -> Figure | None:
+    """Flips and KL over the dose, if it was measured."""
+    found = summary.evidence.dose if summary.evidence is not None else None
+    return None if found is None else dose_figure(found)
 
 
 # -- the figures -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pivotal.jobs.run_files import REPORT
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate
 from pivotal.records.summary import PairCounts, Summary
-from pivotal.report import certified, sentences, tables
+from pivotal.report import certified, evidence, sentences, tables
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.figures import figures
 from pivotal.report.html import (
@@ -32,6 +32,11 @@ _UNITS_NOTE = (
     "are."
 )
 
+_VERDICT_NOTE = (
+    "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
+    "often than random sets do. “Nudge”: more often than random sets, but not reliably. “No evidence”: anything else."
+)
+
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
@@ -51,6 +56,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
     sections = [
+        *_evidence(summary, figure("dose")),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
         Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
@@ -75,6 +81,27 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
 
 
 # -- parts of the page -------------------------------------------------------------------------------------
+
+
+def _evidence(summary: Summary, dose: str) -> list[Section]:
+    """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
+    if summary.verdict is None or summary.evidence is None:
+        return []
+    effects = evidence.effects_table(summary.evidence)
+    return [
+        Section(
+            "The verdict",
+            paragraph(summary.verdict.sentence)
+            + table_of(evidence.checks_table(summary.verdict), title=False)
+            + paragraph(_VERDICT_NOTE),
+        ),
+        Section(
+            "What else it changes",
+            paragraphs(*evidence.cost_sentences(summary, summary.evidence))
+            + dose
+            + ("" if effects is None else table_of(effects)),
+        ),
+    ]
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:

@@ -166,8 +166,14 @@ AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"name: x\ngrid:\n{AXES}\n", r"line 2: a study has at most 10,000 cells, but these are 67,108,864"),
-        (f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n", r"at most 100,000 values, but this one has \d\d\d,"),
+        (
+            f"name: x\ngrid:\n{AXES}\n",
+            r"line 2, column 1: a study has at most 10,000 cells, but these are 67,108,864",
+        ),
+        (
+            f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
+            r"at most 1,000,000 values, but this one has \d,\d\d\d,",
+        ),
         (f"name: {'[' * 5000}{']' * 5000}", "nested too deeply"),
         (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),
         (f"name: x\nruns: {'9' * 5000}", "a value cannot be read"),
