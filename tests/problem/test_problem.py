@@ -33,13 +33,17 @@ PREFIXES = [
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 
-def small_model() -> RecurrentLM:
+def small_model(equal: tuple[str, ...] = ()) -> RecurrentLM:
+    """A small model. The words in `equal` always have the same probability."""
     torch.manual_seed(3)
     modules = nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7, num_layers=2), nn.Linear(7, len(WORDS))
     with torch.no_grad():
         for module in modules:
             for weight in module.parameters():
                 weight.mul_(1.5)
+        for weight in modules[2].parameters():
+            for word in equal:
+                weight[WORDS.index(word)] = weight[WORDS.index(equal[0])]
     return RecurrentLM.from_modules("small", *modules, WORDS)
 
 
@@ -311,3 +315,17 @@ def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
     exact = divergence(untouched.double(), edited.double())
     assert float(exact[:, 1:].min()) > 0.001
     torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)
+
+
+def test_a_tie_is_not_a_preference() -> None:
+    """A model that says nothing would otherwise be right about the pairs of the first label."""
+    problem = Problem(small_model(("sleeps", "sleep")), pairs_of(*PREFIXES))
+    assert len(problem) == len(PREFIXES) and {pair.words for pair in problem.pairs} == {("runs", "run")}
+    assert list(problem.rejected.reasons.values()) == [len(PREFIXES)]
+    assert "no preference" in problem.rejected.describe()
+    assert (problem.clean_log_ratio > 0).all()
+
+
+def test_a_model_without_preferences_is_refused() -> None:
+    with pytest.raises(PivotalError, match=r"None of the 12 pairs can be asked of small: no preference"):
+        Problem(small_model(("sleeps", "sleep", "runs", "run")), pairs_of(*PREFIXES))

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
+from pivotal.jobs.run_files import own_files
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
 from pivotal.records.serial import replace
@@ -64,6 +65,12 @@ def test_every_figure_is_inline_saved_described_and_has_its_numbers(folder: RunF
     assert text.count("<summary>The numbers</summary>") == len(names)
     for figure in comparison_figures(folder.comparison()):
         assert len(figure.data.rows) == 4, "two searches, two sizes"
+
+
+def test_every_file_is_known_as_one_of_the_comparison(folder: RunFolder) -> None:
+    """--overwrite removes these files and no others."""
+    written = {path for path in folder.path.rglob("*") if path.is_file()}
+    assert written <= set(own_files(folder.path, folder.info))
 
 
 def test_it_says_what_compare_json_says(folder: RunFolder) -> None:

@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pivotal.jobs.find import find
+from pivotal.jobs.run_files import own_files
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
 from pivotal.records.history import Progress
@@ -60,6 +61,12 @@ def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
         assert svg.strip() in text
     assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == len(FIGURES)
     assert text.count("<summary>The numbers</summary>") == len(FIGURES)
+
+
+def test_every_file_is_known_as_one_of_the_run(folder: RunFolder) -> None:
+    """--overwrite removes these files and no others."""
+    written = {path for path in folder.path.rglob("*") if path.is_file()}
+    assert written <= set(own_files(folder.path, folder.info))
 
 
 def test_it_says_what_the_summary_says(folder: RunFolder) -> None:

@@ -52,14 +52,14 @@ def show_trace(trace: Trace) -> None:
         columns.add_column("")
         columns.add_column("", no_wrap=True)
         for step in steps:
-            columns.add_column(Text(names[step]), justify="right", no_wrap=True)
+            columns.add_column(terminal.text_of(names[step]), justify="right", no_wrap=True)
         before = ""
         for row in rows:
             if before and row.side != before:
                 columns.add_row()
             columns.add_row(
-                Text(row.side if row.side != before else "", style="dim"),
-                Text(row.name),
+                terminal.text_of(row.side if row.side != before else "", style="dim"),
+                terminal.text_of(row.name),
                 *(row.cells[step] for step in steps),
             )
             before = row.side

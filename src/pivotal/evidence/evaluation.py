@@ -90,9 +90,7 @@ def evaluate(
             raise PivotalError(
                 "Random controls fit their values on training pairs, but train is None. Pass them as train=."
             )
-        accuracy = float(flipped.mean())
-        terms = terms or Terms()
-        control = random_control(intervention, accuracy, problem, train, controls, terms, seed, kl=kl)
+        control = random_control(intervention, problem, train, controls, terms or Terms(), seed, kl=kl)
     return Evaluation(
         flip_accuracy=share(flipped),
         by_direction={

@@ -44,9 +44,11 @@ def trace(
 ) -> Trace:
     """Trace one sentence. By default it is edited towards the word that the untouched model does not prefer."""
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
-    asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
-    problem = Problem(model, asked, steps=intervention.steps)
-    to = int(problem.direction[0]) if direction is None else intervention.direction(direction)
+    if direction is None:
+        asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
+        to = int(Problem(model, asked, steps=intervention.steps).direction[0])
+    else:
+        to = intervention.direction(direction)
     return trace_pairs(model, intervention, [pair], [to])[0]
 
 

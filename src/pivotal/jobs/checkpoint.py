@@ -12,7 +12,8 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
-from pivotal.jobs.run_folder import CHECKPOINT, History, RunFolder
+from pivotal.jobs.run_files import CHECKPOINT
+from pivotal.jobs.run_folder import History, RunFolder
 from pivotal.problem.problem import Work
 from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord
@@ -122,10 +123,7 @@ class RunCheckpoint:
         )
         content = {"record": serial.encode(record), **_arrays(interventions), **tensors}
         with disk(self._path):
-            try:
-                write_atomically(self._path, lambda partial: torch.save(content, partial))
-            except RuntimeError as error:  # how torch reports a full disk
-                raise OSError(f"torch could not write it ({in_short(error)})") from None
+            write_atomically(self._path, lambda partial: torch.save(content, partial))
         self._saved = time.monotonic()
 
     def _read(self) -> tuple[CheckpointRecord, dict[str, Any]] | None:

@@ -10,22 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import CONTROLS
+from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
-from pivotal.files import differences
+from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
-from pivotal.jobs.run_folder import (
-    CHECKPOINT,
-    INTERVENTIONS,
-    RUN,
-    SUMMARY,
-    TRACES,
-    History,
-    RunFolder,
-    default_path,
-)
+from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
+from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import model_of, problem_of
@@ -36,7 +28,7 @@ from pivotal.records import serial
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
-from pivotal.searches.base import Discovery, Progress, Search
+from pivotal.searches.base import Discovery, Progress, Search, check_runs
 from pivotal.searches.by_name import settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
@@ -101,12 +93,12 @@ def find(
             )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
-    if controls < 0:
+    if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
-            f"The number of controls must be 0 or more, but controls is {controls}.", "controls"
+            f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
+            "controls",
         )
-    if runs < 1:
-        raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
+    check_runs(runs, question.seed)
     started = time.monotonic()
     model = model or model_of(question, device, batch_nodes)
     pairs = question.load_pairs()
@@ -121,6 +113,9 @@ def find(
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
+        # A kill after the result was written may have left the checkpoint.
+        with disk(done.path):
+            (done.path / CHECKPOINT).unlink(missing_ok=True)
         return Finding(done, done.summary(), already=True)
     say_left_out(watch, train, test, train_pairs.dropped)
     info = {

@@ -16,7 +16,7 @@ from pivotal.models.edits import Edit
 from pivotal.models.intervened import IntervenedModel, in_force
 from pivotal.models.tree import PrefixTree
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, UnitSpace, select_sites
+from pivotal.units import Site, Unit, UnitSpace, select_sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +119,19 @@ class LanguageModel(ABC):
         """The sites that hold the outputs of the layers, from the first layer to the last. A trace follows an edit
         along them. By default these are the sites of the kind that is computed last."""
         return tuple(site for site in self.sites if site.kind == self.sites[-1].kind)
+
+    def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
+        """What each unit adds to the last of `layers` per unit of its activation, through no later layer: zeros if
+        there is no such path. None if this adapter cannot tell, or for units of several coordinates."""
+        return None
+
+    def shuffled(self, seed: int = 0) -> LanguageModel:
+        """A copy of the model without what it has learned: the entries of each row of its weight matrices are
+        shuffled. Evidence compares a search with the same search in this copy."""
+        raise PivotalError(
+            f"The weights of {self.name} cannot be shuffled: {type(self).__name__} has no `shuffled`. Leave this "
+            "check out with evidence='quick' (--evidence quick)."
+        )
 
     def check_length(self, tokens: int) -> None:
         """Raise PivotalError if the model cannot read a text of this many tokens."""

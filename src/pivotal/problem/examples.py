@@ -62,7 +62,14 @@ class Examples:
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
-        direction = 1 - _clean_preference(model, asked, sets, words)
+        preferred = _clean_preference(model, asked, sets, words)
+        if undecided := int((preferred < 0).sum()):
+            rejected.reasons[_UNDECIDED] += undecided
+            chosen = np.flatnonzero(preferred >= 0)
+            asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
+            words, preferred = words[chosen], preferred[chosen]
+            _check_some(asked, model, pairs, rejected)
+        direction = 1 - preferred
         return Examples(
             PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
             PrefixTree.build(
@@ -104,20 +111,28 @@ def _asked(model: LanguageModel, pairs: PairSet) -> tuple[list[AskedPair], list[
             continue
         kept.append(pair)
     rejected = Rejected(reasons, asking.left_out)
+    _check_some(asked, model, pairs, rejected)
+    return asked, kept, rejected
+
+
+_UNDECIDED = "no preference: the model gives both words the same probability, or none"
+
+
+def _check_some(asked: list[AskedPair], model: LanguageModel, pairs: PairSet, rejected: Rejected) -> None:
     if not asked:
         raise PivotalError(
             f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
             "Use words that the model knows in texts that it has room for, or another model."
         )
-    return asked, kept, rejected
 
 
 @torch.no_grad()
 def _clean_preference(
     model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
 ) -> np.ndarray:
-    """The index (0 or 1) of the word that the untouched model prefers."""
+    """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
+    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels."""
     tree = PrefixTree.build([one.ids for one in asked])
     index = WordIndex.of(tree, sets, words[:, 0], words[:, 1], model.device)
-    first, second = index.read(model, model.states(model.prepare(tree)))
-    return (second > first)[0].cpu().numpy().astype(np.int64)
+    first, second = (side[0].cpu().numpy() for side in index.read(model, model.states(model.prepare(tree))))
+    return np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither

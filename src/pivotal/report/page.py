@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pivotal.jobs.run_folder import REPORT, RunFolder
+from pivotal.jobs.run_files import REPORT
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate
 from pivotal.records.summary import PairCounts, Summary
 from pivotal.report import certified, sentences, tables

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pivotal.jobs.run_folder import ABLATION, INTERVENTIONS, RunFolder
+from pivotal.jobs.run_files import ABLATION, INTERVENTIONS
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated

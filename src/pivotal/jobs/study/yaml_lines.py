@@ -27,6 +27,32 @@ class Place:
         return f"{self.source}, line {self.lines[known]}" if known else self.source
 
 
+_MOST_VALUES, _DEEPEST = 100_000, 50
+_TOO_DEEP = (
+    "a recipe is flat, but the values of this one are nested too deeply, or an anchor contains itself."
+)
+
+
+def _check_size(tree: Any, source: str) -> None:
+    """PivotalError if the values are nested too deeply or too many. An alias counts with all that it stands for: a few
+    lines of aliases of aliases can mean billions of values."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any, depth: int) -> int:
+        if depth > _DEEPEST:  # an anchor that contains itself ends here as well
+            raise PivotalError(f"{source}: {_TOO_DEEP}")
+        if id(node) not in sizes:
+            parts = node.value if isinstance(getattr(node, "value", None), list) else []
+            inner = [n for part in parts for n in (part if isinstance(part, tuple) else (part,))]
+            sizes[id(node)] = 1 + sum(size(n, depth + 1) for n in inner)
+        return sizes[id(node)]
+
+    if (values := size(tree, 0)) > _MOST_VALUES:
+        raise PivotalError(
+            f"{source}: a recipe has at most {_MOST_VALUES:,} values, but this one has {values:,}."
+        )
+
+
 def parse(text: str, source: str) -> tuple[Any, Place]:
     """The content of a YAML text, and the line of each part."""
     try:
@@ -37,7 +63,12 @@ def parse(text: str, source: str) -> tuple[Any, Place]:
         ) from None
     try:
         tree = yaml.compose(text, Loader=yaml.SafeLoader)
+        _check_size(tree, source)
         content = yaml.safe_load(text)
+    except RecursionError:
+        raise PivotalError(f"{source}: {_TOO_DEEP}") from None
+    except ValueError as error:  # such as a number of thousands of digits, or the 99th of a month
+        raise PivotalError(f"{source}: a value cannot be read ({error}).") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{source}, line {mark.line + 1}" if mark else source

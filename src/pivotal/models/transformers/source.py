@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError, in_short
+from pivotal.files import library_errors
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch_all
 from pivotal.models.recurrent.folder import is_of_transformers, local_folder
@@ -25,6 +26,8 @@ from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_w
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+_NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""A repository may come with Python code of its own. If this were not set, transformers would ask on a terminal."""
 
 
 class TransformersSource(ModelSource):
@@ -108,12 +111,18 @@ def _load(
         settings["device_map"] = "auto"
     try:
         with _quietly():
-            config = AutoConfig.from_pretrained(folder)
+            config = AutoConfig.from_pretrained(folder, **_NO_CODE)
             _check_kind(name, config)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **settings
+                folder,
+                config=config,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                **settings,
+                **_NO_CODE,
             )
     except UNREADABLE as error:
+        _check_no_code(name, error)
         check_whole(
             _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
         )
@@ -142,6 +151,15 @@ def _load(
     return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
 
 
+def _check_no_code(name: str, error: Exception) -> None:
+    """Raise PivotalError if transformers refused a model because it needs code from its repository."""
+    if "trust_remote_code" in str(error):
+        raise PivotalError(
+            f"{name} needs Python code that comes with the model, and pivotal never runs such code. Use a model that "
+            "transformers itself supports, or load it yourself and wrap it with pivotal.TransformersLM."
+        ) from None
+
+
 def _by(shape: Iterable[int]) -> str:
     return " × ".join(map(str, shape))
 
@@ -151,8 +169,9 @@ def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:
 
     try:
         with _quietly():
-            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
+            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder, **_NO_CODE)
     except Exception as error:  # tokenizers raises nothing narrower
+        _check_no_code(name, error)
         check_json(folder.glob("*token*.json"))
         raise PivotalError(
             f"The tokenizer of {name} cannot be read from {folder}: {in_short(error)}. Save it there again."
@@ -191,7 +210,6 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Convert a GGUF file to a folder in float32, which loads much faster."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -199,8 +217,8 @@ def _convert(gguf: Path, folder: Path) -> None:
     try:
         header = read_header(gguf)
         with _quietly():
-            tokenizer: Any = AutoTokenizer.from_pretrained(**where)
-            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
+            tokenizer: Any = AutoTokenizer.from_pretrained(**where, **_NO_CODE)
+            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, **_NO_CODE)
     except UNREADABLE as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
@@ -208,10 +226,8 @@ def _convert(gguf: Path, folder: Path) -> None:
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
-    try:
+    with library_errors(folder / "model.safetensors"):
         save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(f"model.safetensors cannot be written ({error})") from None
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):

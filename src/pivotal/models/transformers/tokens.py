@@ -27,7 +27,7 @@ class Tokens:
                 "A tokenizer must map its tokens to characters, but the slow tokenizer "
                 f"{type(tokenizer).__name__} cannot. Convert it to a tokenizer.json."
             )
-        self._tokenizer = tokenizer
+        self.tokenizer = self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._anchor = self._ids(_BEFORE)
         self._ends: tuple[int, ...] | None = None
