@@ -107,8 +107,9 @@ def known(evidence: Evidence) -> Check:
 
 
 def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
-    if evidence.knowledge is not None and evidence.knowledge.by_label:
-        return evidence.knowledge.by_label, "The untouched model prefers the expected word"
+    labels = {} if evidence.knowledge is None else evidence.knowledge.by_label
+    if shares := {name: label.accuracy for name, label in labels.items() if label.accuracy is not None}:
+        return shares, "The untouched model prefers the expected word"
     if evidence.swap is not None:
         return (
             evidence.swap.right,

@@ -15,7 +15,6 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
-from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Standard, measure
@@ -86,6 +85,11 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
+
+    @property
+    def examples(self) -> Examples:
+        """The pairs as tokens."""
+        return self._examples
 
     @property
     def pairs(self) -> PairSet:
@@ -273,19 +277,6 @@ class Problem:
         """The log ratio of the two words in the untouched model, for each example."""
         with torch.no_grad():
             return self._log_ratio(self.clean_states[:, None])[0]
-
-    @torch.no_grad()
-    def word_mass(self) -> np.ndarray:
-        """The probability of the two words together in the untouched model, for each example."""
-        states = self.clean_states[:, None]
-        rows, leaf = np.unique(self.tree.live_row[self.tree.leaf], return_inverse=True)
-        leaves = distinct_rows(states, torch.as_tensor(rows, device=states.device))[:, 0]
-        total = torch.cat([self.model.readout(part).logsumexp(-1) for part in leaves.split(_KL_ROWS)])
-        log_p = (
-            torch.stack(self._index.read(self.model, states))[:, 0]
-            - total[torch.as_tensor(leaf, device=total.device)]
-        )
-        return log_p.exp().sum(0).cpu().numpy()
 
     def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
         """The log ratio of the two words, from the states of the live nodes."""

@@ -1,4 +1,4 @@
-"""What the untouched model knows about a set of pairs."""
+"""What the untouched model knows of a question: the figures that say whether a search is worth its time."""
 
 from __future__ import annotations
 
@@ -6,21 +6,48 @@ from pivotal.records.serial import Number, Record
 from pivotal.records.share import Share
 
 
-class Knowledge(Record, frozen=True, kw_only=True):
-    """What can be known before a search: whether the model knows the phenomenon, and whether the pairs can show it."""
+class LabelKnowledge(Record, frozen=True, kw_only=True):
+    """The pairs of one label."""
 
     pairs: int
-    prefixes: int
-    """The number of distinct prefixes, which are the independent observations."""
+    """The number of pairs whose expected word has this label."""
     accuracy: Share | None
-    """How often the untouched model prefers the expected word; null if no pair states one."""
-    by_label: dict[str, Share]
-    """The same for the pairs that expect the word of each label."""
-    directions: dict[str, int]
-    """By label, the number of pairs that are to be flipped to it."""
-    prefixes_towards: dict[str, int]
-    """By label, the number of distinct prefixes that are to be flipped to it."""
+    """The share of them in which the model prefers the expected word; null if there are none."""
+    preferred: int
+    """The number of all pairs in which the model prefers the word of this label; they are flipped to the other."""
+    prefixes: int
+    """The number of distinct prefixes among those pairs."""
+
+
+class Knowledge(Record, frozen=True, kw_only=True):
+    """What the untouched model prefers in the pairs that it can be asked."""
+
+    pairs: int
+    clusters: int
+    """The number of distinct prefixes. Pairs with the same prefix share a state, so they are not independent."""
+    labelled: int
+    """The number of pairs that state an expected word."""
+    accuracy: Share | None
+    """The share of labelled pairs in which the model prefers the expected word; null if no pair states one."""
+    by_label: dict[str, LabelKnowledge]
+    by_group: dict[str, Share]
+    """The accuracy by construction, for the groups with labelled pairs."""
     one_sided: Number
-    """The share of pairs for which the untouched model prefers the word of its more frequent label."""
+    """The share of pairs in which the model prefers the label that it prefers more often: 0.5 is balanced, 1 is always
+    the same label."""
     mass: Number
-    """The median over the pairs of the probability of the two words together."""
+    """The median probability of the two words together. If it is small, the model expects neither."""
+    rank: Number
+    """The median of 1 plus the number of tokens that are more likely than the more likely of the two words."""
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """The number of pairs that are flipped to each label."""
+        first, second = self.by_label
+        return {first: self.by_label[second].preferred, second: self.by_label[first].preferred}
+
+    @property
+    def prefixes_towards(self) -> dict[str, int]:
+        """The number of distinct prefixes that are flipped to each label."""
+        first, second = self.by_label
+        return {first: self.by_label[second].prefixes, second: self.by_label[first].prefixes}

@@ -16,7 +16,6 @@ from pivotal.evidence.checks.nothing import permuted, search_permuted, search_sh
 from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
 from pivotal.evidence.checks.text import sentences_of, text_cost
-from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -48,29 +47,6 @@ def found(problem: Problem) -> Intervention:
         phenomenon="planted",
         data_fingerprint=problem.pairs.fingerprint(),
     )
-
-
-def test_the_model_knows_what_was_planted(problem: Problem) -> None:
-    known = knowledge_of(problem)
-    assert known.accuracy is not None and known.accuracy.value == 1
-    assert set(known.by_label) == {"singular", "plural"} and known.pairs == 300
-    assert sum(known.directions.values()) == 300
-    assert (
-        known.prefixes == len({pair.prefix for pair in problem.pairs}) == sum(known.prefixes_towards.values())
-    )
-    assert known.one_sided == max(known.directions.values()) / 300
-    # The same by hand: the probability of the two words at the end of each prefix.
-    model, mass = PLANTED.model, []
-    for pair in problem.pairs:
-        p = model.next_logits([model.encode(pair.prefix).ids])[0].softmax(-1)
-        mass.append(sum(float(p[model.words.index(word)]) for word in pair.words))
-    assert known.mass == pytest.approx(np.median(mass), rel=1e-4)
-
-
-def test_pairs_without_labels_have_no_accuracy() -> None:
-    bare = PairSet("bare", PAIRS.labels, tuple(replace(pair, label="") for pair in PAIRS[:50]))
-    known = knowledge_of(Problem(PLANTED.model, bare))
-    assert known.accuracy is None and known.by_label == {}
 
 
 def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
