@@ -9,6 +9,8 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.checks.divergence import divergence_of
 from pivotal.evidence.checks.dose import dose_response
 from pivotal.evidence.checks.effects import effect_on
+from pivotal.evidence.checks.interchange import interchange
+from pivotal.evidence.checks.natural import natural_range
 from pivotal.evidence.checks.nothing import search_permuted, search_shuffled
 from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
@@ -43,6 +45,8 @@ class Collection:
         evidence = Evidence(
             level=self.level,
             knowledge=knowledge_of(test),
+            natural=natural_range(intervention, test),
+            interchange=interchange(intervention, test),
             dose=dose_response(intervention, test),
             paths=paths_of(intervention, test),
             divergence=divergence_of(intervention, test),

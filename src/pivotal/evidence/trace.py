@@ -102,7 +102,7 @@ def trace_pairs(
     cues = [one.cue for one in asked]
     tree = PrefixTree.build([one.ids for one in asked], cues, directions, intervention.steps)
     watch = _Watch(model, intervention, tree)
-    seen = model.states(model.prepare(_told_apart(tree)), watch)
+    seen = model.states(model.prepare(tree.told_apart()), watch)
     watch.check_reached()
     sets = sorted({side for one in asked for side in one.sides})
     log_p, kl = _predictions(model, seen, sets)
@@ -197,20 +197,6 @@ def _each_unit(
     """One number for each unit of a site. For an attention head it is the root mean square, as in tables."""
     several = h.unflatten(-1, (-1, units[0].size))[:, :, [unit.index for unit in units]]
     return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
-
-
-def _told_apart(tree: PrefixTree) -> PrefixTree:
-    """The same tree with every node live and edited. The direction of a node is its index."""
-    nodes = np.arange(len(tree.token))
-    return PrefixTree(
-        token=tree.token,
-        parent=tree.parent,
-        depth=tree.depth,
-        direction=nodes,
-        edited=nodes > 0,
-        live=nodes > 0,
-        leaf=tree.leaf,
-    )
 
 
 def _predictions(

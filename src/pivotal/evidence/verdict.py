@@ -12,7 +12,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
-from pivotal.records.evidence import Check, Evidence, Search, Verdict, Word
+from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
 from pivotal.records.summary import Summary
@@ -33,6 +33,7 @@ MOST_MOVED = 0.05
 """The largest change in the accuracy of an unrelated phenomenon."""
 
 FULL = "Collect it with --evidence full."
+NATURAL = "Search inside the natural range with --values natural."
 
 
 def verdict_of(summary: Summary) -> Verdict:
@@ -152,8 +153,7 @@ def reliable(summary: Summary) -> Check:
     """Whether most held-out preferences flip, in both directions."""
     shares = summary.best_run.by_direction
     listed = ", ".join(f"to {label} {_percent(share)}" for label, share in shares.items())
-    low = min((share.low for share in shares.values()), default=0.0)
-    return Check(name="flips", passed=low > HALF, found=f"Held-out preferences flipped: {listed}.")
+    return Check(name="flips", passed=_most(shares), found=f"Held-out preferences flipped: {listed}.")
 
 
 def random_sets(summary: Summary) -> Check:
@@ -177,19 +177,38 @@ def random_sets(summary: Summary) -> Check:
 
 def natural_values(evidence: Evidence) -> Check:
     """Whether the units flip most preferences within their natural range, or with the values of real sentences."""
-    return Check(name="natural values", passed=None, found="Not measured.")
+    name, natural, swapped = "natural values", evidence.natural, evidence.interchange
+    if natural is None:
+        return Check(name=name, passed=None, found="Not measured.")
+    outside = [found.unit for found in natural.ranges if not found.inside]
+    where = f"{len(natural.ranges) - len(outside)} of {len(natural.ranges)} units are set inside their natural range. "
+    found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
+    if swapped is not None:
+        found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
+    return Check(
+        name=name, passed=_most(natural.by_direction) or _agrees(swapped), found=found + ".", cure=NATURAL
+    )
+
+
+def _most(shares: dict[str, Share]) -> bool:
+    """Whether most preferences flip in each direction."""
+    return min((share.low for share in shares.values()), default=0.0) > HALF
+
+
+def _agrees(swapped: Interchange | None) -> bool:
+    return swapped is not None and _most(swapped.by_direction)
 
 
 def through_the_model(evidence: Evidence) -> Check:
-    """Whether most of the effect goes through later layers or steps."""
+    """Whether most of the effect goes through later layers or steps. A direct effect is no concern if the states of
+    real sentences have it too: then the output projection reads the phenomenon from these units anyway."""
     name, paths = "through the model", evidence.paths
     if paths is None or paths.direct is None:
         return Check(name=name, passed=None, found="The direct path was not measured.")
-    return Check(
-        name=name,
-        passed=paths.direct <= MOST_DIRECT,
-        found=f"{paths.direct:.0%} of the effect goes straight from the units to the output projection.",
-    )
+    found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
+    if paths.direct > MOST_DIRECT and _agrees(evidence.interchange):
+        return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
+    return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 
 
 def ordinary_text(evidence: Evidence) -> Check:
@@ -209,6 +228,8 @@ def other_phenomena(evidence: Evidence) -> Check:
     """Whether phenomena that have nothing to do with this one stay as they are."""
     name = "other phenomena"
     unrelated = [effect for effect in evidence.effects if not effect.related]
+    if not unrelated and evidence.level == "full":
+        return Check(name=name, passed=True, found="No other phenomenon can be asked of this model.")
     if not unrelated:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)
     worst = max(unrelated, key=lambda effect: effect.moved)

@@ -186,6 +186,20 @@ class PrefixTree:
         keep[0] = True
         return self._subset(keep, self.leaf[examples])
 
+    def told_apart(self) -> PrefixTree:
+        """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows
+        the node of each row, whatever the order of the rows."""
+        nodes = np.arange(len(self.token))
+        return PrefixTree(
+            token=self.token,
+            parent=self.parent,
+            depth=self.depth,
+            direction=nodes,
+            edited=nodes > 0,
+            live=nodes > 0,
+            leaf=self.leaf,
+        )
+
     def frozen_part(self) -> PrefixTree:
         """The nodes before the first edits, as the tree of a clean run."""
         keep = ~self.live

@@ -184,7 +184,7 @@ class Problem:
         sequences = self.tree.sequences()
         ends = [len(tokens) - 1 for tokens in sequences]
         tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single")
-        return self._with_tree(tree, "single")
+        return self.with_tree(tree, "single")
 
     def towards(self, direction: int) -> Problem:
         """The same examples, all edited in one direction, whichever word the model prefers."""
@@ -195,9 +195,10 @@ class Problem:
         compared stay the same. It applies an intervention whose labels are others."""
         sequences, cues = self.tree.sequences(), self.tree.cues()
         of = [int(directions[d]) for d in self.direction]
-        return self._with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
+        return self.with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
 
-    def _with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
+    def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
+        """The same examples, in the same order, with another tree, such as one with other edited steps."""
         examples = replace(self._examples, tree=tree)
         return Problem(self.model, examples, sites=self.sites, steps=steps, work=self.work)
 

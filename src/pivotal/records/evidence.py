@@ -16,6 +16,43 @@ Level = Literal["none", "quick", "full"]
 """How much evidence is collected."""
 
 
+class UnitRange(Record, frozen=True, kw_only=True):
+    """The natural range of a unit at the edited steps, and the values that it is set to."""
+
+    unit: str
+    """Site and index, such as `hidden.0:122`."""
+    low: Number
+    """The 1st percentile of its states in the untouched model."""
+    high: Number
+    """The 99th percentile."""
+    values: dict[str, Number | None]
+    """By direction; null if it is not set."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether all its values lie in the natural range."""
+        return all(value is None or self.low <= value <= self.high for value in self.values.values())
+
+
+class Natural(Record, frozen=True, kw_only=True):
+    """The same units with their values moved into their natural ranges."""
+
+    ranges: tuple[UnitRange, ...]
+    """Empty for units of several coordinates."""
+    flipped: Share
+    by_direction: dict[str, Share]
+    kl: Number
+
+
+class Interchange(Record, frozen=True, kw_only=True):
+    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned."""
+
+    flipped: Share
+    by_direction: dict[str, Share]
+    whole_site: Share
+    """All units of their sites set so: the most that an interchange there can do."""
+
+
 class Dose(Record, frozen=True, kw_only=True):
     """The effect of a part of the edit. Dose 0 leaves a unit alone, dose 1 sets it to its value, dose 2 moves it twice
     as far."""
@@ -115,6 +152,8 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
 
     level: Level = "quick"
     knowledge: Knowledge | None = None
+    natural: Natural | None = None
+    interchange: Interchange | None = None
     dose: Dose | None = None
     paths: Paths | None = None
     divergence: Divergence | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from torch import nn
 from pivotal.evidence.checks.divergence import divergence_of
 from pivotal.evidence.checks.dose import dose_response
 from pivotal.evidence.checks.effects import effect_on
+from pivotal.evidence.checks.interchange import interchange
+from pivotal.evidence.checks.natural import natural_range
 from pivotal.evidence.checks.nothing import permuted, search_permuted, search_shuffled
 from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
@@ -84,7 +87,12 @@ def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Inter
 def two_layers() -> tuple[RecurrentLM, Problem]:
     torch.manual_seed(0)
     words = ["<eos>", "<unk>", "The", "cat", "dogs", "now", "runs", "run"]
-    modules = nn.Embedding(len(words), 6), nn.LSTM(6, 8, num_layers=2), nn.Linear(8, len(words))
+    modules = nn.Embedding(len(words), 6), nn.LSTM(6, 8, num_layers=2), nn.Linear(8, len(words), bias=False)
+    with (
+        torch.no_grad()
+    ):  # of weights that make it prefer one word after some prefixes and the other after others
+        for parameter in modules[1].parameters():
+            parameter.mul_(6)
     model = RecurrentLM.from_modules("random", *modules, words)
     texts = ("The cat", "The dogs", "The cat now", "The dogs now")
     pairs = tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts)
@@ -208,3 +216,54 @@ def test_shuffled_weights_are_the_same_numbers_in_other_places() -> None:
     assert torch.equal(other.next_logits(tokens), again.next_logits(tokens))
     assert not torch.allclose(other.next_logits(tokens), model.next_logits(tokens), atol=1e-3)
     assert other.fingerprint() != model.fingerprint() and other.name.endswith("with shuffled weights")
+
+
+def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, found: Intervention) -> None:
+    natural = natural_range(found, problem)
+    assert natural.flipped.value == 1 and len(natural.ranges) == 3
+    for unit in natural.ranges:  # the states of a planted unit are about +-0.87
+        assert -0.95 < unit.low < -0.8 and 0.8 < unit.high < 0.95 and not unit.inside
+    inside = replace(found, values=0.5 * found.values)
+    assert all(unit.inside for unit in natural_range(inside, problem).ranges)
+    # Clamped to their range, decoys and extreme values do what they can there.
+    extreme = natural_range(replace(found, values=100 * found.values), problem)
+    assert extreme.kl == pytest.approx(natural.kl)
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, found: Intervention) -> None:
+    problem = Problem(PLANTED.model, PAIRS.sample(200), steps=steps)
+    swapped = interchange(replace(found, steps=steps), problem)
+    assert swapped is not None and swapped.flipped.value == 1 and swapped.whole_site.value == 1
+    decoys = interchange(replace(found, units=PLANTED.decoys, steps=steps), problem)
+    assert decoys is not None and decoys.flipped.value == 0 and decoys.whole_site.value == 1
+    # A unit less loses its class.
+    fewer = interchange(replace(found.without(0), steps=steps), problem)
+    assert fewer is not None and 0.5 < fewer.flipped.value < 0.8
+
+
+def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
+    """Each of these sentences is the counterfactual of another, and some make the model prefer the other word."""
+    model, _ = two_layers()
+    texts = [f"The {a} {b}" for a in ("cat", "dogs", "now", "run") for b in ("cat", "dogs", "now", "runs")]
+    others = [*texts[1:], texts[0]]
+    pairs = tuple(
+        MinimalPair(text, 1, ("runs", "run"), counterfactuals=(other, other))
+        for text, other in zip(texts, others, strict=True)
+    )
+    problem = Problem(model, PairSet("many", ("singular", "plural"), pairs))
+    space = model.unit_space()
+    found = Intervention(
+        units=(space.unit(0), space.unit(8)),
+        directions=("singular", "plural"),
+        values=np.zeros((2, 2)),
+        steps="every",
+        model="random",
+        model_fingerprint=model.fingerprint(),
+        phenomenon="many",
+        data_fingerprint="",
+    )
+    differ = np.mean(problem.direction != np.roll(problem.direction, -1))
+    assert 0 < differ < 1
+    swapped = interchange(found, problem)
+    assert swapped is not None and swapped.whole_site.value == pytest.approx(differ)
