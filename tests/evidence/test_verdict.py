@@ -116,7 +116,7 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[s
     assert f"Failed: {name}." in verdict.sentence
 
 
-@pytest.mark.parametrize("missing", ["paths", "text", "permuted", "shuffled"])
+@pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "shuffled"])
 def test_what_was_not_checked_is_not_passed(missing: str) -> None:
     verdict = verdict_of(summary(evidence(**{missing: None})))
     assert verdict.word == "switch" and not verdict.failed and "Not checked:" in verdict.sentence
@@ -165,6 +165,11 @@ def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_dir
     alone = evidence(natural=natural(LOW), paths=direct, interchange=None)
     failed = [check.name for check in verdict_of(summary(alone)).failed]
     assert failed == ["natural values", "through the model"]
+
+
+def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_disturb() -> None:
+    assert verdict_of(summary(evidence(text=None, effects=()))).word == "decide"
+    assert verdict_of(summary(evidence(effects=(), level="quick"))).word == "switch"
 
 
 def test_a_related_phenomenon_may_move() -> None:

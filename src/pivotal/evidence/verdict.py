@@ -214,6 +214,8 @@ def through_the_model(evidence: Evidence) -> Check:
 def ordinary_text(evidence: Evidence) -> Check:
     """Whether ordinary text stays as likely."""
     name, text = "ordinary text", evidence.text
+    if text is None and evidence.level != "none":
+        return Check(name=name, passed=True, found="This model cannot read ordinary text.")
     if text is None:
         return Check(name=name, passed=None, found="Not measured.")
     edited = ", ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,14 @@ from pivotal.evidence.checks.nothing import permuted, search_permuted, search_sh
 from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
 from pivotal.evidence.checks.text import sentences_of, text_cost
+from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.searches.learned import LearnedMask
 
@@ -152,6 +155,7 @@ def test_a_real_change_of_the_cue(problem: Problem) -> None:
 def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> None:
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
     cost = text_cost(found, model, lines)
+    assert cost is not None
     assert cost.tokens == 4 + 4  # a sentence of one token predicts nothing
     p = []
     for line in ("The noun0a near verb0as <unk>", "The noun1bs often quite verb1b"):
@@ -162,7 +166,9 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     assert set(cost.edited) == {"singular", "plural"} and cost.ratio > 1
     # A unit that nothing reads leaves the text as it is.
     decoys = replace(found, units=PLANTED.decoys)
-    assert text_cost(decoys, model, lines).ratio == pytest.approx(1, abs=1e-5)
+    same = text_cost(decoys, model, lines)
+    assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
+    assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
 
 
 def test_the_bundled_text_is_ordinary() -> None:
@@ -267,3 +273,15 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
     assert 0 < differ < 1
     swapped = interchange(found, problem)
     assert swapped is not None and swapped.whole_site.value == pytest.approx(differ)
+
+
+@pytest.mark.slow
+def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
+    search = LearnedMask(max_units=3.0, updates=60, refit=20)
+    found = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "run"), evidence="full")
+    verdict = found.summary.verdict
+    assert verdict is not None and verdict.word == "decide", verdict
+    # The same in a model whose weights are shuffled is no evidence.
+    model = PLANTED.model.shuffled(1)
+    other = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "other"), model=model)
+    assert other.summary.verdict is not None and other.summary.verdict.word == "no evidence"
