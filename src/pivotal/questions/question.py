@@ -9,18 +9,21 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_choices
+from pivotal.options import LATER, check_choices
 from pivotal.questions.splits import Split
 from pivotal.units import Steps
 
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
+
+Unknown = Literal["skip", "unk"]
+"""What to do with a pair if its prefix has words outside the vocabulary."""
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
@@ -53,6 +56,14 @@ class Question:
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
+    lower: bool = field(default=False, metadata=LATER)
+    """Read all pairs in lower case, for a model that knows no capitals."""
+    unknown: Unknown = field(default="skip", metadata=LATER)
+    """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
+    columns: str = field(default="", metadata=LATER)
+    """The columns of a table of others: prefix=sentence,good=right,bad=wrong and the like."""
+    skip_bad: bool = field(default=False, metadata=LATER)
+    """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
         check_choices(self)
@@ -85,8 +96,10 @@ class Question:
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon."""
         from pivotal.questions.phenomena import load_phenomenon
+        from pivotal.questions.readers.base import Reading
 
-        return load_phenomenon(self.phenomenon)
+        pairs = load_phenomenon(self.phenomenon, Reading(columns=self.columns, skip_bad=self.skip_bad))
+        return pairs.lower() if self.lower else pairs
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """The training pairs and the held-out pairs."""

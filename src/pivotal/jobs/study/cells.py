@@ -81,7 +81,7 @@ class Cell:
     @property
     def key(self) -> str:
         """A hash of everything that decides the results except the seed. Labels, preset and batching are not in it."""
-        decides = {**dataclasses.asdict(self.question), "search": self.search.name, "options": self.options}
+        decides = {**stored_settings(self.question), "search": self.search.name, "options": self.options}
         del decides["seed"]
         text = json.dumps(plain(decides), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
