@@ -29,7 +29,17 @@ from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.searches.learned import LearnedMask
 
-FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages", "dose"}
+FIGURES = {
+    "by-construction",
+    "values",
+    "drop-one",
+    "control",
+    "accuracy-kl",
+    "learning",
+    "stages",
+    "natural",
+    "dose",
+}
 
 
 @pytest.fixture(scope="module")
@@ -224,7 +234,13 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     assert "1 of 64 units switches planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
-    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values", "stages", "dose"}
+    assert {p.stem for p in (copy / "figures").iterdir()} == {
+        "by-construction",
+        "values",
+        "stages",
+        "natural",
+        "dose",
+    }
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from pivotal.jobs.run_files import REPORT
@@ -56,7 +56,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
     sections = [
-        *_evidence(summary, figure("dose")),
+        *_evidence(summary, figure),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
         Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
@@ -83,7 +83,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
 # -- parts of the page -------------------------------------------------------------------------------------
 
 
-def _evidence(summary: Summary, dose: str) -> list[Section]:
+def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
     if summary.verdict is None or summary.evidence is None:
         return []
@@ -96,9 +96,13 @@ def _evidence(summary: Summary, dose: str) -> list[Section]:
             + paragraph(_VERDICT_NOTE),
         ),
         Section(
+            "Are the values natural?",
+            paragraphs(*evidence.natural_sentences(summary.evidence)) + figure("natural"),
+        ),
+        Section(
             "What else it changes",
             paragraphs(*evidence.cost_sentences(summary, summary.evidence))
-            + dose
+            + figure("dose")
             + ("" if effects is None else table_of(effects)),
         ),
     ]
