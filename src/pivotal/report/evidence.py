@@ -18,7 +18,8 @@ MARKS = {True: "passed", False: "failed", None: "not checked"}
 def checks_table(verdict: Verdict) -> Table:
     """Every check with its outcome and what was found."""
     rows = [
-        (check.name, MARKS[check.passed], f"{check.found} {check.cure}".strip()) for check in verdict.checks
+        (check.name, MARKS[check.passed], f"{check.found} {'' if check.passed else check.cure}".strip())
+        for check in verdict.checks
     ]
     return Table("Checks", ("check", "", "found"), tuple(rows))
 
@@ -185,7 +186,7 @@ def _dose_chart(dose: Dose) -> Any:
         )
     )
     kl = base.mark_line(color=COLOURS[1], **line).encode(
-        y=alt.Y("kl:Q", title="KL", scale=scale, axis=alt.Axis(values=KL_TICKS))
+        y=alt.Y("kl:Q", title="KL", scale=scale, axis=alt.Axis(values=KL_TICKS, format="~g"))
     )
     size: dict[str, Any] = {"width": WIDTH - 130, "height": 130}
     return alt.vconcat(flips.properties(**size), kl.properties(**size))
