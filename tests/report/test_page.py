@@ -212,6 +212,7 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     run = summary["runs"][summary["best"]]
     run |= {
         "units": 1,
+        "unit_ids": run["unit_ids"][:1],
         "unit_labels": run["unit_labels"][:1],
         "unit_numbers": run["unit_numbers"][:1],
         "drop_one": [],

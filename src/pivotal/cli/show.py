@@ -90,7 +90,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     from pivotal.report.tables import counted
 
     s = folder.settings
-    search = dict(s.get("search", {}))
+    search = dict(folder.stated("search", dict))
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
     wanted = f"{s.get('test') or 'the default number of'} held-out pairs"

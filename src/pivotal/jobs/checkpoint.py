@@ -23,6 +23,12 @@ from pivotal.stopping import Stop
 
 EVERY_SECONDS = 15.0
 
+UNREADABLE = (
+    *(OSError, EOFError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError),
+    *(AssertionError, OverflowError, MemoryError, pickle.UnpicklingError),
+)
+"""The errors that torch raises for a file that is damaged, or that is no checkpoint."""
+
 _CURE = "Remove it or use --overwrite; the run then starts from the beginning."
 
 
@@ -132,14 +138,34 @@ class RunCheckpoint:
             return None
         try:
             content = torch.load(self._path, map_location="cpu", weights_only=True)
-            if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
-                raise ValueError("parts of it are missing")
-        except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
-            raise PivotalError(
-                f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
-                f"({in_short(error)}). {_CURE}"
-            ) from None
-        return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
+            _check_parts(content)
+        except UNREADABLE as error:
+            raise self.unusable(error) from None
+        record = serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE)
+        if {len(record.interventions)} != {len(content["values"]), len(content["active"])}:
+            raise self.unusable(ValueError("it has another number of cards than of arrays"))
+        return record, content
+
+    def unusable(self, error: BaseException) -> PivotalError:
+        return PivotalError(
+            f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
+            f"({in_short(error)}). {_CURE}"
+        )
+
+
+def _check_parts(content: Any) -> None:
+    """Raise ValueError unless the content has the parts of a checkpoint, with the right types."""
+    if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
+        raise ValueError("parts of it are missing")
+    arrays = [content["values"], content["active"]]
+    if (
+        not isinstance(content["record"], str)
+        or not isinstance(content.get("state", {}), dict)
+        or not isinstance(content.get("train_score", torch.ones(1)), torch.Tensor)
+        or not all(isinstance(part, list) for part in arrays)
+        or not all(isinstance(array, torch.Tensor) for part in arrays for array in part)
+    ):
+        raise ValueError("parts of it are of another type")
 
 
 def _arrays(interventions: Sequence[Intervention]) -> dict[str, list[torch.Tensor]]:

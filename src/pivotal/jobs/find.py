@@ -16,7 +16,7 @@ from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
-from pivotal.jobs.checkpoint import RunCheckpoint
+from pivotal.jobs.checkpoint import UNREADABLE, RunCheckpoint
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
 from pivotal.jobs.run_folder import History, RunFolder, default_path
@@ -228,11 +228,18 @@ def _search(
         history.append(step)
         watch.progress(step)
 
-    found = checkpoint.discovery()
-    if found is None:
-        with stop.deferred():
-            found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
-            checkpoint.finish(found)
+    before = history.rows
+    try:
+        found = checkpoint.discovery()
+        if found is None:
+            with stop.deferred():
+                found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
+                checkpoint.finish(found)
+    except UNREADABLE as error:
+        # Before its first report, a resumed search has only read the checkpoint.
+        if not checkpoint.resumed or history.rows > before:
+            raise
+        raise checkpoint.unusable(error) from error
     return found
 
 

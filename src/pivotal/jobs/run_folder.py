@@ -67,6 +67,16 @@ class RunFolder:
         """The settings decide the result. Two runs with equal settings are the same run."""
         return self.info.settings
 
+    def stated(self, setting: str, kind: type[T]) -> T:
+        """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""
+        value = self.settings.get(setting)
+        if not isinstance(value, kind):
+            raise PivotalError(
+                f"{self.path / RUN} must state the setting '{setting}', but it is {value!r}. The file is damaged, or "
+                "another version of pivotal wrote it."
+            )
+        return value
+
     @staticmethod
     def create(
         path: str | Path,

@@ -177,6 +177,22 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     seconds: Seconds = Seconds()
     """Filled in by the job when it has finished."""
 
+    def __post_init__(self) -> None:
+        # The reader of a file turns a ValueError into a message.
+        for name in ("best", "median"):
+            if not 0 <= getattr(self, name) < len(self.runs):
+                raise ValueError(
+                    f"Run {getattr(self, name)} is the {name} run, but there are {len(self.runs)} runs"
+                )
+        for number, run in enumerate(self.runs):
+            lengths = {
+                len(part) for part in (run.unit_ids, run.unit_labels, run.unit_numbers, *run.values.values())
+            }
+            if len(lengths) > 1 or set(run.values) != set(self.labels):
+                raise ValueError(
+                    f"Run {number} must have one number per unit and direction, but it has others"
+                )
+
     @property
     def best_run(self) -> RunScores:
         return self.runs[self.best]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pivotal.jobs.run_files import REPORT
@@ -148,7 +149,7 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
     """Python code that applies the units of the best run to a sentence. It runs unchanged."""
     example, where = summary.example, folder.path.as_posix()
     priming = folder.settings.get("priming")
-    model = repr(folder.settings["model"]) + (f", priming={priming!r}" if priming is not None else "")
+    model = repr(folder.stated("model", str)) + (f", priming={priming!r}" if priming is not None else "")
     cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
         "import pivotal as pv\n\n"
@@ -170,7 +171,7 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
 
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
     work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
-    return reproduce(folder, summary.pairs, {"search": folder.settings["search"]}, [("work", work)])
+    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, [("work", work)])
 
 
 def reproduce(
@@ -180,12 +181,12 @@ def reproduce(
     more: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The command and the settings of a run or a comparison."""
-    info, settings = folder.info, folder.settings
+    info, stated = folder.info, partial(folder.stated, kind=str)
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
     rows = [
-        ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
-        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs.train:,} to train, "
-                  f"{pairs.test:,} held out{dropped} ({settings['split']})"),
+        ("model", f"{stated('model')} · {stated('model_fingerprint')}"),
+        ("pairs", f"{stated('phenomenon')} · {stated('data_fingerprint')} · {pairs.train:,} to train, "
+                  f"{pairs.test:,} held out{dropped} ({stated('split')})"),
         ("seeds", ", ".join(map(str, info.seeds or ()))),
         *((label, " ".join(f"{k}={value}" for k, value in options.items())) for label, options in searches.items()),
         *more,
