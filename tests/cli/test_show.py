@@ -19,7 +19,7 @@ def test_a_finished_run(pivotal: Any, run_folder: Path) -> None:
         "planted in planted, units set at every step",
         "80 held-out pairs, random split; 2 runs from seed 0",
         "Search learned: max_units=4",
-        "3 of 64 units decide planted",
+        "3 of 64 units switch planted",
         *best["unit_labels"],
         *(f"{value:+.2f}".replace("-", "−") for value in best["values"]["plural"]),
         "summary.json",
