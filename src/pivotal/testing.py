@@ -66,13 +66,21 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
         assert all(0 <= i < model.vocabulary_size for i in encoding.ids), "Tokens must lie in the vocabulary."
         for word in words:
             try:
-                token = model.single_token(word)
+                tokens = model.tokens_of(word)
             except PivotalError:
                 continue
             known += 1
-            assert 0 <= token < model.vocabulary_size, f"The token of {word!r} must lie in the vocabulary."
-            assert model.word(token).strip() == word, f"word(single_token({word!r})) must be {word!r}."
-    assert known, "No word of the prefixes is a single token: pairs could never be asked of this model."
+            assert tokens and all(0 <= token < model.vocabulary_size for token in tokens), (
+                f"The tokens of {word!r} must lie in the vocabulary."
+            )
+            if len(tokens) == 1:
+                assert model.word(tokens[0]).strip() == word, (
+                    f"word of the token of {word!r} must be {word!r}."
+                )
+    assert known, "No word of the prefixes has tokens: pairs could never be asked of this model."
+    assert all(0 <= token < model.vocabulary_size for token in model.word_ends()), (
+        "The tokens that end a word must lie in the vocabulary."
+    )
 
 
 class _Trial:

@@ -13,6 +13,8 @@ Mark = tuple[int, int]
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
+_MOST_VALUES = 1_000_000
+"""The most values. An alias counts with all that it stands for: a few lines of aliases of aliases can mean billions."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,9 @@ def parse(text: str, source: str, what: str = "a recipe", *, all_text: bool = Fa
         content = walk.document()
         if not all_text:
             content = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
+    except ValueError as error:  # such as a number of thousands of digits, or the 99th of a month
+        raise PivotalError(f"{source}: a value cannot be read ({str(error).splitlines()[0]}).") from None
+    except yaml.YAMLError as error:
         raise PivotalError(
             f"{source}{_mark_of(error, text)}: {what} is YAML, but this is not ({_reason(error)})."
         ) from None
@@ -71,7 +75,9 @@ class _Walk:
     def __init__(self, events: Iterator[Any], source: str, what: str) -> None:
         self.marks: dict[Path, Mark] = {}
         self._events, self._source, self._what = events, source, what
-        self._anchors: dict[str, Any] = {}
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        """The content of each anchor, and the number of its values."""
+        self._count = 0
 
     def document(self) -> Any:
         """The content of the one document, or None if the file is empty."""
@@ -89,18 +95,30 @@ class _Walk:
         if kind == "AliasEvent":  # its parts have the places of its anchor
             if event.anchor not in self._anchors:
                 raise self._error(event, f"there is no '&{event.anchor}' before this '*{event.anchor}'.")
-            return self._anchors[event.anchor]
+            content, values = self._anchors[event.anchor]
+            self._add(event, values)
+            return content
+        before = self._count
+        self._add(event, 1)
         if len(path) > _DEEPEST:
             raise self._error(event, f"{self._what} is nested too deeply.")
         if kind == "ScalarEvent":
-            content: Any = event.value
+            content = event.value
         elif kind == "SequenceStartEvent":
             content = self._sequence(path)
         else:
             content = self._mapping(path)
         if event.anchor:
-            self._anchors[event.anchor] = content
+            self._anchors[event.anchor] = content, self._count - before
         return content
+
+    def _add(self, event: Any, values: int) -> None:
+        self._count += values
+        if self._count > _MOST_VALUES:
+            raise self._error(
+                event,
+                f"{self._what} has at most {_MOST_VALUES:,} values, but this one has {self._count:,} or more.",
+            )
 
     def _sequence(self, path: Path) -> list[Any]:
         content: list[Any] = []

@@ -83,7 +83,7 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
         "eval-lm", seeds[0], "--lakretz", tmp_path, "--gulordava", tmp_path / "generated.tab", "-q"
     )
     assert "94.3%" in done.out and "98.9%" in done.out and "80.5%" in done.out
-    assert "seed-0 cannot be asked 1 pair: it does not know some words." in done.out
+    assert "seed-0 cannot be asked 1 pair; the most common reason: " in done.out
     assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 
 
@@ -126,3 +126,8 @@ def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", seeds[0], "--dtype", "bfloat16", "--device", "cpu").refused("needs a GPU")
     pivotal("eval-lm", seeds[0], "--gulordava", tmp_path / "no.tab", "-q").refused("no such file")
     pivotal("eval-lm", seeds[0], "-q", "--out", tmp_path / "no" / "x.json").refused("cannot be written")
+    (tmp_path / "thesis.json").write_text("mine")
+    pivotal("eval-lm", seeds[0], "-q", "--out", tmp_path / "thesis.json").refused(
+        "exists already", "--overwrite"
+    )
+    assert (tmp_path / "thesis.json").read_text() == "mine"

@@ -111,3 +111,17 @@ def test_damaged_files(pivotal: Any, run_folder: Path, tmp_path: Path, damage: s
 def test_not_a_run(pivotal: Any, tmp_path: Path) -> None:
     pivotal("evaluate", tmp_path).refused("neither a run folder")
     pivotal("evaluate", tmp_path / "x").refused("no folder")
+
+
+@pytest.mark.parametrize("verb", [("evaluate",), ("certify",), ("generate", "a0"), ("trace", "a0 b1")])
+def test_a_card_cannot_make_the_command_download_a_model(
+    pivotal: Any, run_folder: Path, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "card")
+    card = json.loads((tmp_path / "card" / "card.json").read_text())
+    (tmp_path / "card" / "card.json").write_text(json.dumps({**card, "model": "hf:nobody/nothing"}))
+    if verb[0] == "generate":
+        verb = (*verb, "--direction", card["directions"][0])
+    pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
+        "is not on this machine", "--model hf:nobody/nothing"
+    )

@@ -157,8 +157,8 @@ class Other(LanguageModel):
     def encode(self, text: str) -> Encoding:
         return self.inside.encode(text)
 
-    def single_token(self, word: str) -> int:
-        return self.inside.single_token(word)
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self.inside.tokens_of(word)
 
     def word(self, token: int) -> str:
         return self.inside.word(token)

@@ -261,11 +261,11 @@ def test_the_fingerprint_knows_weights_words_and_priming() -> None:
 
 def test_unknown_words_are_named() -> None:
     model = Network("rnn", 1).model
-    assert model.encode(" a  b ").ids == (2, 3) and model.word(model.single_token("c")) == "c"
+    assert model.encode(" a  b ").ids == (2, 3) and model.word(*model.tokens_of("c")) == "c"
     with pytest.raises(PivotalError, match="outside the vocabulary: x, y"):
         model.encode("a x b y")
     with pytest.raises(PivotalError, match="outside the vocabulary: z"):
-        model.single_token("z")
+        model.tokens_of("z")
 
 
 @pytest.mark.parametrize(

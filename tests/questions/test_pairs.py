@@ -178,10 +178,14 @@ tricky = st.sampled_from(['"', "'", ",", "a,b", '"q"', "\\", "{}", "#", "=1", "Ã
 
 word = st.one_of(words, tricky)
 two_words = st.lists(word, min_size=2, max_size=2, unique=True).map(tuple)
+whole = word.filter(lambda text: "|" not in text)
+two_sets = st.lists(whole, min_size=2, max_size=6, unique=True).map(
+    lambda many: ("|".join(many[: len(many) // 2]), "|".join(many[len(many) // 2 :]))
+)
 raw_pairs = st.tuples(
     st.lists(word, min_size=1, max_size=5),
     st.integers(0, 4),
-    two_words,
+    two_sets,
     st.integers(0, 2),
     st.just("") | word,
     st.dictionaries(word, word, max_size=3),

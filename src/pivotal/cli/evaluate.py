@@ -47,7 +47,7 @@ def evaluate(
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     pairs, which = _pairs(saved, question, phenomenon, part)
-    lm = saved.load_model(question, device, any_model)
+    lm = saved.load_model(question, device, any_model, download=model is not None)
     problem = problem_of(question, lm, pairs)
     if problem.labels != saved.intervention.directions:
         raise PivotalError(

@@ -132,6 +132,9 @@ BatchNodes: TypeAlias = Annotated[
 # -- the output -------------------------------------------------------------------------------------------------------
 
 Overwrite: TypeAlias = Annotated[bool, in_output("Replace the content of the folder.", "--overwrite")]
+OverwriteFile: TypeAlias = Annotated[
+    bool, in_output("Replace the file of --out if it exists.", "--overwrite")
+]
 Json: TypeAlias = Annotated[bool, in_output("Print the result as JSON.", "--json")]
 Quiet: TypeAlias = Annotated[
     bool, in_output("Show no progress and no tables, only the result.", "--quiet", "-q")

@@ -39,14 +39,15 @@ def certify_run(
     terms: Terms | None = None,
     effort: Effort | None = None,
     device: str | None = None,
+    download: bool = True,
     watch: Watch | None = None,
 ) -> Certificate:
     """The certificate of an intervention.
 
     With a run folder, sets are compared on its training pairs and also scored on its held-out pairs. Without one, sets
-    are compared on all pairs.
+    are compared on all pairs. `download=False` loads only a model that is on this machine.
     """
-    model, pairs = model_of(question, device), question.load_pairs()
+    model, pairs = model_of(question, device, download=download), question.load_pairs()
     test = None
     if folder is not None:
         if pairs.fingerprint() != folder.settings.get("data_fingerprint"):

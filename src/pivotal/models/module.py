@@ -99,8 +99,11 @@ class ModuleLM(ChunkedLM):
     def encode(self, text: str) -> Encoding:
         return self._words.encode(text)
 
-    def single_token(self, word: str) -> int:
-        return self._words.single_token(word)
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self._words.tokens_of(word)
+
+    def word_ends(self) -> tuple[int, ...]:
+        return self._words.ends()
 
     def word(self, token: int) -> str:
         return self._words.text(token)
@@ -257,8 +260,11 @@ class Words:
             raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
         return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
 
-    def single_token(self, word: str) -> int:
-        return self.encode(word).ids[0]
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self.encode(word).ids
+
+    def ends(self) -> tuple[int, ...]:
+        return ()
 
     def text(self, token: int) -> str:
         return self._texts[token]

@@ -31,6 +31,10 @@ class Activations:
     """For each direction, the mean in the untouched model where it is to be flipped to that label."""
     scale: Float[Tensor, " coordinates"]
     """The standard deviation over both directions."""
+    low: Float[Tensor, " coordinates"]
+    """The 1st percentile over both directions. From here to `high` is the natural range."""
+    high: Float[Tensor, " coordinates"]
+    """The 99th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +74,22 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
     recorder = _Recorder(space, directions)
     model.states(prepared, recorder)
     own = torch.zeros(directions, space.coordinates, device=model.device)
-    scale = torch.zeros(space.coordinates, device=model.device)
+    scale, lows, highs = (torch.zeros(space.coordinates, device=model.device) for _ in range(3))
     for site in space.sites:
         seen = [torch.cat(rows) if rows else None for rows in recorder.rows[site.name]]
         everything = torch.cat([rows for rows in seen if rows is not None])
-        low, high = _usual(everything) if site.bounds is None else (None, None)
+        where = space.coordinates_of(site.name)
+        lows[where], highs[where] = _usual(everything)
+        low, high = (lows[where], highs[where]) if site.bounds is None else (None, None)
         if low is not None:
             everything = everything.clamp(low, high)
         mean = everything.mean(0)
-        where = space.coordinates_of(site.name)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
             here = mean if rows is None else (rows if low is None else rows.clamp(low, high)).mean(0)
             own[direction, where] = here
-    return Activations(target=own.flip(0), own=own, scale=scale)
+    return Activations(target=own.flip(0), own=own, scale=scale, low=lows, high=highs)
 
 
 def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:

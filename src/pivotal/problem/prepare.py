@@ -8,7 +8,13 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 
 
-def model_of(question: Question, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
+def model_of(
+    question: Question,
+    device: str | None = None,
+    batch_nodes: int | None = None,
+    *,
+    download: bool = True,
+) -> LanguageModel:
     """The model of a question, loaded with the question's priming and number format."""
     return load_model(
         question.model,
@@ -16,6 +22,7 @@ def model_of(question: Question, device: str | None = None, batch_nodes: int | N
         dtype=question.dtype,
         priming=question.priming,
         batch_nodes=batch_nodes,
+        download=download,
     )
 
 

@@ -8,14 +8,15 @@ import math
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args, overload
+from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
 from pivotal.questions.splits import Lexemes, Split, lexical, stratified
+from pivotal.questions.word_sets import check_words, joined, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class MinimalPair:
     cue: int
     """The index in `prefix.split()` of the word to edit at, from 0."""
     words: tuple[str, str]
-    """The two next words, in the order of the set's labels."""
+    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
     label: str = ""
     """The label of the expected word, or empty if neither word is expected."""
     group: str = ""
@@ -38,6 +39,8 @@ class MinimalPair:
     as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
+        if any(not isinstance(entry, str) for entry in self.words):
+            object.__setattr__(self, "words", tuple(map(_entry, self.words)))
         texts = (
             self.prefix,
             *self.words,
@@ -74,15 +77,22 @@ class MinimalPair:
         cls,
         prefix: str,
         cue: int | str,
-        words: tuple[str, str],
+        words: Sequence[str | Sequence[str]],
         label: str = "",
         group: str = "",
         lexemes: Mapping[str, str] | None = None,
         counterfactuals: tuple[str, str] = ("", ""),
     ) -> MinimalPair:
-        """Make a pair from data. The cue may be an index or a word."""
+        """Make a pair from data. The cue may be an index or a word, and a set of words may be a list."""
         index = cue if isinstance(cue, int) else find_cue(prefix, cue)
-        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()), counterfactuals)
+        both: Any = tuple(words)
+        return cls(prefix, index, both, label, group, tuple((lexemes or {}).items()), counterfactuals)
+
+    @property
+    def word_sets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of each label. Most labels have one word."""
+        first, second = self.words
+        return members(first), members(second)
 
     @property
     def cue_word(self) -> str:
@@ -272,6 +282,15 @@ def clean_text(text: str, field: str) -> str:
     return text
 
 
+def _entry(words: str | Sequence[str]) -> str:
+    """The words of a label, which may be given as a list, as one text."""
+    if isinstance(words, str):
+        return words
+    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+        raise PivotalError(f"The words of a label are a word or a list of words, not {words!r}.", "words")
+    return joined([clean_text(word, "words") for word in words])
+
+
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
@@ -282,13 +301,7 @@ def _check_pair(pair: MinimalPair) -> None:
             f"not {pair.cue!r}.",
             field="cue",
         )
-    if len(pair.words) != 2 or pair.words[0] == pair.words[1]:
-        raise PivotalError(f"A pair has two different words, not {pair.words!r}.", field="words")
-    for word in pair.words:
-        if not word or " " in word:
-            raise PivotalError(
-                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
-            )
+    check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(

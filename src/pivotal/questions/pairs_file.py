@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import read_text, write_atomically
+from pivotal.questions.word_sets import joined, members
 
 JSON_SUFFIXES = (".jsonl", ".json-lines")
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -53,6 +54,7 @@ def write_rows(path: Path, labels: Sequence[str], rows: Sequence[PairRow]) -> No
     if suffix in JSON_SUFFIXES:
         for row in rows:
             content = {key: getattr(row, key) for key in _KEYS if key in _REQUIRED or getattr(row, key)}
+            content["words"] = {label: _listed(entry) for label, entry in row.words.items()}
             out.write(json.dumps(content, ensure_ascii=False) + "\n")
     else:
         slots = sorted({slot for row in rows for slot in row.lexemes})
@@ -122,7 +124,7 @@ def _json_row(where: str, line: int, content: dict[str, object]) -> PairRow:
         line,
         _json_text(where, content, "prefix"),
         cue,
-        _json_texts(where, content, "words"),
+        _json_words(where, content),
         _json_text(where, content, "label"),
         _json_text(where, content, "group"),
         _json_texts(where, content, "lexemes"),
@@ -142,6 +144,30 @@ def _json_texts(where: str, content: Mapping[str, object], key: str) -> dict[str
     if not isinstance(value, dict):
         raise _wrong_type(where, key, "an object of strings", value)
     return {name: _json_text(where, {f"{key}.{name}": text}, f"{key}.{name}") for name, text in value.items()}
+
+
+def _json_words(where: str, content: Mapping[str, object]) -> dict[str, str]:
+    """The words by label. The words of a set are a list, or one string with `|` between them."""
+    value = content.get("words", {})
+    if not isinstance(value, dict):
+        raise _wrong_type(where, "words", "an object of strings", value)
+    words = {}
+    for label, entry in value.items():
+        key = f"words.{label}"
+        if isinstance(entry, list):
+            for word in entry:
+                _json_text(where, {key: word}, key)
+            try:
+                entry = joined(entry)
+            except PivotalError as error:
+                raise PivotalError(f"{where}, column '{key}': {error}") from None
+        words[label] = _json_text(where, {key: entry}, key)
+    return words
+
+
+def _listed(entry: str) -> str | list[str]:
+    words = members(entry)
+    return entry if len(words) == 1 else list(words)
 
 
 def _wrong_type(where: str, key: str, wanted: str, value: object) -> PivotalError:
@@ -207,7 +233,7 @@ def _table_row(where: str, line: int, cells: dict[str, str]) -> PairRow:
     words = {column[len(_WORD) :]: cell for column, cell in cells.items() if column.startswith(_WORD)}
     if "words" in cells:
         try:
-            words = _json_texts(where, {"words": json.loads(cells["words"])}, "words")
+            words = _json_words(where, {"words": json.loads(cells["words"])})
         except (ValueError, RecursionError) as error:
             raise PivotalError(
                 f"{where}, column 'words': not JSON ({error}). "

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
+
 from pivotal.errors import PivotalError
 from pivotal.options import check_choices
 from pivotal.questions.splits import Split
@@ -71,7 +73,14 @@ class Question:
     def of(settings: Mapping[str, Any]) -> Question:
         """The question of a run, from the settings in its run.json."""
         names = {field.name for field in dataclasses.fields(Question)}
-        return Question(**{name: value for name, value in settings.items() if name in names})
+        try:
+            return msgspec.convert(
+                {name: value for name, value in settings.items() if name in names}, Question
+            )
+        except msgspec.ValidationError as error:
+            raise PivotalError(
+                f"The settings of the run must be those of a question, but they are not ({error}). run.json is damaged."
+            ) from None
 
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, write_text
+from pivotal.files import disk, open_to_append, write_text
 from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
@@ -155,10 +155,10 @@ class Sheet:
         text, gone = _lines(rows), _lines(former)
         with disk(path):
             if gone:
-                with path.with_name(FORMER).open("a", encoding="utf-8") as beside:
+                with open_to_append(path.with_name(FORMER)) as beside:
                     beside.write(gone)
             write_text(path, text)
-            self._file: TextIO = path.open("a", encoding="utf-8")
+            self._file: TextIO = open_to_append(path)
         self._path = path
 
     def append(self, rows: Iterable[StudyRow]) -> None:

@@ -159,6 +159,40 @@ def test_a_recipe_that_refers_to_itself_is_refused_and_does_not_hang() -> None:
         cells("name: loop\ngrid: &a {steps: [*a]}\n")
 
 
+LAUGHS = "\n".join(f"  a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]" for i in range(9))
+AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}}]" for i in range(26))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"name: x\ngrid:\n{AXES}\n",
+            r"line 2, column 1: a study has at most 10,000 cells, but these are 67,108,864",
+        ),
+        (
+            f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
+            r"at most 1,000,000 values, but this one has \d,\d\d\d,",
+        ),
+        (f"name: {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),
+        (f"name: x\nruns: {'9' * 5000}", "a value cannot be read"),
+        (
+            GOOD.replace("runs: 2", "runs: 9223372036854775808"),
+            r"at most 10,000 runs, but runs is 9,223,372,036,",
+        ),
+        (
+            GOOD.replace("runs: 4", "runs: 9223372036854775808"),
+            r"at most 10,000 runs, but runs is 9,223,372,036,",
+        ),
+    ],
+    ids=["a large grid", "aliases of aliases", "deep", "rather deep", "digits", "runs", "runs of a cell"],
+)
+def test_a_recipe_that_asks_for_too_much_is_refused_at_once(text: str, said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        cells(text)
+
+
 def test_the_recipe_of_the_documentation_is_one() -> None:
     page = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

@@ -13,7 +13,8 @@ from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
 from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
-from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
+from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
@@ -109,6 +110,7 @@ def compare(
 ) -> Comparison:
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
+    check_runs(plan.runs, question.seed)
     model, pairs = model_of(question, device), question.load_pairs()
     train_pairs, test_pairs = question.divide(pairs)
     train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
@@ -128,6 +130,7 @@ def compare(
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
+        folder.remove_partials()
         sheet = _Sheet(folder, _blank(question, plan, train, test, train_pairs.dropped), plan.keys())
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
@@ -144,7 +147,6 @@ def compare(
 
 
 def _check(plan: ComparisonPlan, train: Problem, seed: int) -> None:
-    check_runs(plan.runs, seed)
     for contender in plan.contenders:
         contender.search.check_frontier()
     for size in plan.sizes:

@@ -9,8 +9,10 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
-from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
+from pivotal.jobs.run_files import ABLATION, RUN
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
@@ -84,7 +86,7 @@ SHELF = Shelf()
 
 
 def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
-    cell, path = batch.cell, place.folder / batch.folder
+    cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     question = replace(cell.question, seed=batch.seeds.start)
     model = SHELF.take(question, place.device, cell.batch_nodes)
     begun = RunFolder.open(path) if (path / RUN).is_file() else None

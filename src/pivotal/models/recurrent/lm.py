@@ -7,9 +7,10 @@ and every later step see the edited state. Cell states are never edited.
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -21,8 +22,9 @@ from pivotal.models.edits import Edit
 from pivotal.models.gather import distinct_rows
 from pivotal.models.recurrent.cells import CELLS, Incoming
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of
+from pivotal.models.shuffle import shuffle_rows
 from pivotal.models.tree import Level, PrefixTree
-from pivotal.units import Site
+from pivotal.units import Site, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,16 +163,44 @@ class RecurrentLM(LanguageModel):
             raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
         return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
 
-    def single_token(self, word: str) -> int:
+    def tokens_of(self, word: str) -> tuple[int, ...]:
         if word not in self._ids:
             raise PivotalError(f"outside the vocabulary: {word}")
-        return self._ids[word]
+        return (self._ids[word],)
 
     def word(self, token: int) -> str:
         return self.words[token]
 
     def unspeakable(self) -> list[int]:
         return [self._ids[self.unk]] if self.unk in self._ids else []
+
+    def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
+        """A unit of the last layer is read by the decoder. The units of other layers have no direct path."""
+        last = self.layers[-1].name
+        written = torch.zeros(len(units), self.hidden, device=self.device)
+        for i, unit in enumerate(units):
+            if unit.site == last:
+                written[i, unit.index] = 1.0
+        return written
+
+    @torch.no_grad()
+    def shuffled(self, seed: int = 0) -> RecurrentLM:
+        noise = torch.Generator().manual_seed(seed)
+        made = copy.copy(self)
+        made.name = f"{self.name} with shuffled weights"
+        made._fingerprint = f"{self._fingerprint}-shuffled-{seed}"
+        made._encoder = shuffle_rows(self._encoder, noise)
+        made._decoder = shuffle_rows(self._decoder, noise)
+        made._layers = [
+            replace(
+                layer,
+                input=shuffle_rows(layer.input, noise),
+                recurrent=shuffle_rows(layer.recurrent, noise),
+            )
+            for layer in self._layers
+        ]
+        made._root = made._run_priming(self.priming)
+        return made
 
     # -- computation --------------------------------------------------------------------------------------------
 
