@@ -16,11 +16,12 @@ from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
-from pivotal.jobs.checkpoint import UNREADABLE, RunCheckpoint
+from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem, Work
