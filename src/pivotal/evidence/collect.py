@@ -18,7 +18,7 @@ from pivotal.evidence.checks.text import text_cost
 from pivotal.evidence.knowledge import knowledge_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import PHENOMENA, load_phenomenon
+from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.records.evidence import Effect, Evidence, Level
 from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
@@ -69,9 +69,7 @@ class Collection:
 
 def bundled_phenomena() -> Iterable[PairSet]:
     """The pairs of every phenomenon that needs no file."""
-    for name in PHENOMENA.names():
-        if not PHENOMENA.get(name).takes_path:
-            yield load_phenomenon(name)
+    return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
 
 
 def effects_on_others(
