@@ -81,7 +81,8 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
     run = RunScores(
         seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
         by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
-        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), values={}, train_score=0.1, stages={},
+        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), train_score=0.1, stages={},
+        values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
     )  # fmt: skip
     return Summary(
         model="m", phenomenon="number", steps="every", labels=("one", "many"), all_units=100,

@@ -240,8 +240,8 @@ def other_phenomena(evidence: Evidence) -> Check:
     return Check(
         name=name,
         passed=worst.moved <= MOST_MOVED,
-        found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {worst.phenomenon} moves most: by {100 * worst.moved:.1f} "
-        f"points from {worst.untouched.value:.1%}.",
+        found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {worst.phenomenon} moves most: by "
+        f"{100 * worst.moved:.1f} points from {worst.untouched.value:.1%}.",
     )
 
 
