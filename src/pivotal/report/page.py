@@ -89,7 +89,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
     if summary.verdict is None or summary.evidence is None:
         return []
-    effects = evidence.effects_table(summary.evidence)
+    effects = evidence.effects_table(summary.evidence.effects)
     return [
         Section(
             "The verdict",
