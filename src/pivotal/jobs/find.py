@@ -113,7 +113,8 @@ def find(
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
@@ -122,7 +123,7 @@ def find(
     path = out or default_path(pairs.name, question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         return Finding(done, done.summary(), already=True)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "model": model.describe(),
@@ -134,6 +135,7 @@ def find(
     history = History(folder)
     # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
+    train.bounds()
     with signals() as stop:
         checkpoint = RunCheckpoint(folder, history, train.work, stop)
         if checkpoint.resumed:
@@ -152,6 +154,7 @@ def find(
                 terms=search.terms,
                 controls=controls,
                 dropped=train_pairs.dropped,
+                merged=pairs.merged,
                 progress=watch.progress,
             )
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
@@ -183,7 +186,7 @@ def _settings(
     question: Question, search: Search, runs: int, model: LanguageModel, pairs: PairSet
 ) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(question),
+        **stored_settings(question),
         "runs": runs,
         "search": {"name": search.name, **stored_settings(search)},
         "model_fingerprint": model.fingerprint(),
@@ -224,7 +227,12 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     folder.write_json(SUMMARY, summary)
 
 
-def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
+def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:
+    """Say which pairs are not used."""
+    if merged:
+        watch.say(
+            f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
+        )
     skipped = train.rejected.total + test.rejected.total
     if skipped:
         both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)

@@ -16,6 +16,7 @@ from safetensors import SafetensorError
 
 from pivotal.errors import PivotalError
 from pivotal.files import PARTIAL, differences, disk, lock, write_text
+from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
@@ -60,7 +61,7 @@ class RunFolder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings decide the result. Two runs with equal settings are the same run."""
-        return self.info.settings
+        return updated(self.info.settings)
 
     @staticmethod
     def create(

@@ -20,5 +20,5 @@ def model_of(question: Question, device: str | None = None, batch_nodes: int | N
 
 
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
-    """The problem of asking `model` these pairs, at the question's sites and steps."""
-    return Problem(model, pairs, sites=question.sites, steps=question.steps)
+    """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
+    return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
