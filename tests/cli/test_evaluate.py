@@ -17,7 +17,7 @@ def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folde
     assert {key: scores[key] for key in scores if key in best} == {
         key: best[key] for key in scores if key in best
     }
-    assert scores["pairs"] == {"which": "test", "asked": 80}
+    assert scores["pairs"] == {"which": "test", "asked": 81}
 
 
 def test_one_intervention_of_a_run_by_folder_and_by_number(pivotal: Any, run_folder: Path) -> None:
@@ -78,7 +78,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
 
 
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
-    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "80", "-q")
+    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "81", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
     shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")

@@ -17,13 +17,13 @@ import pytest
 from pivotal.cli.find import build_search
 from pivotal.errors import PivotalError
 
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
 
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
-    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 80" in done.out
+    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 81" in done.out
     for part in (
         "Units",
         "hidden.0:",
@@ -205,7 +205,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
     tmp_path: Path, signum: signal.Signals, code: int
 ) -> None:
-    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "80", "-q")
+    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "81", "-q")
     whole = start(*find, "--out", tmp_path / "whole")
     stopped = start(*find, "--out", tmp_path / "stopped")
     history = tmp_path / "stopped" / "history.jsonl"

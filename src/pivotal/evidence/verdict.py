@@ -48,6 +48,7 @@ def verdict_of(summary: Summary) -> Verdict:
     flips = reliable(summary)
     control = random_sets(summary)
     others = (
+        unseen_words(summary),
         natural_values(evidence),
         through_the_model(evidence),
         ordinary_text(evidence),
@@ -171,6 +172,22 @@ def random_sets(summary: Summary) -> Check:
         found=f"{control.sets} random sets in the same layers flip {control.best or 0:.1%} at best: "
         f"p = {control.p_value:.2g}.",
         cure="" if control.sets >= 99 else "Use --controls 99: fewer sets cannot reach p = 0.01.",
+    )
+
+
+def unseen_words(summary: Summary) -> Check:
+    """Whether the units flip most preferences about words with which their values were not learned."""
+    name, unseen = "unseen words", summary.unseen_words
+    if unseen is None:
+        return Check(
+            name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
+        )
+    slots = " and ".join(unseen.slots)
+    return Check(
+        name=name,
+        passed=unseen.flip_accuracy.low > HALF,
+        found=f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
+        "preferences flip.",
     )
 
 

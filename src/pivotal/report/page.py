@@ -61,7 +61,12 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         *_evidence(summary, figure),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
-        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
+        Section("Where it works", figure("by-construction")
+                + paragraphs(
+                    tables.overlap_sentence(summary),
+                    tables.unseen_sentence(summary),
+                    tables.skipped_sentence(summary.rejected),
+                )),
         Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
         Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
@@ -38,7 +38,7 @@ def effect_on(
     asked = pairs.sample(most) if len(pairs) > most else pairs
     problem = Problem(model, asked, sites=sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
-    share = Bootstrap(problem)
+    share = shares_of(problem.prefix_ids)
     expected = _expected(problem)
     after = {}
     for d, direction in enumerate(intervention.directions):
