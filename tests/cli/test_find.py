@@ -31,7 +31,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
         "Runs",
         "class 0",
         "→ plural",
-        "Control, best run: 19 random sets",
+        "Control, best run: 99 random sets",
         "relaxed",
     ):
         assert part in done.out
