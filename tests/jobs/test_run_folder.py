@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import RunCheckpoint
@@ -276,3 +277,19 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: s
     with pytest.raises(PivotalError, match=rf"{name} is a link"):
         writes[name]()
     assert files(treasure) == {"row": b"mine\n"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"record": 3}, {"values": None}, {"values": [3]}, {"active": []}, {"state": 3}, {"train_score": "x"}],
+    ids=str,
+)
+def test_a_checkpoint_with_other_parts_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    history = History(folder)
+    checkpoint = RunCheckpoint(folder, history, Work(), Stop())
+    checkpoint.save({"interventions": (intervention(),), "step": 3})
+    path = tmp_path / "checkpoint.pt"
+    torch.save({**torch.load(path, weights_only=True), **change}, path)
+    with pytest.raises(PivotalError, match=r"complete checkpoint of this run.*--overwrite"):
+        RunCheckpoint(folder, history, Work(), Stop())

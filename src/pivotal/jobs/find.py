@@ -21,6 +21,7 @@ from pivotal.jobs.machine import machine
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem, Work
@@ -112,7 +113,8 @@ def find(
         watch.say(f"{model.describe()}.")
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
@@ -129,7 +131,7 @@ def find(
         return Finding(done, done.summary(), already=True)
     for note in asked.notes:
         watch.say(note)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "model": model.describe(),
@@ -141,6 +143,7 @@ def find(
     history = History(folder)
     # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
+    train.bounds()
     with signals() as stop:
         checkpoint = RunCheckpoint(folder, history, train.work, stop)
         if checkpoint.resumed:
@@ -159,6 +162,7 @@ def find(
                 terms=search.terms,
                 controls=controls,
                 dropped=train_pairs.dropped,
+                merged=pairs.merged,
                 progress=watch.progress,
             )
             summary = judged(summary, collection.of(found.best, train, test))
@@ -231,11 +235,18 @@ def _search(
         history.append(step)
         watch.progress(step)
 
-    found = checkpoint.discovery()
-    if found is None:
-        with stop.deferred():
-            found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
-            checkpoint.finish(found)
+    before = history.rows
+    try:
+        found = checkpoint.discovery()
+        if found is None:
+            with stop.deferred():
+                found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
+                checkpoint.finish(found)
+    except UNREADABLE as error:
+        # Before its first report, a resumed search has only read the checkpoint.
+        if not checkpoint.resumed or history.rows > before:
+            raise
+        raise checkpoint.unusable(error) from error
     return found
 
 
@@ -250,7 +261,12 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     folder.write_json(SUMMARY, summary)
 
 
-def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
+def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:
+    """Say which pairs are not used."""
+    if merged:
+        watch.say(
+            f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
+        )
     both = train.rejected + test.rejected
     if both.total:
         total = both.total + len(train) + len(test)

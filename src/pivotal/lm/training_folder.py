@@ -6,7 +6,6 @@ The model folder itself appears once it is complete. A training that was killed 
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -26,8 +25,22 @@ from pivotal.files import (
     write_atomically,
 )
 from pivotal.lm.vocabulary import Vocabulary
+from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+)
 PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
 
 
@@ -143,8 +156,8 @@ class TrainingFolder:
         if not path.is_file():
             return None
         try:
-            return dict(torch.load(path, map_location="cpu", weights_only=True))
-        except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
+            return dict(load_tensors(path))
+        except UNREADABLE as error:
             raise PivotalError(
                 f"{path} must be a complete checkpoint, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to start over."

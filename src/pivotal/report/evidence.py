@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from pivotal.records.evidence import Dose, Evidence, Verdict
+from pivotal.records.evidence import Dose, Effect, Evidence, Natural, TextCost, UnitRange, Verdict
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
-from pivotal.report.tables import Table, interval, number, percent, points, table
+from pivotal.report.tables import Table, interval, number, percent, points, signed, table
 
+MOST_UNITS = 20
+"""The most units that a chart shows. The table below the chart has all units."""
 MARKS = {True: "passed", False: "failed", None: "not checked"}
 
 
 def checks_table(verdict: Verdict) -> Table:
     """Every check with its outcome and what was found."""
     rows = [
-        (check.name, MARKS[check.passed], f"{check.found} {check.cure}".strip()) for check in verdict.checks
+        (check.name, MARKS[check.passed], f"{check.found} {'' if check.passed else check.cure}".strip())
+        for check in verdict.checks
     ]
     return Table("Checks", ("check", "", "found"), tuple(rows))
 
@@ -39,11 +43,7 @@ def cost_sentences(summary: Summary, evidence: Evidence) -> list[str]:
             f"{interval(swap.flipped.low, swap.flipped.high)})."
         )
     if (text := evidence.text) is not None:
-        edited = " and ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
-        said.append(
-            f"The perplexity of ordinary text ({text.text}, {text.tokens:,} tokens) is {text.untouched:.1f} untouched, "
-            f"{edited}."
-        )
+        said.append(text_sentence(text))
     if (paths := evidence.paths) is not None:
         direct = (
             "" if paths.direct is None else f" {percent(paths.direct)} of it goes straight to the output."
@@ -60,13 +60,90 @@ def cost_sentences(summary: Summary, evidence: Evidence) -> list[str]:
     return said
 
 
-def effects_table(evidence: Evidence) -> Table | None:
-    """Other phenomena with the intervention applied, the most changed first."""
-    if not evidence.effects:
+def text_sentence(text: TextCost) -> str:
+    """The perplexity of ordinary text, untouched and edited."""
+    edited = " and ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
+    return (
+        f"The perplexity of ordinary text ({text.text}, {text.tokens:,} tokens) is {text.untouched:.1f} untouched, "
+        f"{edited}."
+    )
+
+
+def natural_sentences(evidence: Evidence) -> list[str]:
+    """What the units do inside their natural range, and with their counterfactual states."""
+    said = []
+    if (natural := evidence.natural) is not None:
+        said.append(
+            f"With every value moved into the natural range of its unit, {percent(natural.flipped.value)} flip (95% "
+            f"interval {interval(natural.flipped.low, natural.flipped.high)}) at KL {number(natural.kl)}."
+        )
+    if (swapped := evidence.interchange) is not None:
+        said.append(
+            f"With each unit set to its state in the counterfactual prefix, {percent(swapped.flipped.value)} flip (95% "
+            f"interval {interval(swapped.flipped.low, swapped.flipped.high)}); with all units of their sites set so, "
+            f"{percent(swapped.whole_site.value)}."
+        )
+    return said
+
+
+def natural_figure(natural: Natural) -> Figure | None:
+    """The natural range of each unit, and the values that it is set to."""
+    shown = natural.ranges[:MOST_UNITS]
+    if not shown:
         return None
-    directions = list(evidence.effects[0].edited)
+    directions = list(shown[0].values)
+    rows = [
+        (one.unit, signed(one.low), signed(one.high), *(_value(one.values[d]) for d in directions))
+        for one in natural.ranges
+    ]
+    inside = sum(one.inside for one in natural.ranges)
+    return Figure(
+        "natural",
+        "Natural ranges",
+        f"The natural range of each unit as a bar, and the values that it is set to as dots. {inside} of "
+        f"{len(natural.ranges)} units stay inside.",
+        draw(_natural_chart(shown)),
+        table("", ("unit", "1st percentile", "99th percentile", *(f"→ {d}" for d in directions)), rows),
+    )
+
+
+def _value(value: float | None) -> str:
+    return "left alone" if value is None else signed(value)
+
+
+def _natural_chart(ranges: Sequence[UnitRange]) -> Any:
+    import altair as alt
+
+    order = [one.unit for one in ranges]
+    bars = [{"unit": one.unit, "low": one.low, "high": one.high} for one in ranges]
+    dots = [
+        {"unit": one.unit, "direction": f"→ {direction}", "value": value}
+        for one in ranges
+        for direction, value in one.values.items()
+        if value is not None
+    ]
+    y = alt.Y("unit:N", sort=order, title=None)
+    bar = (
+        alt.Chart(alt.Data(values=bars))
+        .mark_bar(height=12, opacity=0.35, color=COLOURS[6])
+        .encode(x=alt.X("low:Q", title="activation"), x2="high:Q", y=y)
+    )
+    colour = alt.Color("direction:N", title=None, scale=alt.Scale(range=list(COLOURS)))
+    dot = (
+        alt.Chart(alt.Data(values=dots))
+        .mark_point(size=70, filled=True, opacity=1)
+        .encode(x="value:Q", y=y, color=colour)
+    )
+    return (bar + dot).properties(width=WIDTH - 130, height=26 * len(ranges))
+
+
+def effects_table(effects: Sequence[Effect]) -> Table | None:
+    """Other phenomena with the intervention applied, the most changed first."""
+    if not effects:
+        return None
+    directions = list(effects[0].edited)
     rows = []
-    for effect in sorted(evidence.effects, key=lambda effect: (effect.related, -effect.moved)):
+    for effect in sorted(effects, key=lambda effect: (effect.related, -effect.moved)):
         flipped = "–" if effect.flipped is None else percent(effect.flipped.value)
         edited = [points(effect.edited[d].value - effect.untouched.value) for d in directions]
         kind = "related" if effect.related else "unrelated"
@@ -114,7 +191,7 @@ def _dose_chart(dose: Dose) -> Any:
         )
     )
     kl = base.mark_line(color=COLOURS[1], **line).encode(
-        y=alt.Y("kl:Q", title="KL", scale=scale, axis=alt.Axis(values=KL_TICKS))
+        y=alt.Y("kl:Q", title="KL", scale=scale, axis=alt.Axis(values=KL_TICKS, format="~g"))
     )
     size: dict[str, Any] = {"width": WIDTH - 130, "height": 130}
     return alt.vconcat(flips.properties(**size), kl.properties(**size))

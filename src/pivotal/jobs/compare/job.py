@@ -114,7 +114,8 @@ def compare(
     model, pairs = model_of(question, device), question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
 
@@ -124,7 +125,7 @@ def compare(
         return Comparison(done, done.comparison(), already=True)
     for note in asked.notes:
         watch.say(note)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "device": str(model.device),

@@ -19,13 +19,14 @@ from pivotal.files import library_errors
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch_all
 from pivotal.models.recurrent.folder import is_of_transformers, local_folder
-from pivotal.models.transformers.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole
+from pivotal.models.transformers.broken import check_has_tokenizer, check_json, check_whole
 from pivotal.models.transformers.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models.transformers.gguf_header import read_header
 from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+_NOT_A_FAULT_OF_THE_FILE = (PivotalError, MemoryError, torch.OutOfMemoryError)
 _NO_CODE: dict[str, Any] = {"trust_remote_code": False}
 """A repository may come with Python code of its own. If this were not set, transformers would ask on a terminal."""
 
@@ -121,7 +122,9 @@ def _load(
                 **settings,
                 **_NO_CODE,
             )
-    except UNREADABLE as error:
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:  # a damaged configuration can raise anything
         _check_no_code(name, error)
         check_whole(
             _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
@@ -148,7 +151,15 @@ def _load(
     words = None
     if ours:
         words = remembered(folder / "tokenizer.json", "words", lambda: digest_of_words(tokenizer))
-    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+    try:
+        return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:
+        raise PivotalError(
+            f"{name} can be loaded but not run ({type(error).__name__}: {in_short(error)}). Its configuration or its "
+            "tokenizer may be damaged: download it again."
+        ) from error
 
 
 def _check_no_code(name: str, error: Exception) -> None:
@@ -219,7 +230,9 @@ def _convert(gguf: Path, folder: Path) -> None:
         with _quietly():
             tokenizer: Any = AutoTokenizer.from_pretrained(**where, **_NO_CODE)
             model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, **_NO_CODE)
-    except UNREADABLE as error:
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
     # The file says whether the model was trained with BOS, but the converted tokenizer does not.
