@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pivotal.errors import PivotalError
     from pivotal.evidence.certify import certify
+    from pivotal.evidence.check import check
     from pivotal.evidence.evaluation import Evaluation, evaluate
     from pivotal.evidence.trace import trace
     from pivotal.jobs.find import Finding, find
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.question import Question
     from pivotal.records.certificate import Certificate
+    from pivotal.records.check import Check
     from pivotal.records.effort import Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
@@ -49,6 +51,7 @@ _HOME = {
     for module, names in {
         "errors": "PivotalError",
         "evidence.certify": "certify",
+        "evidence.check": "check",
         "evidence.evaluation": "Evaluation evaluate",
         "evidence.trace": "trace",
         "jobs.find": "Finding find",
@@ -63,6 +66,7 @@ _HOME = {
         "questions.phenomena": "load_phenomenon",
         "questions.question": "Question",
         "records.certificate": "Certificate",
+        "records.check": "Check",
         "records.effort": "Effort",
         "records.intervention": "Intervention",
         "records.traces": "Trace",
@@ -83,6 +87,7 @@ __all__ = [
     "Ablation",
     "Attribution",
     "Certificate",
+    "Check",
     "Discovery",
     "Effort",
     "Evaluation",
@@ -112,6 +117,7 @@ __all__ = [
     "UnitSpace",
     "__version__",
     "certify",
+    "check",
     "evaluate",
     "find",
     "list_models",

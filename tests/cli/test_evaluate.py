@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.relabel import relabelled
+
 
 def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folder: Path) -> None:
     summary = json.loads((run_folder / "summary.json").read_text())
@@ -49,7 +52,66 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
 def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
-    pivotal("evaluate", run_folder, "--phenomenon", path).refused("labelled he and she", "singular or plural")
+    done = pivotal("evaluate", run_folder, "--phenomenon", path)
+    assert "No labels are singular and plural" in done.out and "--labels LABEL=singular" in done.out
+    mapped = pivotal("evaluate", run_folder, path, "--labels", "he=singular,she=plural")
+    assert "100% of 1 preferences of mine flipped" in mapped.out
+    pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused("labelled he and she", "'it'")
+    pivotal("evaluate", run_folder, path, "--labels", "he").refused("LABEL=LABEL")
+    pivotal("evaluate", run_folder, "--labels", "he=singular").refused("for another question")
+    pivotal("evaluate", run_folder, path, "--phenomenon", path).refused("both were given")
+
+
+def test_labels_in_another_order_are_the_same_question(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    """Direction by direction, the scores are those of the same pairs in the order of the run."""
+    pairs = load_phenomenon("planted").sample(60)
+    pairs.save(tmp_path / "same.jsonl")
+    turned = relabelled(pairs, ("plural", "singular"))
+    assert turned is not None and turned[0].words == pairs[0].words[::-1]
+    turned.save(tmp_path / "turned.jsonl")
+    first, second = (
+        json.loads(pivotal("evaluate", run_folder, tmp_path / f"{name}.jsonl", "--json").out)
+        for name in ("same", "turned")
+    )
+    assert {**second, "phenomenon": "same"} == first
+
+
+@pytest.fixture
+def blimp(tmp_path: Path) -> str:
+    """A folder of paradigms in the words of the planted model."""
+    folder = tmp_path / "blimp"
+    folder.mkdir()
+    number = [
+        {"sentence_good": f"The noun0{n}{s} verb0{v}{t}", "sentence_bad": f"The noun0{n}{s} verb0{v}{u}"}
+        for n in "abcd"
+        for v in "abc"
+        for s, t, u in (("", "s", ""), ("s", "", "s"))
+    ]
+    other = [
+        {"sentence_good": f"The noun0{n} verb0as", "sentence_bad": f"The noun0{n} verb1as"} for n in "abcd"
+    ]
+    none = [{**number[0], "one_prefix_method": False}]
+    strange = [{"sentence_good": "The zebra sleeps", "sentence_bad": "The zebra sleep"}]
+    for name, rows in (("number", number), ("order", other), ("whole", none), ("zebra", strange)):
+        (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({"UID": name, **row}) for row in rows))
+    return f"blimp:{folder}"
+
+
+def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Path, blimp: str) -> None:
+    done = pivotal("evaluate", run_folder, blimp)
+    assert done.code == 0 and "on 2 other questions" in done.out
+    assert "whole: it compares whole sentences" in done.out and "zebra: None of the 1 pairs" in done.out
+    found = json.loads(pivotal("evaluate", run_folder, blimp, "--json").out)
+    rows = {row["question"]: row for row in found["rows"]}
+    assert rows["number"]["effect"]["related"] and rows["number"]["effect"]["flipped"]["value"] == 1
+    assert not rows["order"]["effect"]["related"] and rows["order"]["effect"]["flipped"] is None
+    assert rows["whole"]["effect"] is None and "sentences" in rows["whole"]["reason"]
+    one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/number.jsonl", "--json").out)
+    assert one["flip_accuracy"] == 1 and one["pairs"] == {"which": "all", "asked": 24}
+    pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused("cannot be asked", "whole sentences")
+    pivotal("evaluate", run_folder, f"{blimp}/zebra.jsonl").refused("cannot be asked", "zebra")
 
 
 def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) -> None:

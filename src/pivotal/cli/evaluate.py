@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
 
@@ -13,10 +15,22 @@ if TYPE_CHECKING:
     from pivotal.models import LanguageModel
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
+    from pivotal.questions.readers import Part
 
 
+@shared_options.takes_fields_of_question("lower", "unknown", "columns", "skip_bad")
 def evaluate(
     run_folder: shared_options.Run,
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="QUESTION",
+            help="Another phenomenon, pairs file or name:PATH to score on; a folder such as blimp:FOLDER gives a "
+            "table. Default: the run's held-out pairs.",
+            autocompletion=complete.phenomena,
+            show_default=False,
+        ),
+    ] = None,
     run: shared_options.WhichRun = None,
     model: shared_options.RunModel = None,
     priming: shared_options.RunPriming = None,
@@ -24,10 +38,17 @@ def evaluate(
     phenomenon: Annotated[
         str | None,
         shared_options.in_question(
-            "Score on all pairs of this phenomenon or pairs file. Default: the run's held-out pairs.",
+            "The same as the argument QUESTION.",
             autocompletion=complete.phenomena,
         ),
     ] = None,
+    labels: Annotated[
+        str,
+        shared_options.in_question(
+            "Which labels of the other question are which of the intervention, e.g. he=male,she=female.",
+            metavar="LABEL=LABEL,…",
+        ),
+    ] = "",
     part: Annotated[
         Literal["test", "train", "all"] | None,
         shared_options.in_question(
@@ -51,14 +72,21 @@ def evaluate(
     device: shared_options.Device = None,
     dtype: shared_options.RunDtype = None,
     json: shared_options.Json = False,
+    **reading: Any,
 ) -> None:
-    """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds."""
-    from pivotal.cli.run_argument import Saved
-    from pivotal.evidence.evaluation import evaluate as score
-    from pivotal.evidence.summarise import scores_row
-    from pivotal.problem.prepare import problem_of
-    from pivotal.records.summary import Rejections
+    """Score an intervention: flipped preferences by direction and construction, KL, and what each unit adds.
 
+    On a question with other labels, the accuracy of the model is shown before and after the edit.
+    """
+    from pivotal.cli.elsewhere import parts_of
+    from pivotal.cli.run_argument import Saved
+    from pivotal.questions.relabel import parse_labels
+
+    if other is not None and phenomenon is not None:
+        raise PivotalError(
+            f"QUESTION and --phenomenon are the same, but both were given: {other} and {phenomenon}."
+        )
+    phenomenon = other or phenomenon
     if text is not None and not panel:
         raise PivotalError(
             f"--text is the text of --panel, but --panel was not given. Add --panel to read {text}."
@@ -70,8 +98,80 @@ def evaluate(
             raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
         _panel(saved, saved.load_model(question, device, any_model, download=model is not None), text, json)
         return
-    pairs, which = _pairs(saved, question, phenomenon, part)
+    # Files are read before the model is loaded, which may take long.
+    if phenomenon is not None and phenomenon != question.phenomenon:
+        question = _elsewhere(question, phenomenon, part, reading)
+        parts, mapping = parts_of(question), parse_labels(labels)
+        lm = saved.load_model(question, device, any_model, download=model is not None)
+        _score_other(saved, question, lm, parts, mapping, any_model, json)
+        return
+    if labels:
+        raise PivotalError("--labels is for another question, but none was given.")
+    pairs = _checked_pairs(saved, question, part)
     lm = saved.load_model(question, device, any_model, download=model is not None)
+    chosen, which = _chosen(saved, question, lm, pairs, part)
+    _score(saved, question, lm, chosen, which, any_model, json)
+
+
+def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: dict[str, Any]) -> Question:
+    """The other question. It is read as the run's, unless the user says otherwise."""
+    from dataclasses import replace
+
+    if part in ("test", "train"):
+        raise PivotalError(
+            f"The run never split '{phenomenon}', so it has no {part} part. "
+            "Leave --part out: all its pairs are new."
+        )
+    kept = {"lower": question.lower, "unknown": question.unknown}
+    given = {
+        name: kept.get(name, value) if value in (False, "skip") else value for name, value in reading.items()
+    }
+    return replace(question, phenomenon=phenomenon, **given)
+
+
+def _score_other(
+    saved: Saved,
+    question: Question,
+    lm: LanguageModel,
+    parts: list[Part],
+    labels: dict[str, str],
+    any_model: bool,
+    json: bool,
+) -> None:
+    """All scores if one question has the labels of the intervention, or else the accuracy before and after."""
+    from pivotal.cli.elsewhere import print_elsewhere, score_elsewhere
+    from pivotal.problem.prepare import as_read
+    from pivotal.questions.relabel import relabelled
+
+    if len(parts) == 1 and parts[0].pairs is not None:
+        mapped = relabelled(parts[0].pairs, saved.intervention.directions, labels)
+        if mapped is not None:
+            _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json)
+            return
+    found = score_elsewhere(saved.intervention, lm, question, parts, labels)
+    if all(row.effect is None for row in found.rows):
+        raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")
+    if json:
+        terminal.as_json(found)
+    else:
+        print_elsewhere(found)
+
+
+def _score(
+    saved: Saved,
+    question: Question,
+    lm: LanguageModel,
+    pairs: PairSet,
+    which: str,
+    any_model: bool,
+    json: bool,
+) -> None:
+    """All scores of the intervention on pairs with its labels."""
+    from pivotal.evidence.evaluation import evaluate as score
+    from pivotal.evidence.summarise import scores_row
+    from pivotal.problem.prepare import problem_of
+    from pivotal.records.summary import Rejections
+
     problem = problem_of(question, lm, pairs)
     if problem.labels != saved.intervention.directions:
         raise PivotalError(
@@ -89,8 +189,10 @@ def evaluate(
     }
     if json:
         terminal.as_json(row)
-    else:
-        _print(row, scores)
+        return
+    for note in pairs.notes:
+        terminal.line(note)
+    _print(row, scores)
 
 
 def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
@@ -117,28 +219,32 @@ def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> Non
         terminal.table(listed)
 
 
-def _pairs(saved: Saved, question: Question, phenomenon: str | None, part: str | None) -> tuple[PairSet, str]:
-    """The pairs to score on and what to call them."""
-    from dataclasses import replace
-
-    if phenomenon is not None and phenomenon != question.phenomenon:
-        if part in ("test", "train"):
-            raise PivotalError(
-                f"The run never split '{phenomenon}', so it has no {part} part. "
-                "Leave --part out: all its pairs are new."
-            )
-        return replace(question, phenomenon=phenomenon).load_pairs(), "all"
+def _checked_pairs(saved: Saved, question: Question, part: str | None) -> PairSet:
+    """All pairs of the run's own question."""
+    if saved.folder is None and part in ("test", "train"):
+        raise PivotalError(
+            "An intervention without its run does not know which pairs were held out. "
+            "Give its run folder, or --part all."
+        )
     pairs = question.load_pairs()
-    if saved.folder is None:
-        if part in ("test", "train"):
-            raise PivotalError(
-                "An intervention without its run does not know which pairs were held out. "
-                "Give its run folder, or --part all."
-            )
-        return pairs, "all"
-    if part == "all":  # possible even if the pairs have changed since the run
-        return pairs, "all"
-    train, test = saved.divided(question, pairs, cure="Score on all of them with --part all, or run again.")
+    if saved.folder is not None and part != "all":
+        saved.divided(question, pairs, _CURE)
+    return pairs
+
+
+_CURE = "Score on all of them with --part all, or run again."
+
+
+def _chosen(
+    saved: Saved, question: Question, lm: LanguageModel, pairs: PairSet, part: str | None
+) -> tuple[PairSet, str]:
+    """The pairs to score on, as the model reads them, and what to call them."""
+    from pivotal.problem.prepare import as_read
+
+    read = as_read(question, lm, pairs)
+    if saved.folder is None or part == "all":  # all is possible even if the pairs have changed since the run
+        return read, "all"
+    train, test = saved.divided(question, pairs, _CURE, read)
     return (train, "train") if part == "train" else (test, "test")
 
 

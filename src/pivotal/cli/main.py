@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from pivotal.cli import (
     certify,
+    check,
     command_line,
     compare,
     convert,
@@ -36,6 +37,7 @@ from pivotal.cli import (
     terminal,
     trace,
     train_lm,
+    words,
 )
 from pivotal.errors import PivotalError
 from pivotal.stopping import exit_code, signals
@@ -130,6 +132,8 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
         "convert": convert.convert,
+        "check": check.check,
+        "words": words.words,
     },
     "Compare": {"compare": compare.compare, "study": study.study},
     "Language models": {

@@ -81,8 +81,10 @@ class Saved:
             dtype=asked.dtype if dtype is None else dtype,
         )
 
-    def divided(self, question: Question, pairs: PairSet, cure: str) -> tuple[PairSet, PairSet]:
-        """The training pairs and the held-out pairs of the run."""
+    def divided(
+        self, question: Question, pairs: PairSet, cure: str, read: PairSet | None = None
+    ) -> tuple[PairSet, PairSet]:
+        """The training pairs and the held-out pairs of the run. `read` are the pairs as the model reads them."""
         if self.folder is None:
             raise PivotalError(
                 f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
@@ -93,7 +95,7 @@ class Saved:
                 f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
                 f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
             )
-        return question.divide(pairs)
+        return question.divide(pairs if read is None else read)
 
     def load_model(
         self, question: Question, device: str | None, any_model: bool, *, download: bool

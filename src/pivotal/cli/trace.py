@@ -151,10 +151,11 @@ def _typed(
 
 def _held_out(saved: Saved, question: Question, lm: LanguageModel, pair: int) -> MinimalPair:
     """Pairs are numbered as in traces.json: held-out pairs that the model cannot be asked do not count."""
-    from pivotal.problem.prepare import problem_of
+    from pivotal.problem.prepare import as_read, problem_of
 
     cure = "Trace a sentence of your own instead."
-    _, test = saved.divided(question, question.load_pairs(), cure)
+    pairs = question.load_pairs()
+    _, test = saved.divided(question, pairs, cure, as_read(question, lm, pairs))
     pairs = problem_of(question, lm, test).pairs
     if pair >= len(pairs):
         raise PivotalError(f"The run has held-out pairs 0 to {len(pairs) - 1}, but not pair {pair}.")

@@ -6,12 +6,15 @@ import numpy as np
 import torch
 
 from pivotal.evidence.intervals import shares_of
+from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES
 from pivotal.problem.problem import Problem
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
 from pivotal.records.share import Share
 
 _PREFIXES = 256
 """The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""
+ONE_SIDED = 0.95
+"""A larger share of pairs in which the model prefers the same label is one-sided."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 
@@ -49,6 +52,34 @@ def knowledge_of(problem: Problem) -> Knowledge:
         mass=mass,
         rank=rank,
     )
+
+
+def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
+    """What speaks against asking the question, by the rules of the verdict."""
+    said = []
+    labels = knowledge.by_label
+    for label, part in labels.items():
+        if part.accuracy is not None and part.accuracy.low <= HALF:
+            said.append(
+                f"The model does not know the answer: if {label} is right, it prefers it in {part.accuracy.value:.1%} "
+                f"of the pairs, which may be chance."
+            )
+    expected = [label for label, part in labels.items() if part.pairs]
+    if len(expected) == 1:
+        said.append(f"All pairs expect {expected[0]}: there is one direction only.")
+    for label, prefixes in knowledge.prefixes_towards.items():
+        if prefixes < LEAST_PREFIXES:
+            said.append(
+                f"Only {prefixes} prefixes can be flipped to {label}; a verdict needs {LEAST_PREFIXES}."
+            )
+    if knowledge.one_sided > ONE_SIDED:
+        most = max(labels, key=lambda label: labels[label].preferred)
+        said.append(f"The model prefers {most} in {knowledge.one_sided:.1%} of the pairs, whatever is right.")
+    if knowledge.mass < LEAST_MASS:
+        said.append(
+            f"The model expects neither word: together they have a median probability of {knowledge.mass:.1g}."
+        )
+    return tuple(said)
 
 
 @torch.no_grad()

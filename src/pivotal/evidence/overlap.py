@@ -32,7 +32,7 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
 
     return Overlap(
         prefix=share([pair.prefix in prefixes for pair in test]),
-        cue=share([pair.cue_word.lower() in cues for pair in test]),
+        cue=share([pair.cue is not None and pair.cue_word.lower() in cues for pair in test]),
         words=share([any(word.lower() in words for word in pair.words) for pair in test]),
     )
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.collect import LEVELS, Collection
+from pivotal.evidence.knowledge import knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.verdict import verdict_of
@@ -132,6 +133,7 @@ def find(
     for note in asked.notes:
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
+    _say_known(watch, test)
     info = {
         "command": command,
         "model": model.describe(),
@@ -259,6 +261,14 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     folder.save_interventions(scored)
     folder.write_text(TRACES, traces.dumps())
     folder.write_json(SUMMARY, summary)
+
+
+def _say_known(watch: Watch, test: Problem) -> None:
+    """What the untouched model knows of the held-out pairs. Nothing is refused, but the verdict will know."""
+    known = knowledge_of(test)
+    watch.say(f"Held-out pairs: {known.told()}")
+    for warning in warnings_of(known):
+        watch.say(f"Warning: {warning}")
 
 
 def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:

@@ -84,6 +84,11 @@ class LanguageModel(ABC):
         except PivotalError:
             return False
 
+    def whole_words(self) -> list[str]:
+        """The words that are a token of their own after another word."""
+        words = (self.word(token) for token in range(self.vocabulary_size))
+        return list(dict.fromkeys(word.strip() for word in words if word.strip()))
+
     @property
     def unknown_word(self) -> str | None:
         """The word that stands for words outside the vocabulary, such as `<unk>`; None if the model has none."""

@@ -106,6 +106,9 @@ class ModuleLM(ChunkedLM):
     def word_ends(self) -> tuple[int, ...]:
         return self._words.ends()
 
+    def whole_words(self) -> list[str]:
+        return self._words.whole_words()
+
     @property
     def unknown_word(self) -> str | None:
         return self._words.unk

@@ -44,6 +44,9 @@ class WordVocabulary:
         """All words except those that continue the word before them, such as n't."""
         return tuple(i for i, word in enumerate(self.words) if word not in CLITICS)
 
+    def whole_words(self) -> list[str]:
+        return list(self.words)
+
     def text(self, token: int) -> str:
         return self.words[token]
 

@@ -104,7 +104,22 @@ def positions(asked: Sequence[AskedPair]) -> list[int]:
     return [-1 if one.cue is None else one.cue for one in asked]
 
 
+def askable(model: LanguageModel, pairs: PairSet, steps: Steps) -> tuple[PairSet, Rejected]:
+    """The pairs that the model can be asked, without running it, and the counts of the others."""
+    _, kept, rejected = _tokenised(model, pairs, steps)
+    return replace(pairs, pairs=tuple(kept)), rejected
+
+
 def _asked(
+    model: LanguageModel, pairs: PairSet, steps: Steps
+) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
+    """The pairs that the model can be asked, of which there must be some."""
+    asked, kept, rejected = _tokenised(model, pairs, steps)
+    _check_some(asked, model, pairs, rejected, steps)
+    return asked, kept, rejected
+
+
+def _tokenised(
     model: LanguageModel, pairs: PairSet, steps: Steps
 ) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
     """The pairs that the model can be asked. The other pairs are counted by reason."""
@@ -117,9 +132,7 @@ def _asked(
             reasons[str(error)] += 1
             continue
         kept.append(pair)
-    rejected = Rejected(reasons, asking.left_out)
-    _check_some(asked, model, pairs, rejected, steps)
-    return asked, kept, rejected
+    return asked, kept, Rejected(reasons, asking.left_out)
 
 
 _UNDECIDED = "no preference: the model gives both words the same probability, or none"

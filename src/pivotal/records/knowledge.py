@@ -40,6 +40,18 @@ class Knowledge(Record, frozen=True, kw_only=True):
     rank: Number
     """The median of 1 plus the number of tokens that are more likely than the more likely of the two words."""
 
+    def told(self) -> str:
+        """The figures in one line."""
+        right = "No pair states what is right"
+        if self.accuracy is not None:
+            share = self.accuracy
+            right = (
+                f"The untouched model prefers the expected word in {share.value:.1%} of {self.labelled:,} pairs (95% "
+                f"interval {share.low:.1%} to {share.high:.1%})"
+            )
+        prefers = " and ".join(f"{label} in {part.preferred:,}" for label, part in self.by_label.items())
+        return f"{right}; it prefers {prefers}. The two words together have a median probability of {self.mass:.1g}."
+
     @property
     def directions(self) -> dict[str, int]:
         """The number of pairs that are flipped to each label."""

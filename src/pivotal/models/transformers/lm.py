@@ -140,6 +140,9 @@ class TransformersLM(ChunkedLM):
     def word_ends(self) -> tuple[int, ...]:
         return self._tokens.ends()
 
+    def whole_words(self) -> list[str]:
+        return self._tokens.whole_words()
+
     def word(self, token: int) -> str:
         return self._tokens.text(token)
 

@@ -80,12 +80,22 @@ class Tokens:
         A token that is a part of a letter may continue a word, so it is none of them.
         """
         if self._ends is None:
-            every = range(min(len(self._tokenizer), self._vocabulary))
             special = set(self._tokenizer.all_special_ids)
-            texts = self._tokenizer.backend_tokenizer.decode_batch([[*self._anchor, i] for i in every])
-            start = len(self._tokenizer.decode(self._anchor))
-            self._ends = tuple(i for i in every if i in special or _ends_a_word(texts[i][start:]))
+            self._ends = tuple(
+                i for i, text in enumerate(self._texts()) if i in special or _ends_a_word(text)
+            )
         return self._ends
+
+    def whole_words(self) -> list[str]:
+        """The words that are a token of their own after another word."""
+        return list(dict.fromkeys(text[1:] for text in self._texts() if re.fullmatch(r" \S+", text)))
+
+    def _texts(self) -> list[str]:
+        """The text of every token after a word, decoded at once."""
+        every = range(min(len(self._tokenizer), self._vocabulary))
+        texts = self._tokenizer.backend_tokenizer.decode_batch([[*self._anchor, i] for i in every])
+        start = len(self._tokenizer.decode(self._anchor))
+        return [text[start:] for text in texts]
 
     def text(self, token: int) -> str:
         """The text of a token, with its leading space if it has one."""

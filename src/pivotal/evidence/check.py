@@ -1,0 +1,114 @@
+"""Check a question before a search: what can be asked, what the model knows, and how long a search would take."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.overlap import overlap_of
+from pivotal.models.base import LanguageModel
+from pivotal.problem.examples import askable
+from pivotal.problem.objective import Terms
+from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
+from pivotal.records.check import SAMPLE, Check, DividedWord
+from pivotal.records.serial import replace
+from pivotal.records.summary import Rejections
+
+_BATCH = 128
+"""The number of prefixes of one update of the default search."""
+_UPDATES = 500
+"""The time of the default search in updates of such a batch. It has 160 updates; choosing units, removing them one by
+one and refitting values takes the rest (from the node evaluations of number agreement in the bundled LSTM)."""
+
+
+def check(
+    question: Question,
+    model: LanguageModel | None = None,
+    pairs: PairSet | None = None,
+    *,
+    most: int = SAMPLE,
+) -> Check:
+    """Check a question before a search: what can be asked, what the model knows, and what the split shares.
+
+    `model` is the question's model, if it is already loaded, and `pairs` are other pairs than those of the question.
+    All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
+    all.
+    """
+    model = model or model_of(question)
+    read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
+    asked, rejected = askable(model, read, question.steps)
+    found = Check(
+        model=model.name,
+        phenomenon=read.name,
+        steps=question.steps,
+        labels=read.labels,
+        pairs=len(read),
+        asked=len(asked),
+        notes=read.notes,
+        rejected=Rejections(total=rejected.total, reasons=dict(rejected.reasons.most_common())),
+        left_out=dict(rejected.left_out.most_common()),
+    )
+    try:
+        problem = problem_of(question, model, asked.sample(most) if 0 < most < len(asked) else asked or read)
+    except PivotalError as error:
+        return replace(found, asked=0, reason=str(error))
+    knowledge = knowledge_of(problem)
+    train, test, told = _divided(question, asked)
+    return replace(
+        found,
+        sampled=len(problem) if len(problem) < len(asked) else None,
+        divided=divided_words(model, asked),
+        knowledge=knowledge,
+        train=len(train),
+        test=len(test),
+        overlap=overlap_of(train, test) if len(test) else None,
+        seconds=_seconds(problem),
+        warnings=(*warnings_of(knowledge), *told),
+    )
+
+
+def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:
+    """The words that are asked about and have several tokens, the most frequent first."""
+    counts = Counter(word for pair in pairs for words in pair.word_sets for word in words)
+    found = []
+    for word, count in counts.most_common():
+        try:
+            tokens = model.tokens_of(word)
+        except PivotalError:
+            continue
+        if len(tokens) > 1:
+            texts = tuple(model.word(token).strip() for token in tokens)
+            found.append(DividedWord(word=word, tokens=texts, pairs=count))
+    return tuple(found)
+
+
+def _divided(question: Question, pairs: PairSet) -> tuple[PairSet, PairSet, tuple[str, ...]]:
+    """The two parts of the split. A set that cannot be split is a warning."""
+    try:
+        train, test = question.divide(pairs)
+    except PivotalError as error:
+        return pairs, pairs[:0], (str(error),)
+    return train, test, ()
+
+
+def _seconds(problem: Problem) -> float:
+    """The time of the default search, from the time of one update."""
+    batch = problem.batches(_BATCH)[0]
+    device = problem.model.device
+    mask = torch.full((1, len(problem.space)), 0.1, device=device, requires_grad=True)
+    values = torch.zeros(1, len(problem.labels), problem.space.coordinates, device=device, requires_grad=True)
+    times = []
+    for _ in range(2):
+        started = time.perf_counter()
+        loss = Terms().loss(batch.run(mask, values)).sum()
+        loss.backward()
+        loss.item()  # waits for a GPU
+        times.append(time.perf_counter() - started)
+    return min(times) * _UPDATES

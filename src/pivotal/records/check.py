@@ -1,0 +1,57 @@
+"""What `pivotal check` finds: whether a question can be asked of a model, before any search."""
+
+from __future__ import annotations
+
+from pivotal.records.knowledge import Knowledge
+from pivotal.records.serial import Number, Record
+from pivotal.records.summary import Overlap, Rejections
+from pivotal.units import Steps
+
+SAMPLE = 2000
+"""The most pairs that the model is asked by default."""
+
+
+class DividedWord(Record, frozen=True, kw_only=True):
+    """A word that is asked about and that the model reads as several tokens."""
+
+    word: str
+    tokens: tuple[str, ...]
+    pairs: int
+    """The number of pairs that ask about it."""
+
+
+class Check(Record, frozen=True, kw_only=True):
+    """Whether a question can be asked of a model, and what the untouched model says."""
+
+    model: str
+    phenomenon: str
+    steps: Steps
+    labels: tuple[str, str] | None
+    """Null if the pairs could not be read."""
+    pairs: int
+    """The number of pairs that were read."""
+    asked: int
+    """The number of pairs that the model can be asked."""
+    sampled: int | None = None
+    """The number of pairs that it was asked, if that was a sample of them."""
+    notes: tuple[str, ...] = ()
+    """What a reader inferred or left out."""
+    rejected: Rejections
+    left_out: dict[str, int] = {}
+    """Words that are left out of their sets, by reason, with the number of pairs."""
+    divided: tuple[DividedWord, ...] = ()
+    """The words of several tokens. They are compared at the first token where they differ."""
+    knowledge: Knowledge | None = None
+    """Null if no pair can be asked."""
+    train: int = 0
+    """The number of pairs to search on."""
+    test: int = 0
+    """The number of held-out pairs."""
+    overlap: Overlap | None = None
+    """What the held-out pairs share with the others."""
+    seconds: Number | None = None
+    """A rough estimate of the time of the default search on this machine."""
+    warnings: tuple[str, ...] = ()
+    """What speaks against the question."""
+    reason: str = ""
+    """Why nothing can be asked; empty if something can."""

@@ -1,0 +1,28 @@
+"""What `pivotal evaluate RUN QUESTION` prints for questions with other labels, or for several questions."""
+
+from __future__ import annotations
+
+from pivotal.records.evidence import Effect
+from pivotal.records.serial import Record
+from pivotal.records.summary import Rejections
+
+
+class ElsewhereRow(Record, frozen=True, kw_only=True):
+    """One question with the intervention applied."""
+
+    question: str
+    effect: Effect | None = None
+    """Null if it cannot be asked."""
+    rejected: Rejections | None = None
+    reason: str = ""
+    """Why it cannot be asked."""
+
+
+class Elsewhere(Record, frozen=True, kw_only=True):
+    """An intervention on other questions than the one that it was found for."""
+
+    model: str
+    phenomenon: str
+    """The phenomenon that the intervention was found for."""
+    directions: tuple[str, str]
+    rows: tuple[ElsewhereRow, ...]

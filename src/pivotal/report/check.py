@@ -1,0 +1,103 @@
+"""What `pivotal check` found, as sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pivotal.records.check import Check
+from pivotal.records.share import Share
+from pivotal.records.summary import told_reasons
+from pivotal.report.tables import Table, counted, interval, percent
+
+_WORDS = 12
+"""The most divided words that are listed."""
+
+
+def sentences(check: Check) -> list[str]:
+    """What can be asked, what was inferred, and what the model says."""
+    said = [
+        f"{check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon} can be asked of {check.model}."
+    ]
+    said += check.notes
+    if check.reason:
+        return [*said, check.reason]
+    if check.rejected.total:
+        said.append(f"Left out: {told_reasons(check.rejected.reasons)}.")
+    if check.left_out:
+        said.append(f"Words left out of their sets: {told_reasons(check.left_out)}.")
+    if check.sampled is not None:
+        said.append(f"The model was asked a random sample of {check.sampled:,} pairs; --sample 0 asks all.")
+    if (known := check.knowledge) is not None:
+        said.append(known.told())
+        said.append(f"Prefixes: {known.clusters:,}. Median rank of the more likely word: {known.rank:.0f}.")
+    if check.overlap is not None:
+        said.append(
+            f"The split has {check.train:,} pairs to search on and {check.test:,} held-out ones. Of these, "
+            f"{percent(check.overlap.prefix)} share their prefix, {percent(check.overlap.cue)} their cue and "
+            f"{percent(check.overlap.words)} a word with the others."
+        )
+    if check.seconds is not None:
+        said.append(f"The default search takes roughly {duration(check.seconds)} on this machine.")
+    return said
+
+
+def duration(seconds: float) -> str:
+    """A rough time for people: 40 s, 3 min, 2.5 h."""
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def tables(check: Check) -> list[Table]:
+    """Accuracy by label and by group, and the words of several tokens."""
+    found = []
+    if (known := check.knowledge) is not None:
+        rows = [
+            (label, f"{part.pairs:,}", *_share(part.accuracy), f"{part.preferred:,}")
+            for label, part in known.by_label.items()
+        ]
+        columns = ("label", "expected in", "accuracy", "95% interval", "preferred in")
+        found.append(Table("By label", columns, tuple(rows), frozenset({1, 2, 3, 4})))
+        if len(known.by_group) > 1:
+            groups = [(group, f"{share.n:,}", *_share(share)) for group, share in known.by_group.items()]
+            columns = ("group", "pairs", "accuracy", "95% interval")
+            found.append(Table("By group", columns, tuple(groups), frozenset({1, 2, 3})))
+    if check.divided:
+        words = [(word.word, "·".join(word.tokens), f"{word.pairs:,}") for word in check.divided[:_WORDS]]
+        more = len(check.divided) - _WORDS
+        note = "They are compared at the first token where they differ." + (
+            f" And {more:,} more words." if more > 0 else ""
+        )
+        found.append(
+            Table("Words of several tokens", ("word", "tokens", "pairs"), tuple(words), frozenset({2}), note)
+        )
+    return found
+
+
+def overview(checks: Sequence[Check]) -> Table:
+    """Several questions, one row each."""
+    rows = []
+    for check in checks:
+        if (known := check.knowledge) is None:
+            rows.append((check.phenomenon, f"{check.pairs:,}", "0", "", "", "", "", check.reason))
+            continue
+        labels = " / ".join(check.labels or ())
+        accuracy = _share(known.accuracy)
+        told = "one direction" if sum(part.pairs > 0 for part in known.by_label.values()) == 1 else ""
+        rows.append(
+            (
+                check.phenomenon,
+                f"{check.pairs:,}",
+                f"{check.asked:,}",
+                labels,
+                *accuracy,
+                f"{known.mass:.1g}",
+                told,
+            )
+        )
+    columns = ("question", "pairs", "asked", "labels", "accuracy", "95% interval", "p(words)", "")
+    return Table("", columns, tuple(rows), frozenset({1, 2, 4, 5, 6}))
+
+
+def _share(share: Share | None) -> tuple[str, str]:
+    return ("", "") if share is None else (percent(share.value), interval(share.low, share.high))

@@ -1,0 +1,81 @@
+"""`pivotal check` and `pivotal words`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+
+def test_a_question_that_can_be_asked(pivotal: Run) -> None:
+    done = pivotal("check", "planted", "planted")
+    assert done.code == 0
+    assert "1,512 of 1,512 pairs of planted can be asked of planted." in done.out
+    assert "prefers the expected word in 100.0% of 1,512 pairs" in done.out
+    assert "By label" in done.out and "By group" in done.out and "class 0" in done.out
+    assert "0.0% share their prefix" in done.out and "takes roughly" in done.out
+    assert "Warning" not in done.out
+    found = json.loads(pivotal("check", "planted", "planted", "--json").out)
+    assert found["asked"] == found["knowledge"]["pairs"] == 1512 and found["rejected"]["total"] == 0
+    assert found["overlap"]["prefix"] == 0 and found["seconds"] > 0
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    rows = [
+        {"sentence_good": f"The noun0{n} verb0{v}s", "sentence_bad": f"The noun0{n} verb0{v}", "UID": "one"}
+        for n in "abcd"
+        for v in "abc"
+    ]
+    rows.append({"sentence_good": "The zebra verb0as", "sentence_bad": "The zebra verb0a", "UID": "one"})
+    (tmp_path / "one.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "two.jsonl").write_text(json.dumps({**rows[0], "one_prefix_method": False}))
+    return tmp_path
+
+
+def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
+    done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
+    assert "12 of 13 pairs of one can be asked" in done.out
+    assert "Left out: outside the vocabulary: zebra (1)." in done.out
+    assert "Warning: All pairs expect good: there is one direction only." in done.out
+    assert "Warning: Only 0 prefixes can be flipped to good; a verdict needs 10." in done.out
+    assert "Warning: The model prefers good in 100.0% of the pairs, whatever is right." in done.out
+    assert "Cues inferred" in done.out or "no cue" in done.out
+
+
+def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
+    done = pivotal("check", "planted", tmp_path / "a.jsonl")
+    assert done.code == 0 and "0 of 1 pair of a can be asked of planted." in done.out
+    assert "outside the vocabulary: zebra (1)" in done.out and "pivotal words" in done.out
+    assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
+
+
+def test_a_folder_is_checked_question_by_question(pivotal: Run, files: Path) -> None:
+    done = pivotal("check", "planted", f"blimp:{files}")
+    assert "one direction" in done.out and "it compares whole sentences" in done.out
+    first, second = json.loads(pivotal("check", "planted", f"blimp:{files}", "--json").out)
+    assert (first["asked"], second["asked"]) == (12, 0) and second["labels"] is None
+
+
+def test_too_few_pairs_to_split_are_a_warning(pivotal: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"prefix": "The noun0a", "words": {"a": "verb0as", "b": "verb0a"}}')
+    done = pivotal("check", "planted", tmp_path / "a.jsonl")
+    assert done.code == 0 and "Warning: A set must have two pairs or more" in done.out
+
+
+def test_words(pivotal: Run) -> None:
+    done = pivotal("words", "planted", "verb0as", "Noun0a", "zebra")
+    rows = {line.split()[0]: line for line in done.out.splitlines() if line.strip()}
+    assert "one token" in rows["verb0as"] and "verb0a" in rows["verb0as"]
+    assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
+    found = json.loads(pivotal("words", "planted", "zebra", "--json").out)
+    assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
+
+
+def test_words_of_contractions(pivotal: Run) -> None:
+    found = json.loads(pivotal("words", "wiki-lstm", "can't", "docter", "--json").out)
+    assert found[0]["tokens"] == ["ca", "n't"] and found[0]["known"]
+    assert not found[1]["known"] and "doctor" in found[1]["near"]
