@@ -60,8 +60,14 @@ def tables(check: Check) -> list[Table]:
         found.append(Table("By label", columns, tuple(rows), frozenset({1, 2, 3, 4})))
         if len(known.by_group) > 1:
             groups = [(group, f"{share.n:,}", *_share(share)) for group, share in known.by_group.items()]
-            columns = ("group", "pairs", "accuracy", "95% interval")
-            found.append(Table("By group", columns, tuple(groups), frozenset({1, 2, 3})))
+            found.append(
+                Table(
+                    "By group",
+                    ("group", "pairs", "accuracy", "95% interval"),
+                    tuple(groups),
+                    frozenset({1, 2, 3}),
+                )
+            )
     if check.divided:
         words = [(word.word, "·".join(word.tokens), f"{word.pairs:,}") for word in check.divided[:_WORDS]]
         more = len(check.divided) - _WORDS
