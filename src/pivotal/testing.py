@@ -262,6 +262,14 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
     again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
     assert found.train_score == again.train_score, "The same seed must give the same scores."
+    bounded = Problem(model, problem.pairs[::3], steps=steps, values="natural")
+    low, high = bounded.bounds()
+    natural = search.solve(bounded, runs=1, seed=0).best
+    at = [place for unit in natural.units for place in bounded.space.places(unit)]
+    values = torch.tensor(natural.values)
+    assert ((values >= low[at] - 1e-6) & (values <= high[at] + 1e-6)).all(), (
+        "With values='natural', every value must lie within problem.bounds()."
+    )
 
 
 def _count_passes(model: LanguageModel) -> list[int]:

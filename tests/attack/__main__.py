@@ -23,6 +23,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--pickles", type=int, default=200)
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="how often each job meets each fault of the disk"
+    )
     parser.add_argument("--targets", nargs="*", default=[], help="fuzz only these; --list names them")
     parser.add_argument("--parts", nargs="*", default=list(parts.PARTS), choices=list(parts.PARTS))
     parser.add_argument("--list", action="store_true", help="name the targets")

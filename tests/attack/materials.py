@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests.attack.command import run
 
+from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.history import Progress
 
 FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
@@ -149,6 +150,25 @@ class Materials:
         path = self.root / "model"
         self._made(*train(self.corpus, path))
         return path
+
+    @cached_property
+    def begun(self) -> Path:
+        """The folder of a training that was stopped before its end, without its checkpoint."""
+        out = self.root / "model"
+        assert self.model == out
+        folder = self.root / "begun.training"
+
+        def keep(training: TrainingFolder) -> None:
+            shutil.copytree(training.path, folder)
+
+        import pytest
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pivotal.lm.training_folder.TrainingFolder.remove", keep)
+            self._made(*train(self.corpus, self.root / "again"))
+        shutil.rmtree(self.root / "again.training")
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        return folder
 
     @cached_property
     def checkpoint(self) -> Path:

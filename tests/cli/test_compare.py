@@ -15,7 +15,7 @@ import pytest
 
 # The same as in conftest.py: the folder that is made there must be known again.
 COMPARE = (
-    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "80"),
+    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "81"),
     *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
 )
 
@@ -51,7 +51,7 @@ def test_what_was_found_can_be_evaluated_on_the_held_out_pairs(pivotal: Any, com
     row = json.loads((comparison_folder / "compare.json").read_text())["rows"][1]
     done = pivotal("evaluate", comparison_folder / row["interventions"] / "1", "--json")
     scores = json.loads(done.out)
-    assert scores["pairs"] == {"which": "test", "asked": 80}
+    assert scores["pairs"] == {"which": "test", "asked": 81}
     assert scores["flip_accuracy"] == row["runs"][1]["flip_accuracy"]
     pivotal("evaluate", comparison_folder).refused("is a comparison", "interventions/learned-3/0")
 

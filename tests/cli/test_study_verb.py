@@ -13,7 +13,7 @@ from pivotal.records.study_rows import read_results
 RECIPE = """\
 name: verb
 runs: 1
-defaults: {phenomenon: planted, model: planted, test: 80, updates: 10, refit: 2}
+defaults: {phenomenon: planted, model: planted, test: 81, updates: 10, refit: 2}
 grid:
   units: [{max_units: 3}, {max_units: 2}]
 """

@@ -28,6 +28,7 @@ from pivotal.records.summary import (
     Rejections,
     RunScores,
     Summary,
+    UnseenWords,
 )
 
 HIGH, LOW = Share(0.97, 0.95, 0.99, 400), Share(0.55, 0.48, 0.62, 400)
@@ -81,7 +82,8 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
     run = RunScores(
         seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
         by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
-        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), values={}, train_score=0.1, stages={},
+        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), train_score=0.1, stages={},
+        values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
     )  # fmt: skip
     return Summary(
         model="m", phenomenon="number", steps="every", labels=("one", "many"), all_units=100,
@@ -89,7 +91,7 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
         best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, pairs=PairCounts(train=3000, test=800),
         rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
         prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one"), runs=(run,),
-        evidence=collected or evidence(),
+        evidence=collected or evidence(), unseen_words=UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),
     )  # fmt: skip
 
 
@@ -175,6 +177,13 @@ def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_distur
 def test_a_related_phenomenon_may_move() -> None:
     moved = (effect(0.90), effect(0.20, related=True))
     assert verdict_of(summary(evidence(effects=moved))).word == "decide"
+
+
+def test_words_that_the_values_were_not_learned_with_must_flip_too() -> None:
+    unseen = UnseenWords(flip_accuracy=LOW, slots=("noun", "verb"), train=500)
+    verdict = verdict_of(replace(summary(), unseen_words=unseen))
+    assert verdict.word == "switch" and [check.name for check in verdict.failed] == ["unseen words"]
+    assert verdict_of(replace(summary(), unseen_words=None)).word == "switch"
 
 
 def test_one_direction_that_hardly_flips_is_not_reliable() -> None:

@@ -30,7 +30,7 @@ from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Interrupted
 
-QUESTION = Question(model="planted", phenomenon="planted", test=80)
+QUESTION = Question(model="planted", phenomenon="planted", test=81)
 LEARNED = LearnedMask(updates=40, refit=8)
 
 

@@ -28,7 +28,7 @@ from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Interrupted
 from pivotal.units import MAX_UNITS
 
-QUESTION = Question(model="planted", phenomenon="planted", test=80)
+QUESTION = Question(model="planted", phenomenon="planted", test=81)
 SEARCH = LearnedMask(max_units=3.0, updates=60, refit=10)
 
 
@@ -69,7 +69,7 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert summary.units == 3
     assert [list(run.unit_numbers) for run in summary.runs] == [numbers] * 3
     assert [run.seed for run in summary.runs] == [0, 1, 2]
-    assert summary.pairs.test == 80
+    assert summary.pairs.test == 81
     assert summary.clean_accuracy == 1.0
     assert summary.rejected == Rejections(total=0, reasons={})
     assert summary.forward_nodes > summary.backward_nodes > 0
@@ -131,11 +131,11 @@ def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
 
 def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
     summary, traces = finding.summary, finding.folder.traces()
-    assert traces is not None and traces.run == summary.best and traces.held_out == 80
-    assert [outcome.pair for outcome in traces.pairs] == list(range(80))
+    assert traces is not None and traces.run == summary.best and traces.held_out == 81
+    assert [outcome.pair for outcome in traces.pairs] == list(range(81))
     best = summary.best_run
-    assert sum(outcome.flipped for outcome in traces.pairs) / 80 == best.flip_accuracy
-    assert sum(outcome.kl for outcome in traces.pairs) / 80 == pytest.approx(best.kl, rel=1e-3)
+    assert sum(outcome.flipped for outcome in traces.pairs) / 81 == best.flip_accuracy
+    assert sum(outcome.kl for outcome in traces.pairs) / 81 == pytest.approx(best.kl, rel=1e-3)
     assert traces.frame.units == best.unit_labels
     assert {(t.group, t.direction) for t in traces.traces} == {(p.group, p.direction) for p in traces.pairs}
     for found in traces.traces:
@@ -249,9 +249,9 @@ def test_pairs_that_cannot_be_asked_are_counted_and_said(tmp_path: Path) -> None
     assert any("Skipped 2 of 24 pairs" in text and "verb0zzs (2)" in text for text in looking_on.said)
 
 
-def test_single_steps_masks_per_direction_and_a_lexical_split(tmp_path: Path) -> None:
+def test_single_steps_masks_per_direction_and_a_split_by_words(tmp_path: Path) -> None:
     """Seed 1 puts verbs of all three classes into both parts; seed 0 would leave one of them out of training."""
-    question = replace(QUESTION, steps="single", split="lexical", test=12, seed=1)
+    question = replace(QUESTION, steps="single", split="words", test=12, seed=1)
     search = replace(SEARCH, masks="per-direction")
     looking_on = Onlooker()
     summary = find(question, search, out=str(tmp_path / "r"), watch=looking_on).summary

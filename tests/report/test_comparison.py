@@ -35,7 +35,7 @@ CONTENDERS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     out = str(tmp_path_factory.mktemp("report") / "compare")
     plan = ComparisonPlan(CONTENDERS, (1, 3), runs=2, mode="both")
     folder = compare(question, plan, out=out, command="pivotal compare planted 'a <b>'").folder

@@ -52,7 +52,7 @@ def certificate(problem: pv.Problem, found: pv.Discovery) -> Certificate:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     return find(question, SEARCH, out=str(tmp_path_factory.mktemp("display") / "run")).folder
 
 

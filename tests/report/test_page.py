@@ -45,7 +45,7 @@ FIGURES = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     out = str(tmp_path_factory.mktemp("report") / "run")
     folder = find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
     write_report(folder)
@@ -126,7 +126,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
 
 def test_every_held_out_sentence_is_listed_with_its_outcome(folder: RunFolder) -> None:
     text, traces = folder.report.read_text(encoding="utf-8"), folder.traces()
-    assert traces is not None and len(traces.pairs) == 80
+    assert traces is not None and len(traces.pairs) == 81
     items = re.findall(
         r'<li id=pair-(\d+) data-pair="\1" data-flipped="(yes|no)".*? data-traced="(yes|no)">', text
     )
@@ -267,7 +267,7 @@ def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     few = replace(summary, verdict=nothing, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
     assert said.startswith(
-        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences"
+        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 81 held-out preferences"
     )
     assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
     assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))

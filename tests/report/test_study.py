@@ -91,7 +91,7 @@ def test_no_torch_is_needed(folder: Path) -> None:
 
 def test_a_study_that_ran(tmp_path: Path) -> None:
     recipe = parse_recipe(
-        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, refit: 10, test: 80, ablation: true}\n"
+        "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, refit: 10, test: 81, ablation: true}\n"
         "grid: {model: [planted]}\ntable: {kind: units}"
     )
     done = study(recipe, out=tmp_path / "toy")

@@ -16,9 +16,10 @@ from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
 from pivotal.evidence.checks.text import text_cost
 from pivotal.evidence.knowledge import knowledge_of
+from pivotal.models.base import LanguageModel
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import PHENOMENA, load_phenomenon
+from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.records.evidence import Effect, Evidence, Level
 from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
@@ -56,7 +57,7 @@ class Collection:
         if self.level == "quick":
             return evidence
         self._say("other phenomena", 0)
-        effects = tuple(effects_on_others(intervention, test, bundled_phenomena()))
+        effects = tuple(effects_on_others(intervention, test.model, bundled_phenomena()))
         self._say("permuted labels", 0)
         permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
         self._say("shuffled weights", 0)
@@ -69,19 +70,17 @@ class Collection:
 
 def bundled_phenomena() -> Iterable[PairSet]:
     """The pairs of every phenomenon that needs no file."""
-    for name in PHENOMENA.names():
-        if not PHENOMENA.get(name).takes_path:
-            yield load_phenomenon(name)
+    return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
 
 
 def effects_on_others(
-    intervention: Intervention, problem: Problem, others: Iterable[PairSet]
+    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet]
 ) -> Iterable[Effect]:
-    """The effects on other phenomena. A phenomenon that the model cannot be asked is left out."""
+    """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
     for pairs in others:
-        if pairs.name == problem.pairs.name:
+        if pairs.name == intervention.phenomenon:
             continue
         try:
-            yield effect_on(intervention, problem.model, pairs)
+            yield effect_on(intervention, model, pairs)
         except PivotalError:  # no pair of it can be asked
             continue

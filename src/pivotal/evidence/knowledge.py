@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.problem.problem import Problem
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
 from pivotal.records.share import Share
@@ -23,7 +23,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
     expected = np.array([problem.labels.index(label) if label else -1 for label in labels])
     right = expected == preferred
     groups = np.array([pair.group for pair in problem.pairs])
-    share = Bootstrap(problem)
+    share = shares_of(problem.prefix_ids)
 
     def accuracy(of: np.ndarray) -> Share | None:
         return share(right, of) if of.any() else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
+from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem, Work
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
@@ -25,11 +26,13 @@ def summarise(
     progress: Callable[[Progress], None],
     controls: int = CONTROLS,
     dropped: int = 0,
+    merged: int = 0,
 ) -> tuple[Summary, Evaluation]:
     """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
     `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
-    compared with. `dropped` is the number of pairs in neither part of the split.
+    compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
+    the file.
     """
     best = found.best_run
     scores = []
@@ -72,7 +75,9 @@ def summarise(
         backward_nodes=work.backward,
         clean_accuracy=test.clean_accuracy,
         labelled=sum(1 for pair in test.pairs if pair.label),
-        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped),
+        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
+        overlap=overlap_of(train.pairs, test.pairs),
+        unseen_words=unseen_words(found.best, train, test, terms, seed),
         rejected=rejections(train, test),
         controls=scores[best].control or Control(),
         prevalence=_prevalence(found),

@@ -6,7 +6,8 @@ the strongest word whose conditions hold:
 - *decide*: every check was made and passed.
 - *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do. Some
   other check failed or was not made.
-- *nudge*: the model knows the phenomenon, and the units flip it more often than random sets do, but not reliably.
+- *nudge*: the model knows the phenomenon, and the units flip it more often than most random sets do (p <= 0.05), but
+  not reliably, or not clearly more often.
 - *no evidence*: anything else.
 """
 
@@ -47,6 +48,7 @@ def verdict_of(summary: Summary) -> Verdict:
     flips = reliable(summary)
     control = random_sets(summary)
     others = (
+        unseen_words(summary),
         natural_values(evidence),
         through_the_model(evidence),
         ordinary_text(evidence),
@@ -76,7 +78,8 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     meaning = {
         "decide": "Decide: these units decide the phenomenon in this model.",
         "switch": "Switch: these units switch the model's preference.",
-        "nudge": "Nudge: these units change the model's preference more than random ones do, but not reliably.",
+        "nudge": "Nudge: these units change the model's preference, but not reliably, or not clearly more often than "
+        "random units do.",
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
@@ -172,6 +175,22 @@ def random_sets(summary: Summary) -> Check:
     )
 
 
+def unseen_words(summary: Summary) -> Check:
+    """Whether the units flip most preferences about words with which their values were not learned."""
+    name, unseen = "unseen words", summary.unseen_words
+    if unseen is None:
+        return Check(
+            name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
+        )
+    slots = " and ".join(unseen.slots)
+    return Check(
+        name=name,
+        passed=unseen.flip_accuracy.low > HALF,
+        found=f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
+        "preferences flip.",
+    )
+
+
 # -- what do the flips mean? -------------------------------------------------------------------------------
 
 
@@ -227,9 +246,9 @@ def ordinary_text(evidence: Evidence) -> Check:
 
 
 def other_phenomena(evidence: Evidence) -> Check:
-    """Whether phenomena that have nothing to do with this one stay as they are."""
+    """Whether phenomena that have nothing to do with this one, and that the model knows, stay as they are."""
     name = "other phenomena"
-    unrelated = [effect for effect in evidence.effects if not effect.related]
+    unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
     if not unrelated and evidence.level == "full":
         return Check(name=name, passed=True, found="No other phenomenon can be asked of this model.")
     if not unrelated:
@@ -238,8 +257,8 @@ def other_phenomena(evidence: Evidence) -> Check:
     return Check(
         name=name,
         passed=worst.moved <= MOST_MOVED,
-        found=f"Of {len(unrelated)} unrelated phenomena, {worst.phenomenon} moves most: by {100 * worst.moved:.1f} "
-        f"points from {worst.untouched.value:.1%}.",
+        found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {worst.phenomenon} moves most: by "
+        f"{100 * worst.moved:.1f} points from {worst.untouched.value:.1%}.",
     )
 
 

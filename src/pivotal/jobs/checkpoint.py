@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.jobs.run_files import CHECKPOINT
 from pivotal.jobs.run_folder import History, RunFolder
+from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.problem import Work
 from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord
@@ -23,11 +23,6 @@ from pivotal.stopping import Stop
 
 EVERY_SECONDS = 15.0
 
-UNREADABLE = (
-    *(OSError, EOFError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError),
-    *(AssertionError, OverflowError, MemoryError, pickle.UnpicklingError),
-)
-"""The errors that torch raises for a file that is damaged, or that is no checkpoint."""
 
 _CURE = "Remove it or use --overwrite; the run then starts from the beginning."
 
@@ -137,7 +132,7 @@ class RunCheckpoint:
         if not self._path.is_file():
             return None
         try:
-            content = torch.load(self._path, map_location="cpu", weights_only=True)
+            content = load_tensors(self._path)
             _check_parts(content)
         except UNREADABLE as error:
             raise self.unusable(error) from None

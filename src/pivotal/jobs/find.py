@@ -16,11 +16,12 @@ from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
-from pivotal.jobs.checkpoint import UNREADABLE, RunCheckpoint
+from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem, Work
@@ -111,7 +112,8 @@ def find(
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
     train_pairs, test_pairs = question.divide(pairs)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
@@ -126,7 +128,7 @@ def find(
         if not _enough(done.summary(), evidence):
             return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "model": model.describe(),
@@ -138,6 +140,7 @@ def find(
     history = History(folder)
     # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
+    train.bounds()
     with signals() as stop:
         checkpoint = RunCheckpoint(folder, history, train.work, stop)
         if checkpoint.resumed:
@@ -156,6 +159,7 @@ def find(
                 terms=search.terms,
                 controls=controls,
                 dropped=train_pairs.dropped,
+                merged=pairs.merged,
                 progress=watch.progress,
             )
             summary = judged(summary, collection.of(found.best, train, test))
@@ -206,7 +210,7 @@ def _settings(
     question: Question, search: Search, runs: int, model: LanguageModel, pairs: PairSet
 ) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(question),
+        **stored_settings(question),
         "runs": runs,
         "search": {"name": search.name, **stored_settings(search)},
         "model_fingerprint": model.fingerprint(),
@@ -254,7 +258,12 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     folder.write_json(SUMMARY, summary)
 
 
-def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
+def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:
+    """Say which pairs are not used."""
+    if merged:
+        watch.say(
+            f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
+        )
     both = train.rejected + test.rejected
     if both.total:
         total = both.total + len(train) + len(test)

@@ -25,6 +25,7 @@ from pivotal.files import (
     write_atomically,
 )
 from pivotal.lm.vocabulary import Vocabulary
+from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 
 _UNREADABLE = (
@@ -155,8 +156,8 @@ class TrainingFolder:
         if not path.is_file():
             return None
         try:
-            return dict(torch.load(path, map_location="cpu", weights_only=True))
-        except _UNREADABLE as error:
+            return dict(load_tensors(path))
+        except UNREADABLE as error:
             raise PivotalError(
                 f"{path} must be a complete checkpoint, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to start over."

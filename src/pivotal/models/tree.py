@@ -207,6 +207,16 @@ class PrefixTree:
         part.live = np.arange(len(part.token)) > 0
         return part
 
+    def without_first(self) -> PrefixTree:
+        """The same tree without edits at the first tokens; the tree itself if it has no other edits."""
+        later = self.edited & (self.depth > 1)
+        if not later.any():
+            return self
+        same = {
+            name: getattr(self, name) for name in ("token", "parent", "depth", "direction", "live", "leaf")
+        }
+        return PrefixTree(edited=later, **same)
+
     def _subset(self, keep: np.ndarray, leaf: np.ndarray) -> PrefixTree:
         return PrefixTree(
             token=self.token,

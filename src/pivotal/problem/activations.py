@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
-from pivotal.models.tree import Span
+from pivotal.models.tree import PrefixTree, Span
 from pivotal.units import UnitSpace
+
+Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
+"""The lower and the upper end of a range for each coordinate."""
 
 _OUTERMOST = 0.01
 """The share of activations on each side that counts as outliers in a site without bounds."""
@@ -31,10 +34,6 @@ class Activations:
     """For each direction, the mean in the untouched model where it is to be flipped to that label."""
     scale: Float[Tensor, " coordinates"]
     """The standard deviation over both directions."""
-    low: Float[Tensor, " coordinates"]
-    """The 1st percentile over both directions. From here to `high` is the natural range."""
-    high: Float[Tensor, " coordinates"]
-    """The 99th percentile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +67,51 @@ class Standard:
     def standardised(self, values: Float[Tensor, "*rows coordinates"]) -> Float[Tensor, "*rows coordinates"]:
         return (values - self.mean) / self.scale
 
+    @staticmethod
+    def within(low: Float[Tensor, " coordinates"], high: Float[Tensor, " coordinates"]) -> Standard:
+        """The scale on which the range of every unit is -1 to 1."""
+        half = (high - low) / 2
+        return Standard((low + high) / 2, torch.where(half > 0, half, torch.ones_like(half)))
+
+
+@torch.no_grad()
+def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> Range:
+    """The 1st and the 99th percentile of each coordinate over the distinct states to edit.
+
+    Where a site has no bounds, as in transformers, the first tokens of the sentences are left out: some units have
+    activations in the thousands there, and only there.
+    """
+    if any(site.bounds is None for site in space.sites):
+        tree = tree.without_first()
+    recorder = _Recorder(space, 1 + int(tree.direction.max()))
+    model.states(model.prepare(tree), recorder)
+    ends = [
+        _usual(torch.cat([torch.cat(rows) for rows in recorder.rows[site.name] if rows]))
+        for site in space.sites
+    ]
+    return torch.cat([low for low, _ in ends]), torch.cat([high for _, high in ends])
+
 
 @torch.no_grad()
 def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
     recorder = _Recorder(space, directions)
     model.states(prepared, recorder)
     own = torch.zeros(directions, space.coordinates, device=model.device)
-    scale, lows, highs = (torch.zeros(space.coordinates, device=model.device) for _ in range(3))
+    scale = torch.zeros(space.coordinates, device=model.device)
     for site in space.sites:
         seen = [torch.cat(rows) if rows else None for rows in recorder.rows[site.name]]
         everything = torch.cat([rows for rows in seen if rows is not None])
-        where = space.coordinates_of(site.name)
-        lows[where], highs[where] = _usual(everything)
-        low, high = (lows[where], highs[where]) if site.bounds is None else (None, None)
+        low, high = _usual(everything) if site.bounds is None else (None, None)
         if low is not None:
             everything = everything.clamp(low, high)
         mean = everything.mean(0)
+        where = space.coordinates_of(site.name)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
             here = mean if rows is None else (rows if low is None else rows.clamp(low, high)).mean(0)
             own[direction, where] = here
-    return Activations(target=own.flip(0), own=own, scale=scale, low=lows, high=highs)
+    return Activations(target=own.flip(0), own=own, scale=scale)
 
 
 def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], Float[Tensor, " units"]]:

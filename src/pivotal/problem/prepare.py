@@ -27,5 +27,5 @@ def model_of(
 
 
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
-    """The problem of asking `model` these pairs, at the question's sites and steps."""
-    return Problem(model, pairs, sites=question.sites, steps=question.steps)
+    """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
+    return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)

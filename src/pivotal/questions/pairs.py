@@ -15,7 +15,7 @@ from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
-from pivotal.questions.splits import Lexemes, Split, lexical, stratified
+from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified, todays
 from pivotal.questions.word_sets import check_words, joined, members
 
 
@@ -108,9 +108,11 @@ class PairSet:
     labels: tuple[str, str]
     pairs: tuple[MinimalPair, ...]
     dropped: int = 0
-    """For the training part of a lexical split: the number of pairs in neither part."""
+    """For the training part of a split by words: the number of pairs in neither part."""
     held_out: int | float | None = None
     """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
+    merged: int = 0
+    """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
 
     def __post_init__(self) -> None:
         labels = tuple(clean_text(label, "words") for label in self.labels)
@@ -144,7 +146,7 @@ class PairSet:
     def __getitem__(self, index: slice) -> PairSet: ...
     def __getitem__(self, index: int | slice) -> MinimalPair | PairSet:
         if isinstance(index, slice):
-            return replace(self, pairs=self.pairs[index], dropped=0)
+            return replace(self, pairs=self.pairs[index], dropped=0, merged=0)
         return self.pairs[index]
 
     @property
@@ -168,20 +170,25 @@ class PairSet:
             )
         return self._take(stratified(self._strata(), n, random.Random(seed)))
 
-    def split(self, test: int | float = 1000, seed: int = 0, by: str = "random") -> tuple[PairSet, PairSet]:
+    def split(self, test: int | float = 1000, seed: int = 0, by: str = "prefixes") -> tuple[PairSet, PairSet]:
         """Split into (train, test). `test` is a number of pairs, or a fraction below 1.
 
-        "random" is stratified by group and label. "lexical" holds out lemmas: test pairs have held-out lemmas in every
-        slot, and training pairs have none. `train.dropped` counts the other pairs.
+        "prefixes" keeps all pairs of a prefix in one part, so that the test part has about `test` pairs. "words" holds
+        out lemmas: test pairs have held-out lemmas in every slot, and training pairs have none; `train.dropped` counts
+        the other pairs. "pairs" holds out single pairs, whose prefixes may occur in training. All are stratified by
+        group and label as far as possible.
         """
+        by = todays(by)
         count = self._test_count(test)
         rng = random.Random(seed)
-        if by == "random":
+        if by == "prefixes":
+            train_part, test_part = by_prefix([p.prefix for p in self.pairs], self._strata(), count, rng)
+        elif by == "pairs":
             test_part = stratified(self._strata(), count, rng)
             held = set(test_part)
             train_part = [i for i in range(len(self)) if i not in held]
-        elif by == "lexical":
-            train_part, test_part = lexical(self._lexemes(), self._strata(), count, rng)
+        elif by == "words":
+            train_part, test_part = lexical(self.lexemes(), self._strata(), count, rng)
         else:
             raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, get_args(Split))}")
         dropped = len(self) - len(train_part) - len(test_part)
@@ -207,13 +214,13 @@ class PairSet:
         write_rows(Path(path), self.labels, rows)
 
     def _take(self, indices: list[int]) -> PairSet:
-        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0)
+        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
 
     def _strata(self) -> list[tuple[str, str]]:
         return [(pair.group, pair.label) for pair in self.pairs]
 
-    def _lexemes(self) -> list[Lexemes]:
-        # If some pairs have no slots, use the cue and the words of all pairs instead.
+    def lexemes(self) -> list[Lexemes]:
+        """The lemmas of each pair, by slot. If some pairs have none, they are the cue and the words of all pairs."""
         if all(pair.lexemes for pair in self.pairs):
             return [pair.lexemes for pair in self.pairs]
         return [
@@ -221,6 +228,11 @@ class PairSet:
         ]
 
     def _test_count(self, test: int | float) -> int:
+        if len(self) < 2:
+            raise PivotalError(
+                f"A set must have two pairs or more to be split into a training and a test part, but '{self.name}' has "
+                f"{len(self)}{' different one' if self.merged else ''}. Add pairs."
+            )
         count = round(test * len(self)) if 0 < test < 1 else test
         if not math.isfinite(count) or count != int(count):
             raise PivotalError(f"The test part is a number of pairs or a fraction below 1, not {test}.")
@@ -233,7 +245,8 @@ class PairSet:
 
 
 def read_pairs(path: str | Path) -> PairSet:
-    """Read the pairs of a .jsonl, .csv or .tsv file. Errors name the file, the line and the column."""
+    """Read the pairs of a .jsonl, .csv or .tsv file. A pair that occurs several times is read once; `merged` counts the
+    repetitions. Errors name the file, the line and the column."""
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
@@ -247,7 +260,8 @@ def read_pairs(path: str | Path) -> PairSet:
             ) from None
     if labels is None:
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.")
-    return PairSet(path.stem, labels, tuple(pairs))
+    distinct = tuple(dict.fromkeys(pairs))
+    return PairSet(path.stem, labels, distinct, merged=len(pairs) - len(distinct))
 
 
 def find_cue(prefix: str, cue: str) -> int:

@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_choices
-from pivotal.questions.splits import Split
-from pivotal.units import Steps
+from pivotal.options import LATER, check_choices
+from pivotal.questions.splits import Split, todays
+from pivotal.units import Steps, Values
 
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
@@ -41,8 +41,12 @@ class Question:
     """Set the units at every step of the prefix, or only at the cue."""
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
-    split: Split = "random"
-    """Hold out random pairs, or hold out words: no held-out noun or verb occurs in training."""
+    values: Values = field(default="unbounded", metadata=LATER)
+    """What units may be set to: anything, or only values inside the natural range of each unit, the 1st to 99th
+    percentile of its own states at the edited steps."""
+    split: Split = "prefixes"
+    """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
+    the pair."""
     test: int | float | None = None
     """Held-out pairs: a number, or a fraction below 1. Default: as in the paper, otherwise a fifth."""
     seed: int = 0
@@ -55,6 +59,7 @@ class Question:
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "split", todays(self.split))
         check_choices(self)
         for name in ("seed", "split_seed"):
             if (seed := getattr(self, name)) is not None:
@@ -75,7 +80,7 @@ class Question:
         names = {field.name for field in dataclasses.fields(Question)}
         try:
             return msgspec.convert(
-                {name: value for name, value in settings.items() if name in names}, Question
+                {name: value for name, value in updated(settings).items() if name in names}, Question
             )
         except msgspec.ValidationError as error:
             raise PivotalError(
@@ -93,6 +98,11 @@ class Question:
         test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)
+
+
+def updated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version may have stored, in the present spelling."""
+    return {name: todays(value) if name == "split" else value for name, value in settings.items()}
 
 
 def default_test(pairs: PairSet) -> int:

@@ -137,6 +137,17 @@ class Effect(Record, frozen=True, kw_only=True):
         return max(abs(share.value - self.untouched.value) for share in self.edited.values())
 
 
+class Panel(Record, frozen=True, kw_only=True):
+    """What `pivotal evaluate --panel` prints: what an intervention does besides what it was found for."""
+
+    model: str
+    phenomenon: str
+    """What the intervention was found for."""
+    text: TextCost | None
+    """Null if the model cannot read the text."""
+    effects: tuple[Effect, ...]
+
+
 class Search(Record, frozen=True, kw_only=True):
     """The same search where there is nothing to find."""
 

@@ -51,6 +51,8 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     phenomenon: str
     steps: str
     sites: str
+    values: str = "unbounded"
+    """What units might be set to."""
     split: str
     test: int | float | None
     split_seed: int
@@ -70,7 +72,7 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     accuracy: Number | None = None
     """Share of held-out pairs whose preference is flipped."""
     interval: tuple[Number, Number] | None = None
-    """95% bootstrap interval of the accuracy."""
+    """95% interval of the accuracy."""
     by_group: dict[str, Number] = {}
     by_direction: dict[str, Number] = {}
     kl: Number | None = None

@@ -69,6 +69,34 @@ class PairCounts(Record, frozen=True, kw_only=True):
     """Held out."""
     dropped: int = 0
     """Pairs in neither part, because they mix held-out words with other words."""
+    merged: int = 0
+    """Lines of the pairs file that repeat an earlier line. They were read once."""
+
+
+class Overlap(Record, frozen=True, kw_only=True):
+    """What held-out pairs have in common with training pairs: shares of the held-out pairs."""
+
+    prefix: Number
+    """The prefix occurs in a training pair."""
+    cue: Number
+    """The cue word occurs as the cue of a training pair."""
+    words: Number
+    """One of the two words occurs among the words of a training pair."""
+
+
+class UnseenWords(Record, frozen=True, kw_only=True):
+    """The units of the best run on held-out pairs whose words their values were not learned with.
+
+    Half of the lemmas of every slot are drawn. The values of the same units are learned again, from the start, on the
+    training pairs that have none of these lemmas, and scored on the held-out pairs that have no others. The units
+    themselves were chosen with all words; `--split words` holds words out of the whole search.
+    """
+
+    flip_accuracy: Share
+    slots: tuple[str, ...]
+    """The slots whose lemmas are unseen, such as `subject` and `verb`. Slots with one lemma are not among them."""
+    train: int
+    """The number of pairs on which the values were learned."""
 
 
 class Prevalence(Record, frozen=True, kw_only=True):
@@ -105,7 +133,7 @@ class RunScores(Record, frozen=True, kw_only=True):
     flip_accuracy: Number
     """Share of held-out pairs whose preference is flipped."""
     interval: tuple[Number, Number]
-    """95% bootstrap interval of the flip accuracy."""
+    """95% interval of the flip accuracy."""
     units: int
     """The number of units."""
     kl: Number
@@ -164,6 +192,10 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     labelled: int | None = None
     """The held-out pairs that state an expected word."""
     pairs: PairCounts
+    overlap: Overlap | None = None
+    """Absent in summaries of earlier versions."""
+    unseen_words: UnseenWords | None = None
+    """Absent if the words do not vary, or if too few pairs are left; also in summaries of earlier versions."""
     rejected: Rejections
     controls: Control
     prevalence: dict[str, Prevalence]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pivotal.records.evidence import Dose, Evidence, Natural, UnitRange, Verdict
+from pivotal.records.evidence import Dose, Effect, Evidence, Natural, TextCost, UnitRange, Verdict
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
 from pivotal.report.tables import Table, interval, number, percent, points, signed, table
@@ -43,11 +43,7 @@ def cost_sentences(summary: Summary, evidence: Evidence) -> list[str]:
             f"{interval(swap.flipped.low, swap.flipped.high)})."
         )
     if (text := evidence.text) is not None:
-        edited = " and ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
-        said.append(
-            f"The perplexity of ordinary text ({text.text}, {text.tokens:,} tokens) is {text.untouched:.1f} untouched, "
-            f"{edited}."
-        )
+        said.append(text_sentence(text))
     if (paths := evidence.paths) is not None:
         direct = (
             "" if paths.direct is None else f" {percent(paths.direct)} of it goes straight to the output."
@@ -62,6 +58,15 @@ def cost_sentences(summary: Summary, evidence: Evidence) -> list[str]:
             "states are from one another (median)."
         )
     return said
+
+
+def text_sentence(text: TextCost) -> str:
+    """The perplexity of ordinary text, untouched and edited."""
+    edited = " and ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
+    return (
+        f"The perplexity of ordinary text ({text.text}, {text.tokens:,} tokens) is {text.untouched:.1f} untouched, "
+        f"{edited}."
+    )
 
 
 def natural_sentences(evidence: Evidence) -> list[str]:
@@ -132,13 +137,13 @@ def _natural_chart(ranges: Sequence[UnitRange]) -> Any:
     return (bar + dot).properties(width=WIDTH - 130, height=26 * len(ranges))
 
 
-def effects_table(evidence: Evidence) -> Table | None:
+def effects_table(effects: Sequence[Effect]) -> Table | None:
     """Other phenomena with the intervention applied, the most changed first."""
-    if not evidence.effects:
+    if not effects:
         return None
-    directions = list(evidence.effects[0].edited)
+    directions = list(effects[0].edited)
     rows = []
-    for effect in sorted(evidence.effects, key=lambda effect: (effect.related, -effect.moved)):
+    for effect in sorted(effects, key=lambda effect: (effect.related, -effect.moved)):
         flipped = "–" if effect.flipped is None else percent(effect.flipped.value)
         edited = [points(effect.edited[d].value - effect.untouched.value) for d in directions]
         kind = "related" if effect.related else "unrelated"

@@ -35,7 +35,8 @@ _UNITS_NOTE = (
 
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
-    "often than random sets do. “Nudge”: more often than random sets, but not reliably. “No evidence”: anything else."
+    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
+    "more often. “No evidence”: anything else."
 )
 
 
@@ -60,7 +61,12 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         *_evidence(summary, figure),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
-        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
+        Section("Where it works", figure("by-construction")
+                + paragraphs(
+                    tables.overlap_sentence(summary),
+                    tables.unseen_sentence(summary),
+                    tables.skipped_sentence(summary.rejected),
+                )),
         Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
         Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
@@ -88,7 +94,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
     if summary.verdict is None or summary.evidence is None:
         return []
-    effects = evidence.effects_table(summary.evidence)
+    effects = evidence.effects_table(summary.evidence.effects)
     return [
         Section(
             "The verdict",

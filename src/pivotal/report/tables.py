@@ -120,6 +120,31 @@ def control_sentence(summary: Summary) -> str:
     )
 
 
+def overlap_sentence(summary: Summary) -> str:
+    """What held-out pairs share with training pairs; empty if it was not measured."""
+    shared = summary.overlap
+    if shared is None:
+        return ""
+    return (
+        f"Of the {summary.pairs.test:,} held-out pairs, {percent(shared.prefix)} share their prefix with one of the "
+        f"{summary.pairs.train:,} training pairs, {percent(shared.cue)} their cue word and {percent(shared.words)} "
+        "one of their two words."
+    )
+
+
+def unseen_sentence(summary: Summary) -> str:
+    """The score on words that the values were not learned with; empty if it was not measured."""
+    unseen = summary.unseen_words
+    if unseen is None:
+        return ""
+    share = unseen.flip_accuracy
+    return (
+        f"Unseen words, best run: with values learned again without half of the words ({', '.join(unseen.slots)}), the "
+        f"same units flip {percent(share.value)} of the {counted(share.n, 'held-out pair')} that have only those words "
+        f"(95% interval {interval(share.low, share.high)})."
+    )
+
+
 def clean_sentence(result: Summary | ComparisonRecord) -> str:
     """The accuracy of the untouched model; empty if no pair states an expected word."""
     if result.clean_accuracy is None:

@@ -288,7 +288,7 @@ name: bad
 defaults: {phenomenon: planted, model: planted}
 grid:
   what:
-    - {label: fine, max_units: 3, sites: hidden.0, test: 80}
+    - {label: fine, max_units: 3, sites: hidden.0, test: 81}
     - {label: many pairs, test: 100000}
     - {label: many pairs too, test: 100000, steps: single}
     - {label: no site, sites: mlp.0-3}
@@ -322,7 +322,7 @@ grid:
 def test_the_sites_of_a_transformer_are_not_looked_for_before_it_is_loaded(tmp_path: Path) -> None:
     """That would take as long as loading it; here there is nothing to be loaded, and a plan is made all the same."""
     (tmp_path / "config.json").write_text('{"model_type": "llama"}')
-    recipe = tiny(('[planted, "planted:1"]', f"[{tmp_path}]"), ("test: 80", "test: 80, sites: neurons"))
+    recipe = tiny(('[planted, "planted:1"]', f"[{tmp_path}]"), ("test: 81", "test: 81, sites: neurons"))
     assert len(dry_run(recipe, out=tmp_path / "s").batches) == 2
 
 

@@ -21,7 +21,7 @@ RECIPE = """\
 name: killed
 runs: 2
 resources: {cpus: 1}
-defaults: {phenomenon: planted, test: 80, refit: 2, max_units: 3}
+defaults: {phenomenon: planted, test: 81, refit: 2, max_units: 3}
 grid:
   model: [planted, "planted:1"]
   steps: [every, single]

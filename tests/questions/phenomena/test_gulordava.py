@@ -82,5 +82,5 @@ def test_the_published_file() -> None:
     assert sum(pair.group == "original" for pair in pairs) == 41
     first = next(pair for pair in pairs if pair.prefix == "The thing to keep in mind")
     assert (first.prefix.split()[first.cue], first.words, first.label) == ("thing", ("is", "are"), "singular")
-    train, test = pairs.split(test=0.2, by="lexical", seed=0)
+    train, test = pairs.split(test=0.2, by="words", seed=0)
     assert not {pair.lexemes for pair in train} & {pair.lexemes for pair in test}

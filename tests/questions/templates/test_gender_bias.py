@@ -19,8 +19,8 @@ def test_the_cue_is_the_profession_and_no_pronoun_is_right():
     assert all(pair.lexemes == (("profession", pair.cue_word),) and pair.label == "" for pair in PAIRS)
 
 
-def test_a_lexical_split_holds_out_professions():
-    train, test = PAIRS.split(test=200, by="lexical")
+def test_a_split_by_words_holds_out_professions():
+    train, test = PAIRS.split(test=200, by="words")
     assert len(test) == 200 and train.dropped < 17
     assert not {pair.cue_word for pair in train} & {pair.cue_word for pair in test}
 

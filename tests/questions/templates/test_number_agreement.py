@@ -66,8 +66,8 @@ def test_the_seed_decides():
     assert len(set(other)) == 12_000 and other.fingerprint() == "77b99b9b5d02485b"
 
 
-def test_a_lexical_split_is_useful():
-    train, test = PAIRS.split(test=1000, seed=0, by="lexical")
+def test_a_split_by_words_is_useful():
+    train, test = PAIRS.split(test=1000, seed=0, by="words")
     assert (
         len(test) == 1000 and len(train) > 3000 and set(test.groups) == set(train.groups) == set(PAIRS.groups)
     )

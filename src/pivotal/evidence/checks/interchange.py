@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
@@ -33,7 +33,7 @@ def interchange(intervention: Intervention, problem: Problem) -> Interchange | N
     if found is None:
         return None
     part, other = found
-    share = Bootstrap(part)
+    share = shares_of(part.prefix_ids)
     sites = tuple(dict.fromkeys(unit.site for unit in intervention.units))
     few = _flipped(part, other, {site: _coordinates(intervention, site) for site in sites})
     whole = _flipped(part, other, dict.fromkeys(sites))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Natural, UnitRange
@@ -15,11 +15,10 @@ from pivotal.records.intervention import Intervention
 def natural_range(intervention: Intervention, problem: Problem) -> Natural:
     """Score the intervention with each value clamped to the 1st and 99th percentile of the unit's states at the edited
     steps."""
-    seen = problem.measure_activations()
     mask, values = dense(intervention, problem.space, problem.model.device)
-    outcome = problem.run(mask, values.clamp(seen.low, seen.high))
+    outcome = problem.run(mask, values.clamp(*problem.natural_range()))
     flipped = outcome.flipped()[0].cpu().numpy()
-    share = Bootstrap(problem)
+    share = shares_of(problem.prefix_ids)
     return Natural(
         ranges=_ranges(intervention, problem),
         flipped=share(flipped),
@@ -35,11 +34,11 @@ def natural_range(intervention: Intervention, problem: Problem) -> Natural:
 def _ranges(intervention: Intervention, problem: Problem) -> tuple[UnitRange, ...]:
     if any(unit.size > 1 for unit in intervention.units):
         return ()
-    seen = problem.measure_activations()
+    lows, highs = problem.natural_range()
     found = []
     for i, unit in enumerate(intervention.units):
         (place,) = problem.space.places(unit)
         values = {label: row[i] for label, row in intervention.shown_values.items()}
-        low, high = float(seen.low[place]), float(seen.high[place])
+        low, high = float(lows[place]), float(highs[place])
         found.append(UnitRange(unit=str(unit), low=low, high=high, values=values))
     return tuple(found)

@@ -12,7 +12,6 @@ from torch import Tensor
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms, loss_of
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.refit import bounds_of
 from pivotal.units import UnitSpace
 
 _KL_NODES = 32
@@ -68,11 +67,11 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
     A unit of several coordinates is tried on the line from its own mean through its mean under the target label. An
     equal shift of all its coordinates would give states that never occur.
     """
-    low, high = bounds_of(problem)
+    least, most = problem.bounds()
     seen = problem.measure_activations()
     middle = (seen.own + seen.target).mean(0) / 2
-    low = torch.where(low.isfinite(), low, middle - _REACH * seen.scale)
-    high = torch.where(high.isfinite(), high, middle + _REACH * seen.scale)
+    low = torch.where(least.isfinite(), least, middle - _REACH * seen.scale)
+    high = torch.where(most.isfinite(), most, middle + _REACH * seen.scale)
     share = torch.linspace(0, 1, points - 1, device=low.device)[:, None]
     even = low + share * (high - low)
     grid = torch.cat([even[:, None].expand(-1, len(problem.labels), -1), seen.target[None]])
@@ -81,7 +80,7 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
             where = problem.space.coordinates_of(site.name)
             own, target = seen.own[:, where], seen.target[:, where]
             grid[:-1, :, where] = own + _PUSH * share[..., None] * (target - own)
-    return grid
+    return grid.clamp(least, most)
 
 
 def ends_of(
