@@ -61,12 +61,15 @@ def words_of(node: Node, lexicon: Lexicon, labels: Labels) -> Words:
                 f"'words' is a list of the lexicon or two words, as [is, are], but there is no list '{name}'."
                 f"{did_you_mean(list_name, lexicon)}"
             )
+        forms = lexicon[list_name].forms
+        if not set(labels) <= set(forms):
+            raise node.error(
+                f"the two words are the forms {labels[0]} and {labels[1]} of an entry, but '{list_name}' has "
+                f"{'the forms ' + ' and '.join(forms) if forms else 'no forms'}."
+            )
         slot = parse_slot(name, node, lexicon, labels)
         if not slot.agrees:
-            raise node.error(
-                f"the two words are the forms {labels[0]} and {labels[1]} of an entry, but "
-                f"{'a fixed form is asked for' if slot.words.forms else f'{list_name!r} has no forms'}."
-            )
+            raise node.error(f"'words' names a list, as {list_name}, and no form of it, but it is '{name}'.")
         _check_forms(slot, labels)
         return (Text((slot,)),), (Text((slot,)),)
     first, second = (_set(inner, lexicon, labels) for inner in by_label(node, labels, "[is, are]"))
