@@ -231,7 +231,8 @@ def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
     assert len(pairs) > 0, "There must be at least one pair."
     assert len(set(pairs)) == len(pairs), "No pair may occur twice."
     for pair in pairs:
-        assert 0 <= pair.cue < len(pair.prefix.split()), f"The cue must be a word of the prefix: {pair}."
+        words = len(pair.prefix.split())
+        assert pair.cue is None or 0 <= pair.cue < words, f"The cue must be a word of the prefix: {pair}."
         assert pair.words[0] != pair.words[1], f"The two words must differ: {pair}."
         assert pair.label in ("", *pairs.labels), f"The label must be one of {pairs.labels}: {pair}."
 

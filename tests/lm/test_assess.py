@@ -29,7 +29,7 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.phenomena.lakretz import attractor_numbers
+from pivotal.questions.readers.lakretz import attractor_numbers
 from pivotal.units import Site
 
 DATA = SHARED / "data"

@@ -341,7 +341,7 @@ def changed(**changes: object) -> str:
         ('{"prefix": }', r"line 1, column 12: not JSON"),
         ("[1]", r"line 1, column 1: every line holds one JSON object, not a list"),
         ("[" * 100_000, r"line 1, column 1: .*nesting is too large"),
-        (changed(cue=None), r"line 2, column 'cue': the key is missing"),
+        (changed(prefix=None), r"line 2, column 'prefix': the key is missing"),
         (changed(prefxi="x"), r"line 2, column 'prefxi': unknown key. Did you mean 'prefix'\?"),
         (changed(prefix=3), r"line 2, column 'prefix': must be a string, not a number: 3"),
         (changed(cue=True), r"line 2, column 'cue': must be an index from 0 or a word, not a truth value"),
@@ -375,7 +375,7 @@ HEAD = "prefix,cue,word.singular,word.plural,label\n"
     [
         ("\n", "this one is empty"),
         (HEAD, "holds at least one pair; this one holds none"),
-        ("prefix,word.a,word.b\n", "line 1, column 'cue': the column is missing"),
+        ("cue,word.a,word.b\n", "line 1, column 'prefix': the column is missing"),
         ("prefix,cue,cue\n", "line 1, column 'cue': the column occurs twice"),
         (
             "prefix,cue,word.a,word.b,lable\n",

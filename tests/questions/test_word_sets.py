@@ -80,7 +80,9 @@ def test_a_file_may_have_lists_or_separators(tmp_path: Path) -> None:
     ]
     (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, rows)))
     pairs = read_pairs(tmp_path / "sets.jsonl")
-    assert [pair.words for pair in pairs] == [("is|was", "are")] and pairs.merged == 1, "the two rows are the same"
+    assert [pair.words for pair in pairs] == [("is|was", "are")] and pairs.merged == 1, (
+        "the two rows are the same"
+    )
     (tmp_path / "sets.jsonl").write_text(json.dumps({**rows[0], "words": {"a": ["x", 3], "b": "y"}}))
     with pytest.raises(PivotalError, match=r"line 1, column 'words.a': must be a string, not a number: 3"):
         read_pairs(tmp_path / "sets.jsonl")

@@ -21,6 +21,7 @@ from pivotal.cli import (
     certify,
     command_line,
     compare,
+    convert,
     eval_lm,
     evaluate,
     find,
@@ -124,8 +125,11 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+    },
+    "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
+        "convert": convert.convert,
     },
     "Compare": {"compare": compare.compare, "study": study.study},
     "Language models": {

@@ -10,7 +10,7 @@ from pivotal.problem.problem import Problem
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
 from pivotal.records.share import Share
 
-_PREFIXES = 1024
+_PREFIXES = 256
 """The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""

@@ -20,6 +20,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.asking import Asking
+from pivotal.problem.examples import positions
 from pivotal.problem.problem import Problem, divergence
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.splits import stratified
@@ -97,10 +98,9 @@ def trace_pairs(
     """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
     if not pairs:
         return []
-    asking = Asking(model)
+    asking = Asking(model, intervention.steps)
     asked = [asking.ask(pair) for pair in pairs]
-    cues = [one.cue for one in asked]
-    tree = PrefixTree.build([one.ids for one in asked], cues, directions, intervention.steps)
+    tree = PrefixTree.build([one.ids for one in asked], positions(asked), directions, intervention.steps)
     watch = _Watch(model, intervention, tree)
     seen = model.states(model.prepare(tree.told_apart()), watch)
     watch.check_reached()
@@ -120,7 +120,7 @@ def trace_pairs(
                 words=pair.words,
                 direction=intervention.directions[directions[i]],
                 tokens=tuple(model.word(token).strip() or " " for token in one.ids),
-                cue=cues[i],
+                cue=one.cue,
                 edited=tuple(tree.edited[path].tolist()),
                 activation=Both(*(_grid(side[path]) for side in watch.activation.unbind(1))),
                 log_p=Both(*(_grid(side[path - 1][:, words]) for side in log_p.unbind(1))),

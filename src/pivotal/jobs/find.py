@@ -23,7 +23,7 @@ from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -111,7 +111,8 @@ def find(
     pairs = question.load_pairs()
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
-    train_pairs, test_pairs = question.divide(pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
     train = problem_of(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
@@ -128,6 +129,8 @@ def find(
         if not _enough(done.summary(), evidence):
             return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
+    for note in asked.notes:
+        watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,

@@ -77,6 +77,18 @@ class LanguageModel(ABC):
         Only a model whose words may have several tokens has any."""
         return ()
 
+    def knows(self, word: str) -> bool:
+        """Whether the model can read a word."""
+        try:
+            return bool(self.encode(word).ids)
+        except PivotalError:
+            return False
+
+    @property
+    def unknown_word(self) -> str | None:
+        """The word that stands for words outside the vocabulary, such as `<unk>`; None if the model has none."""
+        return None
+
     @abstractmethod
     def word(self, token: int) -> str:
         """The text of a token. `join` puts such texts together."""

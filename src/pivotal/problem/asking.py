@@ -18,6 +18,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.questions.pairs import MinimalPair
 from pivotal.questions.word_sets import members, shown
+from pivotal.units import Steps
 
 T = TypeVar("T")
 Tokens = tuple[int, ...]
@@ -41,8 +42,8 @@ class AskedPair:
 
     ids: Tokens
     """The tokens of the prefix, and those that the words share."""
-    cue: int
-    """The position of the cue among them."""
+    cue: int | None
+    """The position of the cue among them; None without a cue."""
     sides: tuple[Tokens, Tokens]
 
 
@@ -51,6 +52,7 @@ class Asking:
     """Converts pairs to tokens of a model. Every prefix and every two words are converted once."""
 
     model: LanguageModel
+    steps: Steps = "every"
     left_out: Counter[str] = field(default_factory=Counter)
     """The number of pairs that were asked without a word of a set, by reason."""
     _prefixes: dict[str, Encoding | PivotalError] = field(default_factory=dict)
@@ -65,7 +67,10 @@ class Asking:
         if self.model.longest is not None and len(ids) > self.model.longest:
             raise PivotalError(f"longer than the {self.model.longest} tokens that have a position")
         self.left_out.update(contrast.left_out)
-        return AskedPair(ids, encoding.last_token_of(pair.cue), contrast.sides)
+        cue = None if pair.cue is None else encoding.last_token_of(pair.cue)
+        if cue is None and self.steps == "single":
+            raise PivotalError("no cue, which a single step needs")
+        return AskedPair(ids, cue, contrast.sides)
 
     def _contrast(self, words: tuple[str, str]) -> Contrast:
         known, left_out = self._known(words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
+from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.records.summary import told_reasons
@@ -58,7 +60,7 @@ class Examples:
 
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps) -> Examples:
-        asked, kept, rejected = _asked(model, pairs)
+        asked, kept, rejected = _asked(model, pairs, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
@@ -68,13 +70,11 @@ class Examples:
             chosen = np.flatnonzero(preferred >= 0).tolist()
             asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
             words, preferred = words[chosen], preferred[chosen]
-            _check_some(asked, model, pairs, rejected)
+            _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
         return Examples(
             PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
-            PrefixTree.build(
-                [one.ids for one in asked], [one.cue for one in asked], direction.tolist(), steps
-            ),
+            PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps),
             direction,
             sets,
             words,
@@ -99,9 +99,16 @@ class Examples:
         return WordIndex.of(self.tree, self.sets, preferred, target, device)
 
 
-def _asked(model: LanguageModel, pairs: PairSet) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
+def positions(asked: Sequence[AskedPair]) -> list[int]:
+    """The positions of the cues; -1 without a cue."""
+    return [-1 if one.cue is None else one.cue for one in asked]
+
+
+def _asked(
+    model: LanguageModel, pairs: PairSet, steps: Steps
+) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
     """The pairs that the model can be asked. The other pairs are counted by reason."""
-    asking, reasons = Asking(model), Counter[str]()
+    asking, reasons = Asking(model, steps), Counter[str]()
     asked, kept = [], []
     for pair in pairs:
         try:
@@ -111,18 +118,20 @@ def _asked(model: LanguageModel, pairs: PairSet) -> tuple[list[AskedPair], list[
             continue
         kept.append(pair)
     rejected = Rejected(reasons, asking.left_out)
-    _check_some(asked, model, pairs, rejected)
+    _check_some(asked, model, pairs, rejected, steps)
     return asked, kept, rejected
 
 
 _UNDECIDED = "no preference: the model gives both words the same probability, or none"
 
 
-def _check_some(asked: list[AskedPair], model: LanguageModel, pairs: PairSet, rejected: Rejected) -> None:
+def _check_some(
+    asked: list[AskedPair], model: LanguageModel, pairs: PairSet, rejected: Rejected, steps: Steps
+) -> None:
     if not asked:
         raise PivotalError(
             f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
-            "Use words that the model knows in texts that it has room for, or another model."
+            f"{cure_of(model, pairs, steps)}"
         )
 
 

@@ -22,6 +22,9 @@ from pivotal.units import Steps, Values
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
 
+Unknown = Literal["skip", "unk"]
+"""What to do with a pair if its prefix has words outside the vocabulary."""
+
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
 MOST_SEED = 2**53
@@ -57,6 +60,14 @@ class Question:
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
+    lower: bool = field(default=False, metadata=LATER)
+    """Read all pairs in lower case, for a model that knows no capitals."""
+    unknown: Unknown = field(default="skip", metadata=LATER)
+    """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
+    columns: str = field(default="", metadata=LATER)
+    """The columns of a table of others: prefix=sentence,good=right,bad=wrong and the like."""
+    skip_bad: bool = field(default=False, metadata=LATER)
+    """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "split", todays(self.split))
@@ -90,8 +101,10 @@ class Question:
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon."""
         from pivotal.questions.phenomena import load_phenomenon
+        from pivotal.questions.readers.base import Reading
 
-        return load_phenomenon(self.phenomenon)
+        pairs = load_phenomenon(self.phenomenon, Reading(columns=self.columns, skip_bad=self.skip_bad))
+        return pairs.lower() if self.lower else pairs
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """The training pairs and the held-out pairs."""

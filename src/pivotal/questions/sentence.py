@@ -95,7 +95,7 @@ def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
     for pair in known:
         if pair.prefix == text:
             return pair.cue
-    cues = {pair.cue_word for pair in known}
+    cues = {pair.cue_word for pair in known if pair.cue is not None}
     found = [index for index, word in enumerate(prefix) if word in cues]
     if len(found) > 1:
         usual = {pair.cue for pair in known}

@@ -58,6 +58,10 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     split_seed: int
     priming: str | None
     dtype: str | None
+    lower: bool = False
+    unknown: str = "skip"
+    columns: str = ""
+    skip_bad: bool = False
     search: str
     preset: str | None
     options: dict[str, Any]

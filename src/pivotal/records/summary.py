@@ -112,7 +112,7 @@ class Example(Record, frozen=True, kw_only=True):
     """A held-out pair, for examples of how to apply the intervention."""
 
     prefix: str
-    cue: int
+    cue: int | None
     words: tuple[str, str]
     direction: str
 

@@ -171,7 +171,9 @@ class _Values:
     values: dict[str, tuple[float | None, ...]]
 
 
-def _marked(prefix: str, cue: int) -> str:
+def _marked(prefix: str, cue: int | None) -> str:
     """A prefix with its cue in brackets."""
+    if cue is None:
+        return prefix
     words = prefix.split(" ")
     return " ".join([*words[:cue], f"[{words[cue]}]", *words[cue + 1 :]])

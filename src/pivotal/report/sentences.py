@@ -98,7 +98,7 @@ def _item(pair: PairOutcome, labels: tuple[str, str], traced: bool) -> str:
 
 def _sentence(pair: PairOutcome, preferred: str, wanted: str) -> str:
     words = [escape(word) for word in pair.prefix.split()]
-    if pair.cue < len(words):
+    if pair.cue is not None and pair.cue < len(words):
         words[pair.cue] = f"<mark>{words[pair.cue]}</mark>"
     return f"{' '.join(words)} <s>{escape(preferred)}</s> <b>{escape(wanted)}</b>"
 

@@ -16,7 +16,7 @@ from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -112,7 +112,8 @@ def compare(
     watch = watch or Nobody()
     check_runs(plan.runs, question.seed)
     model, pairs = model_of(question, device), question.load_pairs()
-    train_pairs, test_pairs = question.divide(pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
     train = problem_of(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
@@ -122,6 +123,8 @@ def compare(
     path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
         return Comparison(done, done.comparison(), already=True)
+    for note in asked.notes:
+        watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,

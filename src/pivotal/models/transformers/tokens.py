@@ -31,6 +31,7 @@ class Tokens:
         self._vocabulary = vocabulary
         self._anchor = self._ids(_BEFORE)
         self._ends: tuple[int, ...] | None = None
+        self.unk: str | None = None  # no word of a text stands for unknown words
         self.priming = self._priming(priming)
 
     def _ids(self, text: str) -> list[int]:
@@ -104,7 +105,7 @@ class Tokens:
         used = range(len(self._tokenizer), self._vocabulary)
         return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
 
-    def words(self) -> list[str]:
+    def listed(self) -> list[str]:
         return _words_of(self._tokenizer)
 
     def _checked(self, ids: list[int], text: str) -> list[int]:

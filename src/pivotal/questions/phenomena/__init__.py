@@ -1,4 +1,4 @@
-"""Sources of minimal pairs: bundled template files, and readers of the files of others, one module each."""
+"""Sources of minimal pairs: bundled template files, and phenomena in code, one module each."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pivotal.errors import PivotalError
+from pivotal.files import suffix_of
 from pivotal.options import build
 from pivotal.questions import pairs_file, templates
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.phenomena.base import Phenomenon
+from pivotal.questions.readers import READERS, Reading, hint, reader_of
 from pivotal.registry import Registry
 
 __all__ = ["PHENOMENA", "Listed", "Phenomenon", "listed_phenomena", "load_phenomenon", "phenomenon_names"]
@@ -20,7 +22,7 @@ PHENOMENA: Registry[Phenomenon] = Registry(
     "pivotal.questions.phenomena",
     Phenomenon,  # type: ignore[type-abstract]
 )
-"""The phenomena that are classes: readers, and plugins. The bundled template files are `templates.bundled()`."""
+"""The phenomena that are classes, such as plugins. The bundled template files are `templates.bundled()`."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,20 @@ class Listed:
 
     name: str
     """As users write it: `number-agreement`, or `lakretz:PATH`."""
-    labels: tuple[str, str]
+    labels: tuple[str, ...]
+    """The two labels; empty if they depend on a file."""
     summary: str
     pairs: int | None
     """The number of pairs, or None if it depends on a file."""
 
 
-def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
-    """Load pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or from a file: a template file
-    ("my.yaml") or a pairs file ("my.jsonl")."""
+def load_phenomenon(spec: str | Path, reading: Reading | None = None, **options: object) -> PairSet:
+    """Load pairs by name ("number-agreement"), with a reader ("blimp:FILE"), or from a file: a template file
+    ("my.yaml") or a pairs file ("my.jsonl"). `reading` says how files of others are read."""
+    reading = reading or Reading()
+    if (reader := reader_of(spec, reading)) is not None:
+        _check_no_options(options)
+        return reader.pairs()
     name, _, path = str(spec).partition(":")
     bundled = templates.bundled()
     if name in bundled or name in PHENOMENA:
@@ -50,17 +57,16 @@ def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
         if cls is not None:
             return build(cls, {**options, "path": path} if path else options).pairs()
         return _from_template(bundled[name], options)
-    suffix = Path(spec).suffix.lower()
+    suffix = suffix_of(Path(spec))
     if suffix in templates.SUFFIXES:
         return _from_template(Path(spec), options)
     if suffix in pairs_file.SUFFIXES or Path(spec).exists():
-        if options:
-            raise PivotalError(f"A pairs file takes no options, not '{next(iter(options))}'.")
-        return read_pairs(spec)
+        _check_no_options(options)
+        return _from_file(Path(spec), reading)
     near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
     raise PivotalError(
-        f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}) or a pairs file "
-        f"({', '.join(pairs_file.SUFFIXES)}), but '{spec}' is none of them."
+        f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
+        f"({', '.join(pairs_file.SUFFIXES)}) or a file of others (blimp:PATH …), but '{spec}' is none of them."
         f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
 
@@ -68,7 +74,7 @@ def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
 def phenomenon_names() -> list[str]:
     """All names in alphabetical order; `lakretz:` if a path must follow. No file is read."""
     classes = [f"{name}:" if cls.takes_path else name for name, cls in PHENOMENA.items()]
-    return sorted([*templates.bundled(), *classes])
+    return sorted([*templates.bundled(), *classes, *(f"{name}:" for name in READERS.names())])
 
 
 def listed_phenomena() -> list[Listed]:
@@ -80,7 +86,23 @@ def listed_phenomena() -> list[Listed]:
     for name, cls in PHENOMENA.items():
         title = f"{name}:PATH" if cls.takes_path else name
         found.append(Listed(title, cls.labels, cls.summary, None if cls.takes_path else len(cls().pairs())))
+    found += [Listed(f"{name}:PATH", cls.labels or (), cls.summary, None) for name, cls in READERS.items()]
     return sorted(found, key=lambda one: one.name)
+
+
+def _check_no_options(options: dict[str, object]) -> None:
+    if options:
+        raise PivotalError(f"A file of pairs takes no options, not '{next(iter(options))}'.")
+
+
+def _from_file(path: Path, reading: Reading) -> PairSet:
+    """The pairs of a pairs file. With a map of columns it is a table of others."""
+    if reading.columns:
+        return READERS.get("table")(str(path), reading).pairs()
+    try:
+        return read_pairs(path, skip_bad=reading.skip_bad)
+    except PivotalError as error:
+        raise PivotalError(f"{error}{hint(path)}", error.field) from None
 
 
 @dataclass(frozen=True)

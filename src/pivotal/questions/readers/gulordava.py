@@ -11,9 +11,11 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
+from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs import MinimalPair, PairSet
-from pivotal.questions.phenomena.base import Phenomenon
+from pivotal.questions.readers.base import Reader
 
+LABELS = ("singular", "plural")
 _NUMBERS = {"sing": "singular", "plur": "plural"}
 _TYPES = {"original": "original", "generated": "nonce"}
 _COLUMNS = (
@@ -23,31 +25,33 @@ _COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Gulordava(Phenomenon):
+class Gulordava(Reader):
     """Tab-separated rows, one for each sentence and verb form. The sentences come from a treebank, or are nonce.
 
     The cue is the word that the verb agrees with: the head of the subject, or another verb with the same subject.
     """
 
     name: ClassVar[str] = "gulordava"
-    labels: ClassVar[tuple[str, str]] = ("singular", "plural")
+    labels: ClassVar[tuple[str, str] | None] = LABELS
     summary: ClassVar[str] = "reads the test set of Gulordava et al. (2018): gulordava:generated.tab"
-    takes_path: ClassVar[bool] = True
-
-    path: str
-    """The file generated.tab."""
 
     def pairs(self) -> PairSet:
-        path = Path(self.path)
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
         by_sentence: dict[tuple[str, ...], dict[str, _TabRow]] = {}
-        for row in _rows(path):
-            forms = by_sentence.setdefault(row.sentence, {})
-            if row.verdict in forms:
-                raise PivotalError(
-                    f"{row.where}: a sentence has one {row.verdict} form, but here is a second."
-                )
-            forms[row.verdict] = row
-        return PairSet(self.name, self.labels, tuple(_pair(forms) for forms in by_sentence.values()))
+        for where, cells in _rows(path):
+            with bad.row():
+                row = _row(where, cells)
+                forms = by_sentence.setdefault(row.sentence, {})
+                if row.verdict in forms:
+                    raise PivotalError(
+                        f"{where}: a sentence has one {row.verdict} form, but here is a second."
+                    )
+                forms[row.verdict] = row
+        pairs = []
+        for forms in by_sentence.values():
+            with bad.row():
+                pairs.append(_pair(forms))
+        return PairSet(self.name, LABELS, tuple(pairs), notes=bad.notes())
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ class _TabRow:
     number: str
 
 
-def _rows(path: Path) -> Iterator[_TabRow]:
+def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
     table = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter="\t")
     missing = [name for name in _COLUMNS if name not in (table.fieldnames or ())]
     if missing:
@@ -71,7 +75,7 @@ def _rows(path: Path) -> Iterator[_TabRow]:
             f"{path}, line 1: the columns must include {', '.join(_COLUMNS)}; there is no {', '.join(missing)}."
         )
     for cells in table:
-        yield _row(f"{path}, line {table.line_num}", cells)
+        yield f"{path}, line {table.line_num}", cells
 
 
 def _row(where: str, cells: Mapping[str, str]) -> _TabRow:

@@ -10,7 +10,7 @@ from typing import ClassVar
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
 from pivotal.questions.pairs import MinimalPair, PairSet
-from pivotal.questions.phenomena.base import Phenomenon
+from pivotal.questions.readers.base import Reader
 
 TEMPLATES_FILE = "templates.json"
 # The first file that exists is used. The published list also has phrases, which have no single cue.
@@ -18,19 +18,16 @@ PROFESSIONS_FILES = ("derived_professions_gpt2_single_token.json", "professions.
 
 # The list rates whether a word is male (1) or female (-1) by definition: waiter is 1, actor 0.8, priest 0.7.
 DEFINITIONAL = 0.8
+LABELS = ("he", "she")
 
 
 @dataclass(frozen=True)
-class Vig(Phenomenon):
+class Vig(Reader):
     """Every one-word profession in every template."""
 
     name: ClassVar[str] = "vig"
-    labels: ClassVar[tuple[str, str]] = ("he", "she")
+    labels: ClassVar[tuple[str, str] | None] = LABELS
     summary: ClassVar[str] = "reads the gender data of Vig et al. (2020): vig:FOLDER with templates.json"
-    takes_path: ClassVar[bool] = True
-
-    path: str
-    """The folder with templates.json and the list of professions."""
 
     def pairs(self) -> PairSet:
         folder = Path(self.path)
@@ -51,7 +48,7 @@ class Vig(Phenomenon):
             )
         except PivotalError as error:
             raise PivotalError(f"{folder}: {error}") from None
-        return PairSet(self.name, self.labels, made, held_out=200)  # as in the paper
+        return PairSet(self.name, LABELS, made, held_out=200)  # as in the paper
 
 
 def _pair(template: str, profession: str, group: str, label: str) -> MinimalPair:

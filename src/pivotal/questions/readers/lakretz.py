@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,8 +10,9 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import read_text
+from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs import MinimalPair, PairSet
-from pivotal.questions.phenomena.base import Phenomenon
+from pivotal.questions.readers.base import Reader
 from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.templates.lexicon import Lexicon
 
@@ -21,18 +22,14 @@ TASKS = ("simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nou
 
 
 @dataclass(frozen=True)
-class Lakretz(Phenomenon):
+class Lakretz(Reader):
     """Tab-separated rows: sentence, condition, correct or wrong, id. The subject is the second word."""
 
     name: ClassVar[str] = "lakretz"
-    labels: ClassVar[tuple[str, str]] = LABELS
+    labels: ClassVar[tuple[str, str] | None] = LABELS
     summary: ClassVar[str] = (
         "reads the NA tasks of Lakretz et al. (2019): lakretz:FOLDER, or one of its files"
     )
-    takes_path: ClassVar[bool] = True
-
-    path: str
-    """A file such as nounpp.txt, or a folder with any of the seven."""
 
     def pairs(self) -> PairSet:
         path = Path(self.path)
@@ -42,8 +39,9 @@ class Lakretz(Phenomenon):
             files = [path / name for name in names if (path / name).exists()]
             if not files:
                 raise PivotalError(f"{path}: the folder must hold at least one of {', '.join(names)}.")
-        pairs = tuple(pair for file in files for pair in _read(file))
-        return PairSet(self.name, self.labels, pairs, held_out=1000)  # as in the paper
+        bad = BadRows(self.reading.skip_bad)
+        pairs = tuple(pair for file in files for pair in _read(file, bad))
+        return PairSet(self.name, LABELS, pairs, held_out=1000, notes=bad.notes())  # as in the paper
 
 
 @dataclass(frozen=True)
@@ -55,16 +53,20 @@ class _Sentence:
     """"correct" or "wrong"."""
 
 
-def _read(path: Path) -> Iterator[MinimalPair]:
+def _read(path: Path, bad: BadRows) -> list[MinimalPair]:
     by_id: dict[str, list[_Sentence]] = {}
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            key, sentence = _sentence(f"{path}, line {number}", line)
-            by_id.setdefault(key, []).append(sentence)
+            with bad.row():
+                key, sentence = _sentence(f"{path}, line {number}", line)
+                by_id.setdefault(key, []).append(sentence)
     if not by_id:
-        raise PivotalError(f"{path}: the file must hold at least two rows; it is empty.")
+        raise PivotalError(f"{path}: the file must hold at least two rows; it is empty.{bad.first()}")
+    found = []
     for key, sentences in by_id.items():
-        yield _pair(path.stem, key, sentences)
+        with bad.row():
+            found.append(_pair(path.stem, key, sentences))
+    return found
 
 
 def _sentence(where: str, line: str) -> tuple[str, _Sentence]:
