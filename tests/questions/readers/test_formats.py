@@ -409,7 +409,9 @@ def test_compressed_files(tmp_path: Path) -> None:
 
 
 def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
-    text = NATIVE + "{}\n" + NATIVE.replace("café", "cat") + "oops\n"
+    other = NATIVE.replace("The", "One")
+    assert other != NATIVE
+    text = NATIVE + "{}\n" + other + "oops\n"
     with pytest.raises(PivotalError, match="line 2, column 'prefix'"):
         read(tmp_path, "a.jsonl", text)
     pairs = read(tmp_path, "a.jsonl", text, skip_bad=True)
