@@ -77,6 +77,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
     assert json.loads(pivotal("evaluate", copy, "--part", "all", "--json").out)["pairs"]["which"] == "all"
 
 
+@pytest.mark.slow
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
     find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "81", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
