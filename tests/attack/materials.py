@@ -9,7 +9,7 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
-from tests.attack.command import run
+from tests.attack.command import ended, fork
 
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.history import Progress
@@ -37,7 +37,8 @@ class Materials:
         self.root = root
 
     def _made(self, *arguments: str) -> None:
-        done = run(arguments)
+        # In a process of its own: the renderer of charts starts threads, which would not survive a later fork.
+        done = ended(fork(arguments))
         assert done.code == 0, (arguments, done.err[-2000:], done.failure)
 
     @cached_property

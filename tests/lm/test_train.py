@@ -380,7 +380,8 @@ def test_an_epoch_is_validated_once(
         ({"settings": Settings(batch=100_000)}, "lower --batch"),
         ({"device": "quantum"}, "quantum"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
-        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),
+        ({"seeds": 2**64}, "seeds must be 1 to 1,000, but it is 18,446,744,073,709,551,616"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(
