@@ -125,6 +125,7 @@ def test_words_are_a_list_two_words_or_sets() -> None:
     assert one(f"{{{prefix}, words: [[he, his], she]}}")[0].word_sets == (("he", "his"), ("she",))
     assert one(f'{{{prefix}, words: "{{noun}}"}}')[0].words == ("man", "woman")
     assert one(f"{{{prefix}, words: noun2}}")[0].words == ("king", "queen")
+    assert one(f"{{{prefix}, words: {{noun}}, cue: {{noun}}}}")[0].words == ("man", "woman")
 
 
 def test_without_a_label_neither_word_is_right() -> None:
@@ -257,6 +258,9 @@ SLIPS = [
     ("adj: [big, old]", "adj: [big, old", "line 6, column 7: a template file is YAML, but this is not"),
     ("adj: [big, old]", "adj: [big, \"o\x07d\"]", "line 5, column 16: a template file is YAML, but this is not"),
     ("adj: [big, old]", "adj: [big, \"o\\x07d\"]", "line 5, column 14: Text cannot hold the character U"),
+    ("  - {group: plain, prefix: \"She saw {det}\"}", "  - {det} old", "this is not .* put texts with braces"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* read as a mapping .* Put the text in quotes"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "In 1950: x", "column 5: .* read as a mapping .* Put the text in"),
     ("adj: [big, old]", "adj: *nothing", "line 5, column 8: there is no '&nothing' before this"),
     ("adj: [big, old]", "? [a]\n  : b", "line 5, column 5: a key is text, not a list or a mapping"),
 ]  # fmt: skip

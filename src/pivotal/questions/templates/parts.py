@@ -53,6 +53,7 @@ def by_label(node: Node, labels: Labels, example: str = "") -> tuple[Node, Node]
 
 def words_of(node: Node, lexicon: Lexicon, labels: Labels) -> Words:
     """The words of each label: the forms of a list, or given words, which may be sets."""
+    node = node.unbraced()
     if node.is_text:
         name = node.text().removeprefix("{").removesuffix("}")
         list_name = re.sub(r"\d*(\..*)?$", "", name)
@@ -142,7 +143,7 @@ def cue_of(node: Node | None, template: Node, prefixes: Prefixes, asked: tuple[s
 
 
 def _given_cue(node: Node, template: Node, prefixes: Prefixes) -> str | int:
-    cue = node.text().removeprefix("{").removesuffix("}")
+    cue = node.unbraced().text().removeprefix("{").removesuffix("}")
     names = [slot.name for slot in prefixes[0].slots]
     if cue in names:
         for text in prefixes:

@@ -18,6 +18,7 @@ from pivotal.questions.templates.template import DEFAULTS, Template, read_templa
 from pivotal.yaml_places import parse
 
 SUFFIXES = (".yaml", ".yml")
+_CURE = " Indent with spaces, and put texts with braces or colons in quotes."
 _KEYS = ("name", "labels", "summary", "test", "lexicon", "templates", *DEFAULTS)
 
 
@@ -57,7 +58,7 @@ def read_template(path: str | Path) -> TemplateFile:
 
 def parse_template(text: str, source: str, name: str) -> TemplateFile:
     """The phenomenon in a YAML text. `name` is its name if the text gives none."""
-    content, place = parse(text, source, "a template file", all_text=True)
+    content, place = parse(text, source, "a template file", all_text=True, cure=_CURE)
     if not isinstance(content, dict):
         kind = "empty" if content is None else "a list" if isinstance(content, list) else "text"
         raise PivotalError(
