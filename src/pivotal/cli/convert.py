@@ -44,7 +44,8 @@ def convert(
         if part.pairs is not None:
             path = out if _is_file(out) else out / f"{part.name}.jsonl"
             _save(part, path, overwrite)
-            row |= {"file": str(path), "pairs": len(part.pairs), "notes": list(part.pairs.notes)}
+            found = {"pairs": len(part.pairs), "merged": part.pairs.merged, "notes": list(part.pairs.notes)}
+            row |= {"file": str(path), **found}
         rows.append(row)
     if json:
         terminal.as_json(rows)
@@ -97,3 +98,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         terminal.line(f"{row['file']}: {row['pairs']:,} pairs.", style="bold")
         for note in row["notes"]:
             terminal.line(f"  {note}")
+        if row["merged"]:
+            terminal.line(f"  Left out {row['merged']:,} that repeat another.")

@@ -264,8 +264,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     """Read the pairs of a .jsonl, .csv or .tsv file, which may be compressed (.gz).
 
     A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the file, the line and
-    the column. With `skip_bad`, rows with errors are left out, and the notes of the
-    set list them.
+    the column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
     """
     path = Path(path)
     labels: tuple[str, str] | None = None

@@ -409,9 +409,7 @@ def test_compressed_files(tmp_path: Path) -> None:
 
 
 def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
-    other = NATIVE.replace("The", "One")
-    assert other != NATIVE
-    text = NATIVE + "{}\n" + other + "oops\n"
+    text = NATIVE + "{}\n" + NATIVE.replace("The", "A") + "oops\n"
     with pytest.raises(PivotalError, match="line 2, column 'prefix'"):
         read(tmp_path, "a.jsonl", text)
     pairs = read(tmp_path, "a.jsonl", text, skip_bad=True)
@@ -425,7 +423,7 @@ def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
 # -- anything at all --
 
 text = st.text(max_size=12)
-value = st.none() | st.booleans() | st.integers() | st.floats() | text | st.lists(text, max_size=3)
+value = st.none() | st.booleans() | st.integers() | st.floats(allow_subnormal=False) | text | st.lists(text, max_size=3)
 value |= st.dictionaries(text, text, max_size=2)
 KEYS = {
     "table": ["prefix", "good", "bad", "cue", "label", "group", "other"],

@@ -48,10 +48,8 @@ def assemble(
     if not pairs:
         raise PivotalError(f"{name}: none of the rows can be read.{bad.first()}")
     notes.append(note)
-    distinct = tuple(dict.fromkeys(pairs))
-    if len(distinct) < len(pairs):
-        notes.append(f"Left out {_counted(len(pairs) - len(distinct))} that repeat another.")
-    return PairSet(name, labelling.labels, distinct, notes=(*filter(None, notes), *bad.notes()))
+    distinct, told = tuple(dict.fromkeys(pairs)), (*filter(None, notes), *bad.notes())
+    return PairSet(name, labelling.labels, distinct, merged=len(pairs) - len(distinct), notes=told)
 
 
 def _counted(pairs: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -52,4 +52,4 @@ def table_pairs(name: str, rows: Iterator[tuple[str, Row]], columns: str, bad: B
     if known is None:
         raise PivotalError(f"{name}: the table must have at least one row, but it has none.{bad.first()}")
     made = assemble(name, choices, bad)
-    return PairSet(name, made.labels, made.pairs, notes=(known.note(), *made.notes))
+    return replace(made, notes=(known.note(), *made.notes))
