@@ -423,7 +423,14 @@ def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
 # -- anything at all --
 
 text = st.text(max_size=12)
-value = st.none() | st.booleans() | st.integers() | st.floats(allow_subnormal=False) | text | st.lists(text, max_size=3)
+value = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_subnormal=False)
+    | text
+    | st.lists(text, max_size=3)
+)
 value |= st.dictionaries(text, text, max_size=2)
 KEYS = {
     "table": ["prefix", "good", "bad", "cue", "label", "group", "other"],

@@ -125,6 +125,8 @@ def test_words_are_a_list_two_words_or_sets() -> None:
     assert one(f"{{{prefix}, words: [[he, his], she]}}")[0].word_sets == (("he", "his"), ("she",))
     assert one(f'{{{prefix}, words: "{{noun}}"}}')[0].words == ("man", "woman")
     assert one(f"{{{prefix}, words: noun2}}")[0].words == ("king", "queen")
+    sets = "noun: [{a: man, b: woman}]\n  be: [{a: is|was, b: are|were}]"
+    assert one(f"{{{prefix}, words: be}}", sets)[0].word_sets == (("is", "was"), ("are", "were"))
     assert one(f"{{{prefix}, words: {{noun}}, cue: {{noun}}}}")[0].words == ("man", "woman")
 
 
@@ -236,6 +238,7 @@ SLIPS = [
     ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
     ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots of the template"),
     ("saw {det}\"", "saw {det}\", lexemes: noun", "line 12, column 45: 'lexemes' is a list, not the text"),
+    ("words: noun", "words: noun\nwhere: noun9.kind = paper", "line 11, column 1: no template has the slots"),
     ("words: noun", "words: noun\nlexemes: [nuon]", "line 11, column 11: .* no template has the slot 'nuon'"),
     ("saw {det}\"", "saw {det}\", counterfactual: x", "line 12, column 45: 'counterfactual' is a mapping, not"),
     ("saw {det}\"", "saw {det}\", counterfactual: {dat: [a, b]}", "line 12, column 62: the keys of"),

@@ -216,7 +216,7 @@ def _replaced(text: Text, name: str, word: str) -> Text:
 def lexemes_of(
     node: Node | None, prefixes: Prefixes, words: Words, cue: str | int | None, *, own: bool
 ) -> tuple[tuple[str, str], ...]:
-    """(name, slot) of the slots whose lemma a lexical split holds out. A list that is given for all templates may name
+    """(name, slot) of the slots whose lemmas a split by words holds out. A list given for all templates may name
     slots that this one does not have. By default, they are the cue and the slots of the words, if they vary."""
     before, slots = slots_of(prefixes), slots_of((*prefixes, *words[0], *words[1]))
     if node is None:

@@ -15,6 +15,7 @@ from pivotal.questions.templates.expand import expand
 from pivotal.questions.templates.lexicon import RESERVED, Lexicon, read_lexicon
 from pivotal.questions.templates.nodes import Node
 from pivotal.questions.templates.template import DEFAULTS, Template, read_template_node
+from pivotal.questions.templates.where import conditions_of
 from pivotal.yaml_places import parse
 
 SUFFIXES = (".yaml", ".yml")
@@ -74,6 +75,7 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
         for number, node in enumerate(top["templates"].items('["The {noun} near the car"]'), start=1)
     )
     _check_shared_lexemes(defaults.get("lexemes"), templates)
+    _check_shared_conditions(defaults.get("where"), lexicon, templates)
     return TemplateFile(
         name=top["name"].text() if "name" in top else name,
         labels=labels,
@@ -124,6 +126,15 @@ def _check_shared_lexemes(node: Node | None, templates: tuple[Template, ...]) ->
     for inner in nodes:
         if inner.text() not in slots:
             raise inner.error(f"'lexemes' names slots, but no template has the slot '{inner.text()}'.")
+
+
+def _check_shared_conditions(node: Node | None, lexicon: Lexicon, templates: tuple[Template, ...]) -> None:
+    """The slots of a condition that is given for all templates must be in one of them."""
+    for inner, condition in conditions_of(node, lexicon):
+        if not any(set(condition.slots) <= set(template.slots) for template in templates):
+            raise inner.error(
+                f"no template has the slots of this condition, {' and '.join(condition.slots)}."
+            )
 
 
 def _twice(pair: MinimalPair, template: Template, first: MinimalPair, earlier: Template) -> PivotalError:
