@@ -2,8 +2,8 @@
 
     PYTHONPATH=src python benchmarks/reinforce_values.py --sites mlp --device cuda
 
-One JSON line per steps, kind of values and run: flips and KL on held-out pairs, units, node evaluations and seconds of
-the search (of all runs together). It needs torch, transformers, safetensors, jaxtyping and numpy only.
+One JSON line per steps, kind of values and run: flips and KL on held-out pairs, units, node evaluations of all runs
+together, and seconds of the search per run. It needs torch, transformers, safetensors, jaxtyping and numpy only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pivotal.problem.activations import Standard
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import default_test
-from pivotal.searches.base import Clock
+from pivotal.searches.base import Clock, Search
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
 from pivotal.searches.relaxed.learner import Learner
@@ -46,6 +46,13 @@ def main() -> None:
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--sites", default="mlp")
     parser.add_argument("--steps", nargs="+", default=["every", "single"])
+    parser.add_argument(
+        "--values",
+        nargs="+",
+        choices=["raw", "standard"],
+        default=["raw", "standard"],
+        help="raw values, or values in each unit's own spread (standard)",
+    )
     parser.add_argument("--max-units", type=float, default=5)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
@@ -69,7 +76,8 @@ def main() -> None:
         given["batch"] = asked.batch
     if asked.no_refit:
         given |= {"refit": 0, "prune": -1.0, "spare": 1.0}
-    searches = {"raw": RawReinforce(**given), "standard": Reinforce(**given)}
+    kinds: dict[str, type[Reinforce]] = {"raw": RawReinforce, "standard": Reinforce}
+    searches: dict[str, Search] = {values: kinds[values](**given) for values in asked.values}
     if asked.learned:
         searches["learned"] = LearnedMask(max_units=asked.max_units)
     for steps in asked.steps:

@@ -22,6 +22,10 @@ def in_short(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
+_LONGEST = 200
+"""The longest name that is compared with the known names."""
+
+
 def did_you_mean(name: str, options: Iterable[str]) -> str:
     """A hint to append to an "unknown name" message: the closest name, if there is one, and all available names."""
     known = sorted(options)
@@ -29,6 +33,7 @@ def did_you_mean(name: str, options: Iterable[str]) -> str:
         return " None is available."
     # Compare in lower case: wrong capitals are common, and difflib counts them as differences.
     by_lower = {option.lower(): option for option in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    # Nobody mistypes a name of hundreds of characters, and difflib would take minutes to compare it.
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1) if len(name) <= _LONGEST else []
     guess = f" Did you mean '{by_lower[near[0]]}'?" if near else ""
     return f"{guess} Available: {', '.join(known)}."

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -65,7 +65,8 @@ class Stop:
             raise Interrupted(signum=signum)
         self._signum = signum
         # Write without the console, because the interrupted code may hold its lock.
-        os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
+        with suppress(OSError):  # stderr may be closed
+            os.write(2, b"\nStopping at the next safe place; Ctrl-C again stops at once.\n")
 
 
 @contextmanager

@@ -66,13 +66,21 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
         assert all(0 <= i < model.vocabulary_size for i in encoding.ids), "Tokens must lie in the vocabulary."
         for word in words:
             try:
-                token = model.single_token(word)
+                tokens = model.tokens_of(word)
             except PivotalError:
                 continue
             known += 1
-            assert 0 <= token < model.vocabulary_size, f"The token of {word!r} must lie in the vocabulary."
-            assert model.word(token).strip() == word, f"word(single_token({word!r})) must be {word!r}."
-    assert known, "No word of the prefixes is a single token: pairs could never be asked of this model."
+            assert tokens and all(0 <= token < model.vocabulary_size for token in tokens), (
+                f"The tokens of {word!r} must lie in the vocabulary."
+            )
+            if len(tokens) == 1:
+                assert model.word(tokens[0]).strip() == word, (
+                    f"word of the token of {word!r} must be {word!r}."
+                )
+    assert known, "No word of the prefixes has tokens: pairs could never be asked of this model."
+    assert all(0 <= token < model.vocabulary_size for token in model.word_ends()), (
+        "The tokens that end a word must lie in the vocabulary."
+    )
 
 
 class _Trial:
@@ -223,7 +231,8 @@ def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
     assert len(pairs) > 0, "There must be at least one pair."
     assert len(set(pairs)) == len(pairs), "No pair may occur twice."
     for pair in pairs:
-        assert 0 <= pair.cue < len(pair.prefix.split()), f"The cue must be a word of the prefix: {pair}."
+        words = len(pair.prefix.split())
+        assert pair.cue is None or 0 <= pair.cue < words, f"The cue must be a word of the prefix: {pair}."
         assert pair.words[0] != pair.words[1], f"The two words must differ: {pair}."
         assert pair.label in ("", *pairs.labels), f"The label must be one of {pairs.labels}: {pair}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,10 +20,11 @@ from pivotal.errors import PivotalError
 FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
 
+@pytest.mark.slow
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
-    assert "3 of 64 units decide planted in planted: set at every step they flip 100% of 81" in done.out
+    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 81" in done.out
     for part in (
         "Units",
         "hidden.0:",
@@ -30,7 +32,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
         "Runs",
         "class 0",
         "→ plural",
-        "Control, best run: 19 random sets",
+        "Control, best run: 99 random sets",
         "relaxed",
     ):
         assert part in done.out
@@ -41,6 +43,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert run["seeds"] == [0, 1]
 
 
+@pytest.mark.slow
 def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "--json", "-q")
     assert json.loads(done.out) == json.loads((tmp_path / "r" / "summary.json").read_text())
@@ -57,10 +60,44 @@ def test_a_finished_run_is_shown_again_and_not_run(pivotal: Any, run_folder: Pat
     if json_flag:
         assert json.loads(done.out) == json.loads((run_folder / "summary.json").read_text())
     else:
-        assert "3 of 64 units decide planted" in done.out and f"The run folder is {run_folder}" in done.out
+        assert "3 of 64 units switch planted" in done.out and f"The run folder is {run_folder}" in done.out
     assert {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")} == before
 
 
+def test_a_run_that_died_before_its_report_is_completed(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    """Killed, or out of disk space, after summary.json and before report.html."""
+    died = tmp_path / "r"
+    shutil.copytree(run_folder, died, ignore=shutil.ignore_patterns("report.html", "figures"))
+    (died / "checkpoint.pt").write_bytes(b"of the search that finished")
+    done = pivotal(*FIND, "--runs", "2", "--out", died)
+    assert done.code == 0 and f"read {died / 'report.html'}" in done.out
+    assert sorted(p.name for p in died.iterdir()) == sorted(p.name for p in run_folder.iterdir())
+    assert (died / "summary.json").read_bytes() == (run_folder / "summary.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--runs", "at most 10,000 runs, but runs is 9,223,372,036,854,775,808"),
+        ("--controls", "must be 0 to 10,000, but controls is 9,223,372,036,854,775,808"),
+    ],
+)
+def test_too_many_of_anything_is_refused_at_once(
+    pivotal: Any, tmp_path: Path, option: str, said: str
+) -> None:
+    pivotal(*FIND, option, 2**63, "--out", tmp_path / "r").refused(said)
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("test", ["inf", "-inf", "nan", "1e300", "0", "-1", "1.5"])
+def test_held_out_pairs_are_a_number_or_a_fraction(pivotal: Any, tmp_path: Path, test: str) -> None:
+    pivotal(*FIND[:3], "--test", test, "--out", tmp_path / "r").refused("eld-out" if test != "1e300" else "")
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.slow
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
     assert len(done.out.splitlines()) == 2

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import json
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args
 
@@ -120,6 +124,7 @@ def test_help_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pivotal", "evaluate", "no-such-folder"],
@@ -131,3 +136,84 @@ def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2() -> None:
     assert done.stdout == ""
     assert done.stderr.startswith("There is no folder no-such-folder.")
     assert done.stderr.count("\n") == 1
+
+
+def process(*arguments: str, **streams: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "pivotal", *arguments], text=True, check=False, **streams)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [("list", "recipes"), ("--help",)])
+def test_an_output_that_is_full_is_a_sentence(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = process(*arguments, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "The result cannot be printed: No space left on device. What was written to files is complete.\n"
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_messages_that_cannot_be_printed_do_not_stop_the_command() -> None:
+    with open("/dev/full", "w") as full:
+        done = process("list", "recipes", stdout=subprocess.PIPE, stderr=full)
+        refused = process("show", "nowhere", stdout=subprocess.PIPE, stderr=full)
+    assert (done.returncode, refused.returncode) == (0, 2)
+
+
+def test_an_output_without_unicode_gets_escapes() -> None:
+    done = process(
+        *("list", "recipes"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_arguments_that_are_not_text_are_refused(pivotal: Any) -> None:
+    pivotal("show", "r\udcff").refused("must be UTF-8 text", r"'r\udcff' is not")
+
+
+@pytest.mark.parametrize("name", ["n" * 300, "n" * 5000, "a/" * 3000])
+def test_a_name_that_is_too_long_is_refused(pivotal: Any, tmp_path: Path, name: str) -> None:
+    for verb in (
+        ("show",),
+        ("find", "planted"),
+        ("find",),
+        ("report",),
+        ("evaluate",),
+        ("study",),
+        ("import-lm",),
+    ):
+        pivotal(*verb, name).refused("")
+    pivotal("find", "planted", "planted", "--updates", "1", "--out", tmp_path / name).refused("")
+    assert not list(tmp_path.iterdir())
+
+
+def test_memory_that_ran_out_is_a_sentence(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", exhausted)
+    pivotal("show", "anything").refused("ran out of memory", "Saved files are kept")
+
+
+def test_control_characters_of_a_file_are_shown_and_not_obeyed(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(run_folder, tmp_path / "r")
+    evil = "\x1b]0;owned\x07\x1b[2J\u202ered\x9b31m"
+    for name in ("run.json", "summary.json"):
+        content = json.loads((tmp_path / "r" / name).read_text())
+        if name == "run.json":
+            content["settings"] |= {"model": evil, "phenomenon": evil}
+            content["command"] = evil
+        else:
+            content |= {"model": evil, "phenomenon": evil}
+        (tmp_path / "r" / name).write_text(json.dumps(content))
+    for arguments in (("show",), ("show", "--json"), ("evaluate",), ("report",)):
+        done = pivotal(arguments[0], tmp_path / "r", *arguments[1:])
+        assert not set("\x1b\x07\x9b") & set(done.out + done.err)
+    assert r"\x1b]0;owned\x07" in pivotal("show", tmp_path / "r").out
+    assert json.loads(pivotal("show", tmp_path / "r", "--json").out)["command"] == evil

@@ -150,6 +150,17 @@ def test_python_of_the_page(
     assert capsys.readouterr().out.startswith("0 of 81 were not flipped\n(-")
 
 
+def test_an_existing_file_is_replaced_only_if_asked(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    pair = RunFolder.open(run_folder).traces().traces[0].pair
+    before = (run_folder / "summary.json").read_bytes()
+    asked = ("trace", run_folder, "--pair", pair, "--out")
+    pivotal(*asked, run_folder / "summary.json").refused("summary.json exists already", "--overwrite")
+    assert (run_folder / "summary.json").read_bytes() == before
+    (tmp_path / "t.json").write_text("mine")
+    assert pivotal(*asked, tmp_path / "t.json", "--overwrite").code == 0
+    assert (tmp_path / "t.json").read_text() != "mine"
+
+
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -165,7 +176,7 @@ def test_python_of_the_page(
         (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
         (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),
         (["The noun0a verb0as", "--out", "trace.gif"], [".svg, .png, .pdf, .html, .json", "trace.gif"]),
-        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["no/such is not a folder"]),
+        (["The noun0a verb0as", "--out", "no/such/trace.svg"], ["there is no folder no/such"]),
         (["The noun0a verb0as", "--run", "9"], ["no run 9"]),
         (["The noun0a verb0as", "--model", "planted:1"], ["--any-model"]),
     ],

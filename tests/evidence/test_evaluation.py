@@ -114,25 +114,25 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
     held_out = problem.on(PAIRS[300:500])
-    control = random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0)
+    control = random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=1.0)
     assert control.sets == len(control.flip_accuracy) == 4
     assert control.best == max(control.flip_accuracy) < 1
     assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
     assert control.p_value == pytest.approx(1 / 5)
-    assert random_control(found, 0.0, held_out, problem, 4, Terms(), seed=0).p_value == 1
-    assert random_control(found, 1.0, held_out, problem, 4, Terms(), seed=0) == control
+    assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
+    assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=1.0) == control
 
 
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
-    free = random_control(found, 0.0, problem, problem, 4, Terms(), seed=0)
+    free = random_control(found, problem, problem, 4, Terms(), seed=0, accuracy=0.0)
     assert (free.broken, free.p_value) == (0, 1)
     # No values of a unit keep a bound as tight as this one.
     tight = Terms(max_kl=1e-9)
-    kept = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=0.0)
+    kept = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, kl=0.0)
     assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
-    ours_too = random_control(found, 0.0, problem, problem, 4, tight, seed=0, kl=1.0)
+    ours_too = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, kl=1.0)
     assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
 
 
@@ -140,11 +140,11 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
     """Of so many units that a random set has planted ones among them."""
     mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
     (many,) = interventions_of(problem, mask, mask.float())
-    flips = random_control(many, 1.0, problem, problem, 4, Terms(), seed=0)
+    flips = random_control(many, problem, problem, 4, Terms(), seed=0, accuracy=1.0)
     assert flips.mean > 0.3
     for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
-        assert random_control(many, 1.0, problem, problem, 4, held_back, seed=0, kl=1.0) == flips
-    kept = random_control(many, 1.0, problem, problem, 4, Terms(max_kl=1e-9), seed=0, kl=0.0)
+        assert random_control(many, problem, problem, 4, held_back, seed=0, accuracy=1.0, kl=1.0) == flips
+    kept = random_control(many, problem, problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, kl=0.0)
     assert kept.mean < flips.mean
 
 

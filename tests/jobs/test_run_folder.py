@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import RunCheckpoint
@@ -79,16 +80,36 @@ def test_a_folder_with_foreign_files_is_refused(tmp_path: Path, name: str, overw
 
 
 def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    folder.save_interventions([intervention()])
+    """Users keep files of their own in a run folder, also beside figures and interventions."""
+    folder = RunFolder.create(tmp_path, SETTINGS, info={"seeds": [0, 1]})
+    folder.save_interventions([intervention(), intervention()])
     folder.write_json("summary.json", {})
     folder.write_text("traces.json", "{}")
-    folder.write_text("figures/a.svg", "<svg/>")
-    (tmp_path / "notes.txt").write_text("mine")
-    (tmp_path / "figures" / "mine.png").write_text("mine")
+    folder.write_text("figures/values.svg", "<svg/>")
+    mine = (
+        *("notes.txt", "figures/mine.png", "figures/mine.svg", "interventions/2024/photo.jpg"),
+        *("interventions/2024/card.json", "interventions/0/notes.txt", "interventions/learned-3/0/card.json"),
+    )
+    for name in mine:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
     again = RunFolder.create(tmp_path, {**SETTINGS, "seed": 1}, overwrite=True)
-    assert set(files(tmp_path)) == {"run.json", "notes.txt", "figures/mine.png"}
+    assert set(files(tmp_path)) == {"run.json", *mine}
+    assert not (tmp_path / "interventions" / "1").exists()
     assert RunFolder.open(tmp_path).settings == again.settings
+
+
+@pytest.mark.parametrize("name", ["interventions", "interventions/0", "figures"])
+def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> None:
+    folder = RunFolder.create(tmp_path / "run", SETTINGS, info={"seeds": [0]})
+    intervention().save(tmp_path / "mine" / "0")
+    intervention().save(tmp_path / "mine")
+    (tmp_path / "mine" / "values.svg").write_text("mine")
+    (folder.path / name).parent.mkdir(exist_ok=True)
+    (folder.path / name).symlink_to(tmp_path / "mine")
+    before = files(tmp_path / "mine")
+    folder.discard()
+    assert files(tmp_path / "mine") == before
 
 
 def test_not_a_run_folder(tmp_path: Path) -> None:
@@ -233,7 +254,42 @@ def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
 
 
 def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
-    (tmp_path / "run.json.partial").write_text('{"format": "pivo')
-    RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / f".{'0a' * 8}.partial").write_text('{"format": "pivo')
+    folder = RunFolder.create(tmp_path, SETTINGS)
     assert RunFolder.open(tmp_path).settings == SETTINGS
+    History(folder).close()
     assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("name", ["figures", "interventions", "history.jsonl"])
+def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path, name: str) -> None:
+    """A run folder from somebody else may hold links to the user's own files."""
+    folder = RunFolder.create(tmp_path / "run", SETTINGS)
+    treasure = tmp_path / "treasure"
+    treasure.mkdir()
+    (treasure / "row").write_text("mine\n")
+    (folder.path / name).symlink_to(treasure / "row" if name == "history.jsonl" else treasure)
+    writes = {
+        "figures": lambda: folder.write_text("figures/values.svg", "<svg/>"),
+        "interventions": lambda: folder.save_interventions([intervention()]),
+        "history.jsonl": lambda: History(folder),
+    }
+    with pytest.raises(PivotalError, match=rf"{name} is a link"):
+        writes[name]()
+    assert files(treasure) == {"row": b"mine\n"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"record": 3}, {"values": None}, {"values": [3]}, {"active": []}, {"state": 3}, {"train_score": "x"}],
+    ids=str,
+)
+def test_a_checkpoint_with_other_parts_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    history = History(folder)
+    checkpoint = RunCheckpoint(folder, history, Work(), Stop())
+    checkpoint.save({"interventions": (intervention(),), "step": 3})
+    path = tmp_path / "checkpoint.pt"
+    torch.save({**torch.load(path, weights_only=True), **change}, path)
+    with pytest.raises(PivotalError, match=r"complete checkpoint of this run.*--overwrite"):
+        RunCheckpoint(folder, history, Work(), Stop())

@@ -38,6 +38,25 @@ def of_a_wider_model(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({**config, "intermediate_size": 32}))
 
 
+def with_a_nan(folder: Path) -> None:
+    model = random_model("llama")
+    model.model.layers[1].mlp.down_proj.weight.data[3, 5] = float("nan")
+    model.save_pretrained(folder)
+
+
+def with_code(folder: Path) -> None:
+    """A model with its own code; the code would leave a file if it ran."""
+    config = json.loads((folder / "config.json").read_text())
+    config |= {
+        "model_type": "strange",
+        "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.LM"},
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "code.py").write_text(
+        f"open({str(folder / 'ran')!r}, 'w')\nclass Config: pass\nclass LM: pass\n"
+    )
+
+
 def no_tokenizer(folder: Path) -> None:
     for path in folder.glob("token*"):
         path.unlink()
@@ -49,6 +68,8 @@ def no_tokenizer(folder: Path) -> None:
         (cut, r"model\.safetensors must be a whole safetensors file.*Download it again"),
         (pointer, r"model\.safetensors.*a Git LFS pointer.*git lfs pull"),
         (of_a_wider_model, r"config\.json must describe the weights.*mlp.*32, and the weights have .*24"),
+        (with_a_nan, r"Weights must be finite numbers, but model\.layers\.1\.mlp\.down_proj\.weight of"),
+        (with_code, r"needs Python code that comes with the model, and pivotal never runs"),
         (no_tokenizer, r"has no tokenizer\.json.*save_pretrained"),
         (lambda f: (f / "tokenizer.json").write_text("{oh"), r"tokenizer\.json must be JSON"),
         (
@@ -65,6 +86,7 @@ def test_the_broken_file_is_named(
     spoil(shutil.copytree(whole, tmp_path / "tiny"))
     with pytest.raises(PivotalError, match=said):
         load_model(tmp_path / "tiny")
+    assert not (tmp_path / "tiny" / "ran").exists()
 
 
 def test_a_gguf_file_that_is_only_a_pointer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import MaskedEdit, by_first_site, dense
+from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
@@ -126,13 +126,3 @@ def test_of_many_sites_only_those_that_a_mask_touches_are_edited() -> None:
     learned = mask.clone().requires_grad_()
     assert len(MaskedEdit(space, learned, values).sites) == 10
     assert MaskedEdit(space, learned, values, zeros_stay=True).sites == {"mlp.4", "mlp.9"}
-
-
-def test_masks_that_begin_in_neighbouring_sites_go_together() -> None:
-    space = UnitSpace(tuple(Site(f"mlp.{i}", 3) for i in range(10)))
-    mask = torch.zeros(5, 2, 30)
-    for run, (direction, units) in enumerate([(0, [29]), (1, [2, 28]), (0, [14]), (1, [4, 1]), (0, [15])]):
-        mask[run, direction, units] = 1.0
-    assert [some.tolist() for some in by_first_site(space, mask, 2)] == [[3, 1], [2, 4], [0]]
-    few = UnitSpace((Site("a", 10), Site("b", 20)))
-    assert [some.tolist() for some in by_first_site(few, mask, 2)] == [[0, 1, 2, 3, 4]]

@@ -169,3 +169,23 @@ def test_without_huggingface_hub_the_cure_is_to_install_it(
         load_model("hf:somebody/small-gru", device="cpu")
     with pytest.raises(PivotalError, match="is none of these"):
         load_model("somebody/small-gru", device="cpu")
+
+
+@pytest.mark.parametrize("spec", ["hf:somebody/small-gru", "somebody/small-gru"])
+def test_a_model_that_nobody_asked_for_is_not_downloaded(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    """The name may come from a folder of somebody else. What is in the cache is loaded without asking the network."""
+    from huggingface_hub import constants
+
+    def connects(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("socket.getaddrinfo", connects)
+    said = r"not on this machine\. If you trust it, name it yourself: --model hf:somebody/small-gru"
+    with pytest.raises(PivotalError, match=said):
+        load_model(spec, device="cpu", download=False)
+    there = save(tmp_path / "local")
+    put(cache, "somebody/small-gru", tmp_path / "local")
+    assert load_model(spec, device="cpu", download=False).fingerprint() == there.fingerprint()

@@ -33,13 +33,17 @@ PREFIXES = [
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 
 
-def small_model() -> RecurrentLM:
+def small_model(equal: tuple[str, ...] = ()) -> RecurrentLM:
+    """A small model. The words in `equal` always have the same probability."""
     torch.manual_seed(3)
     modules = nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7, num_layers=2), nn.Linear(7, len(WORDS))
     with torch.no_grad():
         for module in modules:
             for weight in module.parameters():
                 weight.mul_(1.5)
+        for weight in modules[2].parameters():
+            for word in equal:
+                weight[WORDS.index(word)] = weight[WORDS.index(equal[0])]
     return RecurrentLM.from_modules("small", *modules, WORDS)
 
 
@@ -91,7 +95,7 @@ def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
         tree = PrefixTree.build([ids], [pair.cue], [to], steps)
         states = problem.model.states(problem.model.prepare(tree), MaskedEdit(problem.space, mask, values))
         p = problem.model.readout(states[-1]).softmax(-1)
-        d, t = (problem.model.single_token(pair.words[i]) for i in (1 - to, to))
+        d, t = (problem.model.tokens_of(pair.words[i])[0] for i in (1 - to, to))
         assert torch.allclose(found[:, e], (p[:, d] / p[:, t]).log(), atol=1e-4)
 
 
@@ -136,20 +140,19 @@ def test_words_outside_the_vocabulary_are_counted_and_listed() -> None:
     assert [pair.prefix for pair in problem.pairs] == ["The cat"]
     assert problem.rejected.total == 5
     assert problem.rejected.reasons["outside the vocabulary: wug"] == 2
-    assert problem.rejected.describe(1).startswith("outside the vocabulary:")
-    assert "and 2 other reasons" in problem.rejected.describe(1)
+    assert problem.rejected.describe(1) == "outside the vocabulary: wug (2) and 2 more"
 
 
 def test_two_words_with_one_token_cannot_be_told_apart() -> None:
     class CaseBlind(RecurrentLM):
-        def single_token(self, word: str) -> int:
-            return super().single_token(word.lower())
+        def tokens_of(self, word: str) -> tuple[int, ...]:
+            return super().tokens_of(word.lower())
 
     model = small_model()
     model.__class__ = CaseBlind
     pairs = pairs_of("The cat", words=(("Run", "run"), ("runs", "run")))
     problem = Problem(model, pairs)
-    assert problem.rejected.reasons == {"the same token for both words: Run / run": 1}
+    assert problem.rejected.reasons == {"the same tokens for both words: Run / run": 1}
 
 
 def test_nothing_left_to_ask_is_an_error() -> None:
@@ -312,3 +315,17 @@ def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
     exact = divergence(untouched.double(), edited.double())
     assert float(exact[:, 1:].min()) > 0.001
     torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)
+
+
+def test_a_tie_is_not_a_preference() -> None:
+    """A model that says nothing would otherwise be right about the pairs of the first label."""
+    problem = Problem(small_model(("sleeps", "sleep")), pairs_of(*PREFIXES))
+    assert len(problem) == len(PREFIXES) and {pair.words for pair in problem.pairs} == {("runs", "run")}
+    assert list(problem.rejected.reasons.values()) == [len(PREFIXES)]
+    assert "no preference" in problem.rejected.describe()
+    assert (problem.clean_log_ratio > 0).all()
+
+
+def test_a_model_without_preferences_is_refused() -> None:
+    with pytest.raises(PivotalError, match=r"None of the 12 pairs can be asked of small: no preference"):
+        Problem(small_model(("sleeps", "sleep", "runs", "run")), pairs_of(*PREFIXES))

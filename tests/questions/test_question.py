@@ -6,13 +6,16 @@ import dataclasses
 import math
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 import pivotal as pv
 from pivotal.errors import PivotalError
-from pivotal.options import options_of
+from pivotal.options import options_of, stored_settings
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question, default_test
 from pivotal.units import Steps
 
@@ -74,11 +77,12 @@ def test_the_split_follows_its_own_seed() -> None:
 
 
 def test_default_test_sizes() -> None:
-    assert default_test("number-agreement", 12_000) == 1000
-    assert default_test("lakretz:folder", 4_000) == 800
-    assert default_test("gender-bias", 2_873) == 200
-    assert default_test("mine.jsonl", 50) == 10
-    assert default_test("mine.jsonl", 3) == 1
+    assert default_test(load_phenomenon("number-agreement")) == 1000
+    assert default_test(load_phenomenon("gender-bias")) == 200
+    planted = load_phenomenon("planted")
+    assert default_test(planted[:50]) == 10 and default_test(planted[:3]) == 1
+    for asked, expected in ((7, 7), (0.1, 5), (40, 10), (0.001, 1)):
+        assert default_test(replace(planted[:50], held_out=asked)) == expected
 
 
 def test_a_question_needs_no_torch() -> None:
@@ -87,3 +91,23 @@ def test_a_question_needs_no_torch() -> None:
         "q = Question(phenomenon='planted'); q.divide(q.load_pairs())\nsys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_reading_options_at_their_defaults_are_no_part_of_a_run() -> None:
+    """Runs that were made before these options existed are still the same runs."""
+    stored = stored_settings(Question())
+    assert not {"lower", "unknown", "columns", "skip_bad"} & stored.keys()
+    changed = stored_settings(Question(lower=True, unknown="unk", columns="good=a,bad=b", skip_bad=True))
+    assert {"lower", "unknown", "columns", "skip_bad"} <= changed.keys()
+    assert Question.of(stored) == Question() and Question.of(changed).unknown == "unk"
+
+
+def test_reading_options_reach_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\nThe Cat is,The Cat are\nbroken,\nThe Cats are,The Cats is\n")
+    question = Question(phenomenon=str(tmp_path / "a.csv"), columns="good=x,bad=y", skip_bad=True, lower=True)
+    pairs = question.load_pairs()
+    assert [pair.prefix for pair in pairs] == ["the cat", "the cats"] and pairs.labels == (
+        "singular",
+        "plural",
+    )
+    assert "Left out 1 bad row" in pairs.notes[-1]

@@ -125,6 +125,19 @@ def truncate(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
 
 
+UNIT = {"site": "hidden.0", "index": 4, "number": 5}
+
+
+def of_eight_gigabytes(folder: Path) -> None:
+    """A sparse file: it takes no space on the disk, but would not fit into the memory."""
+    values = {"dtype": "F32", "shape": [2, 10**9], "data_offsets": [0, 8 * 10**9]}
+    active = {"dtype": "U8", "shape": [2, 2], "data_offsets": [8 * 10**9, 8 * 10**9 + 4]}
+    header = json.dumps({"values": values, "active": active}).encode()
+    with (folder / "values.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + 8 * 10**9 + 4)
+
+
 def foreign(**tensors: np.ndarray) -> Any:
     return lambda folder: save_file(tensors, folder / "values.safetensors")
 
@@ -140,7 +153,7 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         (lambda f: (f / "values.safetensors").write_text("no tensors at all"), "complete safetensors file"),
         (lambda f: (f / "values.safetensors").unlink(), "values.safetensors is missing"),
         (foreign(weight=np.zeros(3)), "must hold the tensors 'values' and 'active', but it holds weight"),
-        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"shape \(2, 9\)"),
+        (foreign(values=np.zeros((2, 9)), active=ACTIVE), r"shape \[2, 9\] and the type F64"),
         (foreign(values=np.full((2, 2), np.nan), active=ACTIVE), "finite numbers"),
         (foreign(values=np.zeros((2, 2)), active=0 * ACTIVE), "mask is empty"),
         (lambda f: (f / "card.json").unlink(), "there is no .*card.json"),
@@ -156,6 +169,19 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
         ),
         (lambda f: edit_card(f, directions=["singular"]), r"card\.json: directions"),
         (lambda f: edit_card(f, model_fingerprint=None), "model_fingerprint is missing"),
+        (
+            lambda f: edit_card(f, directions=["singular", "singular"]),
+            "two different directions, but both are",
+        ),
+        (
+            lambda f: edit_card(f, units=[UNIT, UNIT]),
+            r"may be there once, but hidden\.0:4 is there more often",
+        ),
+        (lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]), "has an index from 0"),
+        (lambda f: edit_card(f, units=[{**UNIT, "size": 3}, {**UNIT, "index": 5, "size": -1}]), "size -1"),
+        (lambda f: (f / "card.json").write_text("[" * 100_000), "nested too deeply"),
+        (of_eight_gigabytes, r"but it has the shape \[2, 1000000000\]"),
+        (foreign(values=np.zeros((2, 2), dtype=np.int64), active=ACTIVE), "the type I64"),
         (lambda f: edit_card(f, colour="red"), "there is no key colour"),
         (lambda f: edit_card(f, steps="sometimes"), "steps cannot be 'sometimes'"),
         (lambda f: edit_card(f, steps=3), "steps must be a string, but it is a whole number"),
@@ -187,9 +213,9 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> 
 
     def dies(partial: Path) -> None:
         partial.write_text("half of the n")
-        raise RuntimeError("killed")
+        raise KeyError("killed")
 
-    with pytest.raises(RuntimeError, match="killed"):
+    with pytest.raises(KeyError, match="killed"):
         write_atomically(path, dies)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

@@ -71,7 +71,7 @@ def test_what_a_trace_says() -> None:
 
 
 def test_log_probabilities_keep_the_sign_of_their_difference() -> None:
-    near = Both(((-12.3457,), (-12.3456,)), ((-12.3456,), (-12.3457,)))
+    near = Both(((0.0, -12.3457), (0.0, -12.3456)), ((0.0, -12.3456), (0.0, -12.3457)))
     trace = replace(TRACE, log_p=near, direction="singular")
     again = read(replace(TRACES, traces=(trace,)).dumps()).traces[0]
     assert trace.flipped and again.flipped
@@ -91,8 +91,26 @@ def test_broken_files_are_refused(change: dict[str, object], said: str) -> None:
         read({**json.loads(TRACES.dumps()), **change})
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cue": 2}, "cue or direction does not exist"),
+        ({"direction": "dual"}, "cue or direction does not exist"),
+        ({"tokens": []}, "without a step"),
+        ({"kl": [0.0]}, "not of as many steps"),
+        ({"edited": [1, 1, 1]}, "not of as many steps"),
+        ({"change": [[0.0, 0.5]]}, "all rows"),
+    ],
+)
+def test_a_trace_whose_parts_do_not_fit_together_is_refused(change: dict[str, object], said: str) -> None:
+    content = json.loads(TRACES.dumps())
+    content["traces"][0] |= change
+    with pytest.raises(PivotalError, match=said):
+        read(content)
+
+
 def test_numbers_that_json_does_not_have_are_null_and_read_as_nan() -> None:
-    never = Both(((-inf,), (-2.0,)), ((-1.0,), (-2.0,)))
+    never = Both(((-inf, 0.0), (-2.0, 0.0)), ((-1.0, 0.0), (-2.0, 0.0)))
     text = replace(TRACES, traces=(replace(TRACE, log_p=never),)).dumps()
-    assert json.loads(text)["traces"][0]["log_p"]["untouched"] == [[None], [-2.0]]
+    assert json.loads(text)["traces"][0]["log_p"]["untouched"] == [[None, 0.0], [-2.0, 0.0]]
     assert isnan(read(text).traces[0].log_p.untouched[0][0])

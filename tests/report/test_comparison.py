@@ -15,13 +15,14 @@ from xml.etree import ElementTree
 import pytest
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
+from pivotal.jobs.run_files import own_files
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
 from pivotal.records.serial import replace
 from pivotal.report import comparison_tables as said
 from pivotal.report.comparison import write_comparison
 from pivotal.report.comparison_figures import comparison_figures
-from pivotal.report.export import latex, markdown
+from pivotal.report.export import csv_text, latex, markdown
 from pivotal.report.tables import Table
 from pivotal.searches.learned import LearnedMask
 
@@ -66,6 +67,12 @@ def test_every_figure_is_inline_saved_described_and_has_its_numbers(folder: RunF
         assert len(figure.data.rows) == 4, "two searches, two sizes"
 
 
+def test_every_file_is_known_as_one_of_the_comparison(folder: RunFolder) -> None:
+    """--overwrite removes these files and no others."""
+    written = {path for path in folder.path.rglob("*") if path.is_file()}
+    assert written <= set(own_files(folder.path, folder.info))
+
+
 def test_it_says_what_compare_json_says(folder: RunFolder) -> None:
     text, result = folder.report.read_text(encoding="utf-8"), folder.comparison()
     assert said.sentence(result) in text
@@ -95,9 +102,14 @@ def test_table_and_figure_as_files(folder: RunFolder) -> None:
 def test_cells_cannot_break_their_table() -> None:
     odd = Table("", ("a|b", "c_d"), (("x & y", "50%"),), frozenset({1}))
     assert markdown(odd) == "| a\\|b | c_d |\n|---|---:|\n| x & y | 50% |\n"
+    evil = Table("", ("a",), (("<script>x</script>\n| [a](javascript:b) &lt; \x1b[2J\\",),))
+    (row,) = markdown(evil).splitlines()[2:]
+    assert row == r"| &lt;script>x&lt;/script> \| \[a](javascript:b) &amp;lt; \\x1b\[2J\\ |"
+    assert latex(evil).splitlines()[4].endswith(r"\\") and "\x1b" not in latex(evil)
     assert latex(odd).splitlines()[2:5] == [r"a|b & c\_d \\", r"\midrule", r"x \& y & 50\% \\"]
 
 
+@pytest.mark.slow
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)
@@ -140,3 +152,21 @@ def test_who_spends_more_than_the_budget_is_marked(folder: RunFolder) -> None:
     assert cost.rows[0][1].endswith("†") and not cost.rows[0][2].endswith("†")
     assert cost.note.startswith("† More than a tenth above the budget")
     assert "†" not in "".join("".join(row) for row in said.frontier_tables(result, "converged")[2].rows)
+
+
+@pytest.mark.parametrize(
+    ("cell", "written"),
+    [
+        ('=HYPERLINK("http://x")', '"\'=HYPERLINK(""http://x"")"'),
+        ("+1+cmd|' /C calc'!A0", "'+1+cmd|' /C calc'!A0"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("\t=1+1", "'\t=1+1"),
+        ("-0.5", "-0.5"),
+        (-0.5, "-0.5"),
+        ("learned@paper", "learned@paper"),
+        ("two\nlines", '"two\nlines"'),
+        (None, ""),
+    ],
+)
+def test_a_cell_of_a_csv_file_is_never_a_formula(cell: object, written: str) -> None:
+    assert csv_text([[cell, 1]]) == f"{written},1\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,6 +198,13 @@ def test_units_that_few_runs_found_are_counted() -> None:
     _, ours = study_tables(parse_recipe(text), units_rows())
     assert [cells[0] for cells in ours.rows] == ["123"]
     assert ours.note == "1 further unit in fewer than 50% of the runs."
+
+
+def test_a_name_with_a_new_line_stays_within_its_comment() -> None:
+    evil = replace(SUMMARY, top=replace(SUMMARY.top, name="x\n\\input{/etc/passwd}\x85y"))
+    head = study_latex(evil, [row(WITHOUT)]).partition("\\begin")[0]
+    assert "\\input" in head
+    assert all(text.startswith("%") for text in head.splitlines())
 
 
 def test_markdown_latex_and_csv_say_the_same() -> None:

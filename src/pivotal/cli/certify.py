@@ -78,6 +78,7 @@ def certify(
             terms=None if label is None else terms_of(saved.folder.settings, label),  # type: ignore[union-attr]
             effort=effort,
             device=device,
+            download=model is not None,
             watch=watching,
         )
     written = _write(saved, made)
@@ -98,7 +99,7 @@ def _write(saved: Saved, made: Certificate) -> str:
     intervention without a run gets no file. Returns where it was written."""
     from pathlib import Path
 
-    from pivotal.jobs.run_folder import CERTIFICATE
+    from pivotal.jobs.run_files import CERTIFICATE
     from pivotal.report.page import write_report
 
     if saved.folder is None:

@@ -13,6 +13,7 @@ import typer
 
 from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
+from pivotal.files import check_output, write_text
 
 if TYPE_CHECKING:
     from pivotal.lm.assess import Assessment
@@ -57,6 +58,7 @@ def eval_lm(
     out: Annotated[
         Path | None, shared_options.in_output("Also write all figures to this JSON file.", metavar="FILE")
     ] = None,
+    overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
@@ -64,11 +66,12 @@ def eval_lm(
     from pivotal.cli.train_lm import watching
     from pivotal.lm.assess import assess
     from pivotal.models import load_model
+    from pivotal.records.serial import encode
 
     if tokens is not None and text is None:
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
-    if out is not None and not out.parent.is_dir():
-        raise PivotalError(f"{out} cannot be written: there is no folder {out.parent}. Create it first.")
+    if out is not None:
+        check_output(out, overwrite=overwrite)
     phenomena = ["number-agreement"]
     phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
@@ -81,7 +84,7 @@ def eval_lm(
             found.append(dataclasses.replace(done, model=_short(spec, models)))
     figures = {"command": command_line.command(), "models": [_figures(one) for one in found]}
     if out is not None:
-        _write(out, figures)
+        write_text(out, encode(figures) + "\n")
     if json:
         terminal.as_json(figures)
     else:
@@ -106,18 +109,6 @@ def _figures(one: Assessment) -> dict[str, Any]:
                 "published": PUBLISHED.get((agreement.phenomenon, name)),
             }
     return figures
-
-
-def _write(path: Path, figures: dict[str, Any]) -> None:
-    import json
-
-    from pivotal.files import write_atomically
-
-    content = json.dumps(figures, indent=1, ensure_ascii=False) + "\n"
-    try:
-        write_atomically(path, lambda partial: partial.write_text(content, encoding="utf-8"))
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be written ({error.strerror}). Give another file.") from None
 
 
 # -- tables ---------------------------------------------------------------------------------------------------------
@@ -196,7 +187,8 @@ def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str
         rejected = sum(agreement.rejected.values())
         if rejected:
             some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
-            notes.append(f"{one.model} cannot be asked {some}: it does not know some words.")
+            reason, _ = max(agreement.rejected.items(), key=lambda item: item[1])
+            notes.append(f"{one.model} cannot be asked {some}; the most common reason: {reason}.")
         if agreement.with_unk:
             read = counted(agreement.with_unk, "pair")
             notes.append(f"In {read}, {one.model} reads a word of the prefix as <unk>.")

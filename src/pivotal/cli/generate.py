@@ -54,7 +54,9 @@ def generate(
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     saved.intervention.direction(direction)
-    lm = saved.load_model(saved.question(model, priming, dtype), device, any_model)
+    lm = saved.load_model(
+        saved.question(model, priming, dtype), device, any_model, download=model is not None
+    )
     try:
         lm.encode(prompt)
     except PivotalError as error:

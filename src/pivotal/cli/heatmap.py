@@ -14,6 +14,7 @@ from pivotal.records.traces import Trace
 from pivotal.report.tables import counted, number, percent
 from pivotal.report.trace import (
     activation,
+    asked,
     chance,
     most_moved,
     shares,
@@ -51,14 +52,14 @@ def show_trace(trace: Trace) -> None:
         columns.add_column("")
         columns.add_column("", no_wrap=True)
         for step in steps:
-            columns.add_column(Text(names[step]), justify="right", no_wrap=True)
+            columns.add_column(terminal.text_of(names[step]), justify="right", no_wrap=True)
         before = ""
         for row in rows:
             if before and row.side != before:
                 columns.add_row()
             columns.add_row(
-                Text(row.side if row.side != before else "", style="dim"),
-                Text(row.name),
+                terminal.text_of(row.side if row.side != before else "", style="dim"),
+                terminal.text_of(row.name),
                 *(row.cells[step] for step in steps),
             )
             before = row.side
@@ -80,11 +81,11 @@ def _units(trace: Trace) -> Iterator[_Row]:
 
 
 def _words(trace: Trace) -> Iterator[_Row]:
-    for w, word in enumerate(trace.words):
+    for w, word in enumerate(asked(trace)):
         for side, name in enumerate(sides(trace)):
             p = [trace.probability(w, step)[side] for step in range(len(trace.tokens))]
             yield _Row(f"p({word})", name, [_cell(chance(value), value) for value in p])
-    wanted = trace.words[trace.target]
+    wanted = asked(trace)[trace.target]
     for name, line in zip(sides(trace), shares(trace), strict=True):
         yield _Row(f"{wanted} of both", name, [_cell(percent(share), 2 * share - 1) for share in line])
 

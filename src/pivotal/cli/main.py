@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import re
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -17,12 +21,14 @@ from pivotal.cli import (
     certify,
     command_line,
     compare,
+    convert,
     eval_lm,
     evaluate,
     find,
     generate,
     import_lm,
     list,
+    new_phenomenon,
     renamed_options,
     report,
     show,
@@ -41,6 +47,12 @@ class Verbs(TyperGroup):
     """Catches errors below typer's own handling, so that every caller sees the same exit codes."""
 
     def parse_args(self, ctx: Any, args: Any) -> Any:
+        for given in args:
+            if re.search("[\ud800-\udfff]", given):  # how Python shows bytes that it cannot decode
+                terminal.error(
+                    f"Arguments must be UTF-8 text, but {given!r} is not. Rename the file or the folder."
+                )
+                raise typer.Exit(BAD_INPUT)
         args, hints = renamed_options.updated(args)
         for hint in hints:
             terminal.note(hint)
@@ -54,18 +66,44 @@ class Verbs(TyperGroup):
         except PivotalError as error:
             terminal.error(str(error))
             raise typer.Exit(BAD_INPUT) from None
-        except RuntimeError as error:
-            # Compared by name, because importing torch only for its error class would slow every command down.
-            if type(error).__name__ != "OutOfMemoryError":
+        except OSError as error:
+            if error.errno == errno.EPIPE:
+                raise  # `| head` has read enough: typer ends quietly
+            terminal.error(_about_file(error))
+            raise typer.Exit(BAD_INPUT) from None
+        except (MemoryError, RuntimeError) as error:
+            if not (said := _about_memory(error)):
                 raise
-            terminal.error(
-                f"The device ran out of memory ({str(error).partition('.')[0]}). Lower --batch-nodes or --runs, or use "
-                "--dtype bfloat16 or another device."
-            )
+            terminal.error(said)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt as stop:
             terminal.error(str(stop) or "Stopped. Nothing was written.")
             raise typer.Exit(exit_code(stop)) from None
+
+
+def _about_file(error: OSError) -> str:
+    """A message for an error of the system that no verb has explained."""
+    reason = error.strerror or str(error)
+    if error.filename is None:
+        return f"The result cannot be printed: {reason}. What was written to files is complete."
+    return f"{error.filename} cannot be used: {reason}. Name another file or folder."
+
+
+def _about_memory(error: Exception) -> str:
+    """A message if the error means that memory ran out, else nothing."""
+    reason = str(error).partition(".")[0]
+    # Compared by name, because importing torch only for its error class would slow every command down.
+    if type(error).__name__ == "OutOfMemoryError":
+        return (
+            f"The device ran out of memory ({reason}). Lower --batch-nodes or --runs, or use --dtype bfloat16 or "
+            "another device."
+        )
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+        return (
+            "This machine ran out of memory. Ask for less (--runs, --batch-nodes, fewer pairs), or raise the limit if "
+            "there is one (ulimit -v). Saved files are kept."
+        )
+    return ""
 
 
 app = typer.Typer(
@@ -87,7 +125,11 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+    },
+    "Questions": {
         "list": list.list_names,
+        "new-phenomenon": new_phenomenon.new_phenomenon,
+        "convert": convert.convert,
     },
     "Compare": {"compare": compare.compare, "study": study.study},
     "Language models": {
@@ -120,7 +162,36 @@ def root(
 
 
 def main() -> None:
-    app()
+    """Run the command as a process. What was printed is flushed here, where a full disk can still be told."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller, as with `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # a terminal without Unicode shows an escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
+    code: Any = 0
+    try:
+        app()
+    except SystemExit as end:
+        code = end.code
+    except OSError as error:  # from the help page or a message about usage
+        code = _unprintable(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        code = _unprintable(error)
+    sys.exit(code)
+
+
+def _unprintable(error: OSError) -> int:
+    # Python would try to flush again when it ends, and complain again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if error.errno == errno.EPIPE:
+        return 1
+    terminal.error(_about_file(error))
+    return BAD_INPUT
 
 
 if __name__ == "__main__":

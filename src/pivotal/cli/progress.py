@@ -6,8 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.text import Text
-
 from pivotal.cli import terminal
 from pivotal.jobs.find import Watch
 from pivotal.records.history import Progress
@@ -35,7 +33,7 @@ class _Lines:
         self._last = 0.0
 
     def say(self, text: str) -> None:
-        terminal.err().print(Text(text), soft_wrap=True)
+        terminal.note(text)
 
     def progress(self, progress: Progress) -> None:
         now = time.monotonic()

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
+from pivotal.jobs.run_files import INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import Intervention
 
@@ -94,10 +95,14 @@ class Saved:
             )
         return question.divide(pairs)
 
-    def load_model(self, question: Question, device: str | None, any_model: bool) -> LanguageModel:
+    def load_model(
+        self, question: Question, device: str | None, any_model: bool, *, download: bool
+    ) -> LanguageModel:
+        """The model of the question. `download` says whether the user named it. A folder from somebody else may name
+        any model, and that must not download anything."""
         from pivotal.problem.prepare import model_of
 
-        model = model_of(question, device)
+        model = model_of(question, device, download=download)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
         return model
 

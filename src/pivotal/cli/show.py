@@ -90,7 +90,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     from pivotal.report.tables import counted
 
     s = folder.settings
-    search = dict(s.get("search", {}))
+    search = dict(folder.stated("search", dict))
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
     wanted = f"{s.get('test') or 'the default number of'} held-out pairs"
@@ -105,11 +105,16 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
 
 def print_result(summary: Summary, quiet: bool = False) -> None:
     """The result of a finished run: a sentence, then tables unless `quiet`."""
-    from pivotal.report import tables
+    from pivotal.report import evidence, tables
 
     terminal.line(tables.sentence(summary), style="bold")
     if quiet:
         return
+    if summary.verdict is not None:
+        terminal.line(summary.verdict.sentence)
+        failed = evidence.failed_table(summary.verdict)
+        if failed.rows:
+            terminal.table(failed)
     terminal.table(tables.units_table(summary, most=12))
     if len(summary.runs) > 1:
         terminal.table(tables.runs_table(summary))

@@ -44,7 +44,7 @@ class Board:
         self._now: dict[str, str] = {}
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text), soft_wrap=True)
+        self._console.print(terminal.text_of(text), soft_wrap=True)
 
     def stands(self, cells: Sequence[Standing], seconds_left: float | None) -> None:
         for standing in cells:
@@ -74,11 +74,11 @@ class Board:
             )
         for s in shown:
             columns.add_row(
-                Text(s.cell.name),
+                terminal.text_of(s.cell.name),
                 f"{s.done}/{s.wanted}",
                 Text(str(s.failed), style="red") if s.failed else "",
                 span(s.seconds) if s.seconds else "",
-                Text(self._now.get(s.cell.key, s.error), style="dim"),
+                terminal.text_of(self._now.get(s.cell.key, s.error), style="dim"),
             )
         return Group(columns, Text(self._total(len(shown))))
 

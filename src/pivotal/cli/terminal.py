@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from pivotal.printing import visible
 
 if TYPE_CHECKING:
     from pivotal.report.tables import Table
@@ -18,28 +22,58 @@ def out() -> Console:
 
 
 def err() -> Console:
-    return Console(stderr=True, highlight=False)
+    return Console(file=cast("IO[str]", _Forgiving(sys.stderr)), highlight=False)
+
+
+class _Forgiving:
+    """stderr for messages and progress. What cannot be written is lost: a full log must not stop a run."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def text_of(content: str, style: str = "") -> Text:
+    """Text to print, with control characters shown. Use this for everything that may come from a file."""
+    return Text(visible(content), style=style)
 
 
 def error(message: str) -> None:
     # Not wrapped: a terminal wraps by itself, and a log or a test gets the sentence on one line.
-    err().print(Text(message, style="red"), soft_wrap=True)
+    err().print(text_of(shortened(message), style="red"), soft_wrap=True)
+
+
+def shortened(message: str, most: int = 4000) -> str:
+    """A message without its middle if it quotes something very long."""
+    return message if len(message) <= most else f"{message[: most // 2]} … {message[-most // 2 :]}"
 
 
 def note(message: str) -> None:
     """Print a message that is not part of the result."""
-    err().print(Text(message), soft_wrap=True)
+    err().print(text_of(message), soft_wrap=True)
 
 
 def line(text: str, style: str = "") -> None:
-    out().print(Text(text, style=style), soft_wrap=True)
+    out().print(text_of(text, style), soft_wrap=True)
 
 
 def as_json(content: Any) -> None:
     """Print a record, or dictionaries and lists of records."""
     from pivotal.records.serial import encode
 
-    sys.stdout.write(encode(content) + "\n")
+    # JSON escapes most control characters, but not these.
+    sys.stdout.write(re.sub(r"[\x7f-\x9f]", lambda c: f"\\u{ord(c[0]):04x}", encode(content)) + "\n")
 
 
 def table(content: Table) -> None:
@@ -49,9 +83,9 @@ def table(content: Table) -> None:
         console.width = max(console.width, 200)
     columns = RichTable(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
     for i, name in enumerate(content.columns):
-        columns.add_column(Text(name), justify="right" if i in content.numeric else "left")
+        columns.add_column(text_of(name), justify="right" if i in content.numeric else "left")
     for row in content.rows:
-        columns.add_row(*(Text(cell) for cell in row))
+        columns.add_row(*(text_of(cell) for cell in row))
     # Title and note are lines of their own, because rich would wrap them to the width of the table.
     line(f"\n{content.title}" if content.title else "", style="bold")
     console.print(columns)

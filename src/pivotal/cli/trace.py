@@ -63,6 +63,7 @@ def trace(
             "Also write a figure (.svg, .png, .pdf), a page (.html) or the numbers (.json).", metavar="FILE"
         ),
     ] = None,
+    overwrite: shared_options.OverwriteFile = False,
     json: shared_options.Json = False,
 ) -> None:
     """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
@@ -79,12 +80,12 @@ def trace(
         raise PivotalError("A held-out pair already has words and a cue. Leave --words and --cue out.")
     if direction is not None:
         saved.intervention.direction(direction)
-    path = None if out is None else check_path(out)
+    path = None if out is None else check_path(out, overwrite=overwrite)
     question = saved.question(model, priming, dtype)
     as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))
     found = _stored(saved, pair) if as_found and pair is not None else None
     if found is None:
-        lm = _load(saved, question, device, any_model, pair)
+        lm = _load(saved, question, device, any_model, pair, download=model is not None)
         asking, has_cue = (
             _typed(saved, question, sentence, words, cue)
             if sentence is not None
@@ -113,10 +114,16 @@ def _kept(saved: Saved) -> Traces | None:
 
 
 def _load(
-    saved: Saved, question: Question, device: str | None, any_model: bool, pair: int | None
+    saved: Saved,
+    question: Question,
+    device: str | None,
+    any_model: bool,
+    pair: int | None,
+    *,
+    download: bool,
 ) -> LanguageModel:
     try:
-        return saved.load_model(question, device, any_model)
+        return saved.load_model(question, device, any_model, download=download)
     except PivotalError as error:
         kept = _kept(saved)
         if pair is None or kept is None or not kept.traces:

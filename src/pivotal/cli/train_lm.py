@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
-from rich.text import Text
 
 from pivotal.cli import command_line, shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
@@ -169,7 +168,7 @@ class _TrainingBars:
         self._tasks: dict[str, TaskID] = {}
 
     def say(self, text: str) -> None:
-        self._bars.console.print(Text(text), soft_wrap=True)
+        self._bars.console.print(terminal.text_of(text), soft_wrap=True)
 
     def progress(self, progress: TrainingProgress) -> None:
         if progress.phase not in self._tasks:

@@ -16,7 +16,8 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.summary import Control, DropOne, Share
+from pivotal.records.share import Share
+from pivotal.records.summary import Control, DropOne
 from pivotal.records.traces import PairOutcome
 
 
@@ -86,9 +87,7 @@ def evaluate(
             raise PivotalError(
                 "Random controls fit their values on training pairs, but train is None. Pass them as train=."
             )
-        accuracy = float(flipped.mean())
-        terms = terms or Terms()
-        control = random_control(intervention, accuracy, problem, train, controls, terms, seed, kl=kl)
+        control = random_control(intervention, problem, train, controls, terms or Terms(), seed, kl=kl)
     return Evaluation(
         flip_accuracy=share_of(flipped, problem.prefix_ids),
         by_direction={

@@ -9,10 +9,11 @@ does, and its interval is 100-100% even for a single pair.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
-from pivotal.records.summary import Share
+from pivotal.records.share import Share
 
 _TAIL, _Z = 0.025, 1.959964
 _TRUSTED = 2
@@ -29,6 +30,11 @@ def share_of(hits: np.ndarray, clusters: np.ndarray, of: np.ndarray | None = Non
     value = float(np.mean(hits))
     low, high = interval(value, effective_number(hits, clusters))
     return Share(value, low, high, n)
+
+
+def shares_of(clusters: np.ndarray) -> Callable[..., Share]:
+    """`share_of` for pairs of these clusters."""
+    return lambda hits, of=None: share_of(hits, clusters, of)
 
 
 def effective_number(hits: np.ndarray, clusters: np.ndarray) -> float:

@@ -55,20 +55,20 @@ def summarise(
     )
     # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
-    middle = runs[median]
+    handed = runs[best]
     summary = Summary(
         model=test.model.name,
         phenomenon=test.pairs.name,
         steps=test.steps,
         labels=test.labels,
         all_units=len(test.space),
-        flip_accuracy=middle.flip_accuracy,
-        interval=middle.interval,
-        units=middle.units,
-        kl=middle.kl,
-        kl_after_edit=middle.kl_after_edit,
+        flip_accuracy=handed.flip_accuracy,
+        interval=handed.interval,
+        units=handed.units,
+        kl=handed.kl,
+        kl_after_edit=handed.kl_after_edit,
         max_kl=terms.max_kl,
-        kl_bound_kept=None if terms.max_kl is None else bool(middle.kl <= KL_TOLERANCE * terms.max_kl),
+        kl_bound_kept=None if terms.max_kl is None else bool(handed.kl <= KL_TOLERANCE * terms.max_kl),
         median=median,
         best=best,
         forward_nodes=work.forward,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +11,9 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
-from pivotal.jobs.run_folder import CHECKPOINT, History, RunFolder
+from pivotal.jobs.run_files import CHECKPOINT
+from pivotal.jobs.run_folder import History, RunFolder
+from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.problem import Work
 from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord
@@ -21,6 +22,7 @@ from pivotal.searches.base import Discovery
 from pivotal.stopping import Stop
 
 EVERY_SECONDS = 15.0
+
 
 _CURE = "Remove it or use --overwrite; the run then starts from the beginning."
 
@@ -122,10 +124,7 @@ class RunCheckpoint:
         )
         content = {"record": serial.encode(record), **_arrays(interventions), **tensors}
         with disk(self._path):
-            try:
-                write_atomically(self._path, lambda partial: torch.save(content, partial))
-            except RuntimeError as error:  # how torch reports a full disk
-                raise OSError(f"torch could not write it ({in_short(error)})") from None
+            write_atomically(self._path, lambda partial: torch.save(content, partial))
         self._saved = time.monotonic()
 
     def _read(self) -> tuple[CheckpointRecord, dict[str, Any]] | None:
@@ -133,15 +132,35 @@ class RunCheckpoint:
         if not self._path.is_file():
             return None
         try:
-            content = torch.load(self._path, map_location="cpu", weights_only=True)
-            if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
-                raise ValueError("parts of it are missing")
-        except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
-            raise PivotalError(
-                f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
-                f"({in_short(error)}). {_CURE}"
-            ) from None
-        return serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE), content
+            content = load_tensors(self._path)
+            _check_parts(content)
+        except UNREADABLE as error:
+            raise self.unusable(error) from None
+        record = serial.decode(content["record"], CheckpointRecord, str(self._path), _CURE)
+        if {len(record.interventions)} != {len(content["values"]), len(content["active"])}:
+            raise self.unusable(ValueError("it has another number of cards than of arrays"))
+        return record, content
+
+    def unusable(self, error: BaseException) -> PivotalError:
+        return PivotalError(
+            f"{self._path} must be a complete checkpoint of this run, but it cannot be read "
+            f"({in_short(error)}). {_CURE}"
+        )
+
+
+def _check_parts(content: Any) -> None:
+    """Raise ValueError unless the content has the parts of a checkpoint, with the right types."""
+    if not isinstance(content, dict) or not {"record", "values", "active"} <= set(content):
+        raise ValueError("parts of it are missing")
+    arrays = [content["values"], content["active"]]
+    if (
+        not isinstance(content["record"], str)
+        or not isinstance(content.get("state", {}), dict)
+        or not isinstance(content.get("train_score", torch.ones(1)), torch.Tensor)
+        or not all(isinstance(part, list) for part in arrays)
+        or not all(isinstance(array, torch.Tensor) for part in arrays for array in part)
+    ):
+        raise ValueError("parts of it are of another type")
 
 
 def _arrays(interventions: Sequence[Intervention]) -> dict[str, list[torch.Tensor]]:

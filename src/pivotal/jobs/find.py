@@ -10,33 +10,29 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import CONTROLS
+from pivotal.evidence import CONTROLS, MOST_CONTROLS
+from pivotal.evidence.collect import LEVELS, Collection
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
-from pivotal.files import differences
+from pivotal.evidence.verdict import verdict_of
+from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
-from pivotal.jobs.run_folder import (
-    CHECKPOINT,
-    INTERVENTIONS,
-    RUN,
-    SUMMARY,
-    TRACES,
-    History,
-    RunFolder,
-    default_path,
-)
+from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
+from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
+from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
-from pivotal.searches.base import Discovery, Progress, Search
+from pivotal.searches.base import Discovery, Progress, Search, check_runs
 from pivotal.searches.by_name import settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
@@ -68,6 +64,7 @@ def find(
     *,
     runs: int = 1,
     controls: int = CONTROLS,
+    evidence: Level = "quick",
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -80,9 +77,10 @@ def find(
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
-    random sets of units, whose values are learned in the same way; 0 skips that. `model` is the question's model, if
-    it is already loaded. A run that was stopped is resumed, and a finished one is read from its folder, unless
-    `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
+    random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
+    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `model` is the
+    question's model, if it is already loaded. A run that was stopped is resumed, and a finished one is read from its
+    folder, unless `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
     if progress:
         with bars() as shown:
@@ -91,6 +89,7 @@ def find(
                 search,
                 runs=runs,
                 controls=controls,
+                evidence=evidence,
                 out=out,
                 overwrite=overwrite,
                 device=device,
@@ -101,18 +100,19 @@ def find(
             )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
-    if controls < 0:
+    if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
-            f"The number of controls must be 0 or more, but controls is {controls}.", "controls"
+            f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
+            "controls",
         )
-    if runs < 1:
-        raise PivotalError(f"A search needs at least one run, but runs is {runs}.")
+    check_runs(runs, question.seed)
     started = time.monotonic()
     model = model or model_of(question, device, batch_nodes)
     pairs = question.load_pairs()
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
-    train_pairs, test_pairs = question.divide(pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
     train = problem_of(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
@@ -121,8 +121,16 @@ def find(
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
+    collection = Collection(search, evidence, question.seed, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
+        # A kill after the result was written may have left the checkpoint.
+        with disk(done.path):
+            (done.path / CHECKPOINT).unlink(missing_ok=True)
+        if not _enough(done.summary(), evidence):
+            return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
+    for note in asked.notes:
+        watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
@@ -157,6 +165,7 @@ def find(
                 merged=pairs.merged,
                 progress=watch.progress,
             )
+            summary = judged(summary, collection.of(found.best, train, test))
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
             seconds = _seconds(loaded, searching, time.monotonic() - searched)
             summary = serial.replace(summary, seconds=seconds)
@@ -171,6 +180,24 @@ def find(
         finally:
             history.close()
     return Finding(folder, summary)
+
+
+def judged(summary: Summary, evidence: Evidence) -> Summary:
+    """The summary with the evidence and the verdict that follows from it."""
+    summary = serial.replace(summary, evidence=evidence)
+    return serial.replace(summary, verdict=verdict_of(summary))
+
+
+def _enough(summary: Summary, wanted: Level) -> bool:
+    there = "none" if summary.evidence is None else summary.evidence.level
+    return LEVELS.index(there) >= LEVELS.index(wanted)
+
+
+def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
+    """Collect the evidence that a finished run lacks, and write its summary again."""
+    summary = judged(folder.summary(), collection.of(folder.intervention(), train, test))
+    folder.write_json(SUMMARY, summary)
+    return summary
 
 
 def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
@@ -208,11 +235,18 @@ def _search(
         history.append(step)
         watch.progress(step)
 
-    found = checkpoint.discovery()
-    if found is None:
-        with stop.deferred():
-            found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
-            checkpoint.finish(found)
+    before = history.rows
+    try:
+        found = checkpoint.discovery()
+        if found is None:
+            with stop.deferred():
+                found = search.solve(train, runs=runs, seed=seed, progress=progress, checkpoint=checkpoint)
+                checkpoint.finish(found)
+    except UNREADABLE as error:
+        # Before its first report, a resumed search has only read the checkpoint.
+        if not checkpoint.resumed or history.rows > before:
+            raise
+        raise checkpoint.unusable(error) from error
     return found
 
 
@@ -233,14 +267,15 @@ def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merg
         watch.say(
             f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
         )
-    skipped = train.rejected.total + test.rejected.total
-    if skipped:
-        both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
-        total = skipped + len(train) + len(test)
+    both = train.rejected + test.rejected
+    if both.total:
+        total = both.total + len(train) + len(test)
         watch.say(
-            f"Skipped {skipped:,} of {total:,} pairs that {train.model.name} cannot be asked: "
+            f"Skipped {both.total:,} of {total:,} pairs that {train.model.name} cannot be asked: "
             f"{both.describe()}."
         )
+    if both.left_out:
+        watch.say(f"Left some words out of their sets: {both.describe_left_out()}.")
     if dropped:
         watch.say(
             f"Left out {dropped:,} pair{'s' * (dropped != 1)} with both held-out and training words: {len(train):,} to "

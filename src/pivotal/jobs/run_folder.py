@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from safetensors import SafetensorError
-
 from pivotal.errors import PivotalError
-from pivotal.files import PARTIAL, differences, disk, lock, write_text
+from pivotal.files import (
+    differences,
+    disk,
+    inside,
+    is_partial,
+    lock,
+    open_to_append,
+    remove_partials,
+    write_atomically,
+    write_text,
+)
+from pivotal.jobs.run_files import (
+    ABLATION,
+    CERTIFICATE,
+    HISTORY,
+    INTERVENTIONS,
+    REPORT,
+    RESULT,
+    RUN,
+    TRACES,
+    remove_own_files,
+)
 from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.history import Progress
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import CARD, Intervention
 from pivotal.records.run import FORMAT, Kind, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 
-RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
-    "run.json",
-    "history.jsonl",
-    "checkpoint.pt",
-    "summary.json",
-    "traces.json",
-    "certificate.json",
-    "report.html",
-)
-ABLATION = "ablation.json"
-"""Single-unit ablation of the found units, if a study asked for it."""
-INTERVENTIONS, FIGURES = "interventions", "figures"
-COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
 T = TypeVar("T")
-
-RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,16 @@ class RunFolder:
     def settings(self) -> dict[str, Any]:
         """The settings decide the result. Two runs with equal settings are the same run."""
         return updated(self.info.settings)
+
+    def stated(self, setting: str, kind: type[T]) -> T:
+        """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""
+        value = self.settings.get(setting)
+        if not isinstance(value, kind):
+            raise PivotalError(
+                f"{self.path / RUN} must state the setting '{setting}', but it is {value!r}. The file is damaged, or "
+                "another version of pivotal wrote it."
+            )
+        return value
 
     @staticmethod
     def create(
@@ -86,8 +101,8 @@ class RunFolder:
                     if (path / name).is_file():
                         with (path / name).open(encoding="utf-8") as file:
                             lock(file, path)
-                RunFolder._clear(path)
-            elif foreign := sorted(p.name for p in path.iterdir() if p.name != RUN + PARTIAL):
+                remove_own_files(path, found.info)
+            elif foreign := sorted(p.name for p in path.iterdir() if not is_partial(p)):
                 raise PivotalError(
                     f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
                     "Nothing was changed; name another folder with --out."
@@ -148,43 +163,16 @@ class RunFolder:
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
             )
-        # A comparison repeats no finished row, so it can be resumed only to write its report.
-        if self.finished and (self.kind == "run" or self.report.is_file()):
+        if self.finished:
             raise PivotalError(
-                f"This {self.kind} is finished: see {self.result} and {self.report.name} in the same folder. "
-                "To run it again use --overwrite, or another folder with --out."
+                f"This {self.kind} is finished: see {self.result}. To run it again use --overwrite, or another folder "
+                "with --out."
             )
-
-    @staticmethod
-    def _clear(path: Path) -> None:
-        """Remove only files that a run writes; run.json last, because it marks the folder as a run."""
-        for folder in (path / INTERVENTIONS, path / FIGURES):
-            if folder.is_dir() and not folder.is_symlink():
-                for entry in folder.iterdir():
-                    if entry.suffix == ".svg" and folder.name == FIGURES:
-                        entry.unlink()
-                    elif folder.name == INTERVENTIONS and _holds_interventions(entry):
-                        shutil.rmtree(entry)
-                if not any(folder.iterdir()):
-                    folder.rmdir()
-        for name in (
-            CERTIFICATE,
-            ABLATION,
-            SUMMARY,
-            TRACES,
-            COMPARE,
-            *COMPARED,
-            REPORT,
-            HISTORY,
-            CHECKPOINT,
-            RUN,
-        ):
-            (path / name).unlink(missing_ok=True)
 
     def discard(self) -> None:
         """Delete the files of the job, and the folder if it is then empty."""
         with disk(self.path):
-            self._clear(self.path)
+            remove_own_files(self.path, self.info)
             if not any(self.path.iterdir()):
                 self.path.rmdir()
 
@@ -192,11 +180,23 @@ class RunFolder:
 
     def write_json(self, name: str, record: Any) -> None:
         """Write a JSON file into the folder."""
-        serial.write(self.path / name, record)
+        serial.write(inside(self.path, name), record)
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file into the folder, atomically."""
-        write_text(self.path / name, text)
+        write_text(inside(self.path, name), text)
+
+    def write_bytes(self, name: str, content: bytes) -> None:
+        """Write a file into the folder, atomically."""
+        path = inside(self.path, name)
+        with disk(path):
+            write_atomically(path, lambda partial: partial.write_bytes(content))
+
+    def remove_partials(self) -> None:
+        """Remove what a killed process left behind. Call this with the lock of the folder."""
+        with disk(self.path):
+            for folder, _, _ in os.walk(self.path):  # follows no links
+                remove_partials(Path(folder))
 
     def summary(self) -> Summary:
         """The summary of a finished run."""
@@ -248,12 +248,8 @@ class RunFolder:
 
     def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
         """Save the interventions of the runs, in a comparison to the folder `under` of a search and number of units."""
-        with disk(self.path / INTERVENTIONS):
-            for r, intervention in enumerate(interventions):
-                try:
-                    intervention.save(self.path / INTERVENTIONS / under / str(r))
-                except SafetensorError as error:  # how safetensors reports a full disk
-                    raise OSError(str(error)) from None
+        for r, intervention in enumerate(interventions):
+            intervention.save(inside(self.path, INTERVENTIONS, under, str(r), CARD).parent)
 
     def intervention(self, run: int | None = None) -> Intervention:
         """The intervention of a run. Default: the best run, or run 0 if the run is not finished."""
@@ -268,8 +264,8 @@ class RunFolder:
 
     def runs_saved(self) -> int:
         """The number of runs whose interventions are saved."""
-        folder = self.path / INTERVENTIONS
-        return sum(1 for entry in folder.iterdir() if entry.name.isdigit()) if folder.is_dir() else 0
+        saved = (self.path / INTERVENTIONS / str(run) / CARD for run in count())
+        return sum(1 for _ in takewhile(Path.is_file, saved))
 
 
 class History:
@@ -278,8 +274,9 @@ class History:
     def __init__(self, folder: RunFolder) -> None:
         self._path = folder.path / HISTORY
         with disk(self._path):
-            self._file: TextIO = self._path.open("a+", encoding="utf-8")
+            self._file: TextIO = open_to_append(self._path)
         lock(self._file, folder.path)
+        folder.remove_partials()
         self.rows = 0
 
     def keep(self, rows: int) -> None:
@@ -325,13 +322,6 @@ def _about_this_run() -> dict[str, Any]:
             versions[package] = __version__ if package == "pivotal" else "unknown"
     started = datetime.now(timezone.utc).isoformat(timespec="seconds")
     return {"versions": versions, "started": started}
-
-
-def _holds_interventions(entry: Path) -> bool:
-    """Whether it is an intervention, or a folder that holds only interventions."""
-    if entry.is_symlink() or not entry.is_dir():
-        return False
-    return entry.name.isdigit() or all(child.name.isdigit() and child.is_dir() for child in entry.iterdir())
 
 
 def _few(names: Sequence[str], most: int = 3) -> str:

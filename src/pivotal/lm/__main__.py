@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 
+from pivotal import printing
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.training import train
@@ -24,10 +25,10 @@ def main() -> int:
             for model in train(settings=settings, command=command, watch=TrainingLines(), **given):
                 print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
     except PivotalError as error:
-        print(error, file=sys.stderr)
+        printing.say(str(error))
         return 2
     except KeyboardInterrupt as stop:
-        print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
+        printing.say(str(stop) or "Stopped; nothing was written.")
         return exit_code(stop)
     return 0
 

@@ -6,7 +6,6 @@ The model folder itself appears once it is complete. A training that was killed 
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,32 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import differences, disk, lock, write_atomically
+from pivotal.files import (
+    differences,
+    disk,
+    is_partial,
+    lock,
+    open_to_append,
+    remove_partials,
+    write_atomically,
+)
 from pivotal.lm.vocabulary import Vocabulary
+from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 
+_UNREADABLE = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    AttributeError,
+    AssertionError,
+    OverflowError,
+    MemoryError,
+)
 PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
 
 
@@ -43,9 +64,11 @@ class TrainingFolder:
         with disk(self.path):
             self._parents = [parent for parent in self.path.parents if not parent.exists()]
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / LOCK).open("a")
+            file = open_to_append(self.path / LOCK)
         lock(file, self._out)
         self._lock = file
+        with disk(self.path):
+            remove_partials(self.path)
         if (self.path / PLAN).is_file():
             differing = differences(serial.read(self.path / PLAN, dict), wanted)
             if not differing and ((self.path / CHECKPOINT).is_file() or not overwrite):
@@ -64,7 +87,7 @@ class TrainingFolder:
         if not self.path.is_dir() or (self.path / PLAN).is_file():
             return
         if foreign := sorted(
-            path.name for path in self.path.iterdir() if path.name not in (LOCK, f"{PLAN}.partial")
+            path.name for path in self.path.iterdir() if path.name != LOCK and not is_partial(path)
         ):
             raise PivotalError(
                 f"Training needs {self.path} for itself, but it holds other files ({', '.join(foreign[:3])}). "
@@ -101,8 +124,7 @@ class TrainingFolder:
         """Remove the files of a training. The plan is last, because it marks the folder as ours."""
         if (self.path / PLAN).is_file():
             for name in (CHECKPOINT, "train.npy", "valid.npy", VOCABULARY, PLAN):
-                for path in (self.path / name, self.path / f"{name}.partial"):
-                    path.unlink(missing_ok=True)
+                (self.path / name).unlink(missing_ok=True)
 
     # -- the encoded text ---------------------------------------------------------------------------------------
 
@@ -127,18 +149,15 @@ class TrainingFolder:
     def save(self, content: dict[str, Any]) -> None:
         """Replace the checkpoint. If the disk is full, the previous checkpoint remains."""
         with disk(self.path / CHECKPOINT):
-            try:
-                write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
-            except RuntimeError as error:  # how torch reports some failures to write
-                raise OSError(f"torch could not write it ({in_short(error)})") from None
+            write_atomically(self.path / CHECKPOINT, lambda partial: _save_synced(partial, content))
 
     def load(self) -> dict[str, Any] | None:
         path = self.path / CHECKPOINT
         if not path.is_file():
             return None
         try:
-            return dict(torch.load(path, map_location="cpu", weights_only=True))
-        except (OSError, EOFError, RuntimeError, ValueError, TypeError, pickle.UnpicklingError) as error:
+            return dict(load_tensors(path))
+        except UNREADABLE as error:
             raise PivotalError(
                 f"{path} must be a complete checkpoint, but it cannot be read ({in_short(error)}). "
                 f"Remove {self.path} to start over."

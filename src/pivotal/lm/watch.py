@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from pivotal import printing
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class TrainingLines:
         self._every, self._last = every, 0.0
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        printing.say(text)
 
     def progress(self, progress: TrainingProgress) -> None:
         now = time.monotonic()

@@ -10,6 +10,7 @@ import torch
 
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.models.base import Encoding, LanguageModel, ModelSource
+from pivotal.models.hub import downloads
 from pivotal.questions.question import Dtype
 from pivotal.registry import Registry
 
@@ -37,12 +38,13 @@ def load_model(
     dtype: str | torch.dtype | None = None,
     priming: str | None = None,
     batch_nodes: int | None = None,
+    download: bool = True,
 ) -> LanguageModel:
     """Load a model by name (`pivotal list models`), by the path of its folder or file, or as hf:ORG/NAME.
 
     `dtype` is the number type that the model computes in, and `priming` is the text that it reads before every
     sentence; both default to the model's own. `batch_nodes` is the most nodes, times runs, that are computed at once;
-    it bounds the memory of models that support it.
+    it bounds the memory of models that support it. `download=False` loads only what is on this machine.
     """
     if not isinstance(spec, str | os.PathLike):
         raise PivotalError(
@@ -59,12 +61,13 @@ def load_model(
     torch.set_flush_denormal(True)
     chosen = device_named(device)
     number = _dtype(dtype, chosen)
-    for _, source in SOURCES.items():
-        model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
-        if model is not None:
-            if batch_nodes is not None and model.batch_nodes is not None:
-                model.batch_nodes = batch_nodes
-            return model
+    with downloads(download):
+        for _, source in SOURCES.items():
+            model = source().open(str(spec), device=chosen, dtype=number, priming=priming)
+            if model is not None:
+                if batch_nodes is not None and model.batch_nodes is not None:
+                    model.batch_nodes = batch_nodes
+                return model
     raise PivotalError(
         f"A model is named by `pivotal list models`, by the path of its folder or as hf:ORG/NAME, but {str(spec)!r} "
         "is none of these." + did_you_mean(str(spec), [name for name, _ in list_models()])

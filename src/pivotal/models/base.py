@@ -16,7 +16,7 @@ from pivotal.models.edits import Edit
 from pivotal.models.intervened import IntervenedModel, in_force
 from pivotal.models.tree import PrefixTree
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, UnitSpace, select_sites
+from pivotal.units import Site, Unit, UnitSpace, select_sites
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,25 @@ class LanguageModel(ABC):
         """The tokens of a prefix. Raises PivotalError if a word is outside the vocabulary."""
 
     @abstractmethod
-    def single_token(self, word: str) -> int:
-        """The one token of `word` after a prefix. Raises PivotalError with the reason if there is none."""
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        """The tokens of `word` after a prefix. Raises PivotalError with the reason if it has none."""
+
+    def word_ends(self) -> tuple[int, ...]:
+        """The tokens that show that the word before them is complete: they begin another word, or are punctuation.
+        Only a model whose words may have several tokens has any."""
+        return ()
+
+    def knows(self, word: str) -> bool:
+        """Whether the model can read a word."""
+        try:
+            return bool(self.encode(word).ids)
+        except PivotalError:
+            return False
+
+    @property
+    def unknown_word(self) -> str | None:
+        """The word that stands for words outside the vocabulary, such as `<unk>`; None if the model has none."""
+        return None
 
     @abstractmethod
     def word(self, token: int) -> str:
@@ -114,6 +131,19 @@ class LanguageModel(ABC):
         """The sites that hold the outputs of the layers, from the first layer to the last. A trace follows an edit
         along them. By default these are the sites of the kind that is computed last."""
         return tuple(site for site in self.sites if site.kind == self.sites[-1].kind)
+
+    def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
+        """What each unit adds to the last of `layers` per unit of its activation, through no later layer: zeros if
+        there is no such path. None if this adapter cannot tell, or for units of several coordinates."""
+        return None
+
+    def shuffled(self, seed: int = 0) -> LanguageModel:
+        """A copy of the model without what it has learned: the entries of each row of its weight matrices are
+        shuffled. Evidence compares a search with the same search in this copy."""
+        raise PivotalError(
+            f"The weights of {self.name} cannot be shuffled: {type(self).__name__} has no `shuffled`. Leave this "
+            "check out with evidence='quick' (--evidence quick)."
+        )
 
     def check_length(self, tokens: int) -> None:
         """Raise PivotalError if the model cannot read a text of this many tokens."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -94,20 +94,6 @@ def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
     sizes = [site.width for site in space.sites]
     touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
     return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
-
-
-def by_first_site(
-    space: UnitSpace, mask: Shaped[Tensor, "runs directions units"], at_once: int
-) -> list[Int[Tensor, " some"]]:
-    """Groups of masks to run together, at most `at_once` in each.
-
-    A pass starts at the first site that any of its masks edits, so a group has masks that start in neighbouring sites.
-    With few sites, all masks are one group.
-    """
-    if len(space.sites) < _MANY:
-        return [torch.arange(len(mask), device=mask.device)]
-    first = (mask != 0).any(1).float().argmax(-1)
-    return list(first.argsort(stable=True).split(at_once))
 
 
 def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +17,17 @@ from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.folder import FILES, FORMAT, load_folder
 
 _REPOSITORY = re.compile(r"(?:hf:)?(\w[\w.-]*/\w[\w.-]*)")
+_DOWNLOADS: ContextVar[bool] = ContextVar("downloads", default=True)
+
+
+@contextmanager
+def downloads(allowed: bool) -> Iterator[None]:
+    """Whether models may be downloaded within the block. If not, a model must be in the cache already."""
+    before = _DOWNLOADS.set(allowed)
+    try:
+        yield
+    finally:
+        _DOWNLOADS.reset(before)
 
 
 class HubSource(ModelSource):
@@ -62,7 +75,11 @@ def fetch_all(spec: str, patterns: Sequence[str]) -> Path | None:
     if named is None or Path(spec).exists() or (hub := _hub()) is None:
         return None
     try:
-        return Path(hub.snapshot_download(named[1], allow_patterns=list(patterns)))
+        return Path(
+            hub.snapshot_download(
+                named[1], allow_patterns=list(patterns), local_files_only=not _DOWNLOADS.get()
+            )
+        )
     except Exception as error:
         raise _unreachable(error, spec, "all", named[1]) from None
 
@@ -78,12 +95,18 @@ def _hub() -> Any:
 def _fetch(hub: Any, spec: str, repository: str, name: str) -> Path:
     """The path of a file in the cache of huggingface_hub, downloaded if necessary."""
     try:
-        return Path(hub.hf_hub_download(repository, name))
+        return Path(hub.hf_hub_download(repository, name, local_files_only=not _DOWNLOADS.get()))
     except Exception as error:  # the network, the file system, the name of the repository
         raise _unreachable(error, spec, name, repository) from None
 
 
 def _unreachable(error: Exception, spec: str, what: str, repository: str) -> PivotalError:
+    if not _DOWNLOADS.get():
+        return PivotalError(
+            f"A folder may name any model, so nothing is downloaded because of it: this one names the Hugging Face "
+            f"repository {repository}, and {what} of it is not on this machine. If you trust it, name it yourself: "
+            f"--model hf:{repository}."
+        )
     here = "" if spec.startswith("hf:") else f"There is no folder {spec}. "
     return PivotalError(
         f"{here}Cannot download {what} of the Hugging Face repository {repository} ({in_short(error)}). "
@@ -94,6 +117,6 @@ def _unreachable(error: Exception, spec: str, what: str, repository: str) -> Piv
 def _is_ours(config: Path) -> bool:
     try:
         content = json.loads(config.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(content, dict) and content.get("format") == FORMAT

@@ -154,6 +154,15 @@ class PrefixTree:
             total[rows] += total[self.parent[rows]]
         return total
 
+    def sequences(self) -> list[list[int]]:
+        """The tokens of each example."""
+        return [self.token[self.path(int(leaf))].tolist() for leaf in self.leaf]
+
+    def cues(self) -> list[int]:
+        """The position of the first edited token of each example; -1 if there is none."""
+        places = [np.flatnonzero(self.edited[self.path(int(leaf))]) for leaf in self.leaf]
+        return [int(place[0]) if len(place) else -1 for place in places]
+
     def path(self, node: int) -> list[int]:
         """The nodes on the path from the root to a node, including the node but not the root."""
         found = []
@@ -176,6 +185,20 @@ class PrefixTree:
             front = np.unique(self.parent[front[front > 0]])
         keep[0] = True
         return self._subset(keep, self.leaf[examples])
+
+    def told_apart(self) -> PrefixTree:
+        """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows
+        the node of each row, whatever the order of the rows."""
+        nodes = np.arange(len(self.token))
+        return PrefixTree(
+            token=self.token,
+            parent=self.parent,
+            depth=self.depth,
+            direction=nodes,
+            edited=nodes > 0,
+            live=nodes > 0,
+            leaf=self.leaf,
+        )
 
     def frozen_part(self) -> PrefixTree:
         """The nodes before the first edits, as the tree of a clean run."""

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.problem import Problem
+from pivotal.problem.unknown import with_unknown
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 
 
-def model_of(question: Question, device: str | None = None, batch_nodes: int | None = None) -> LanguageModel:
+def model_of(
+    question: Question,
+    device: str | None = None,
+    batch_nodes: int | None = None,
+    *,
+    download: bool = True,
+) -> LanguageModel:
     """The model of a question, loaded with the question's priming and number format."""
     return load_model(
         question.model,
@@ -16,9 +23,15 @@ def model_of(question: Question, device: str | None = None, batch_nodes: int | N
         dtype=question.dtype,
         priming=question.priming,
         batch_nodes=batch_nodes,
+        download=download,
     )
 
 
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
     """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
     return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
+
+
+def as_read(question: Question, model: LanguageModel, pairs: PairSet) -> PairSet:
+    """The pairs as the question wants the model to read them: with `unknown="unk"`, unknown words are `<unk>`."""
+    return with_unknown(model, pairs) if question.unknown == "unk" else pairs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar, get_args
 
@@ -15,11 +15,10 @@ from torch import Tensor
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
-from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
-from pivotal.problem.examples import Examples, Rejected, WordIndex
+from pivotal.problem.examples import Examples, Rejected
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, Values
@@ -89,13 +88,18 @@ class Problem:
         self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
         self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
-        self._index = WordIndex.of(self._examples, model.device)
+        self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
         self._part_of = part_of
         self._natural: Range | None = None
+
+    @property
+    def examples(self) -> Examples:
+        """The pairs as tokens."""
+        return self._examples
 
     @property
     def pairs(self) -> PairSet:
@@ -200,10 +204,16 @@ class Problem:
         ]
         return sum(right) / len(right) if right else None
 
-    def on(self, pairs: PairSet) -> Problem:
-        """The same question asked of other pairs, e.g. held-out ones. Values keep the ranges of this problem."""
+    def on(self, pairs: PairSet, model: LanguageModel | None = None) -> Problem:
+        """The same question asked of other pairs, e.g. held-out ones, or of another model with the same sites. Values
+        keep the ranges of this problem, unless the model is another."""
         return Problem(
-            self.model, pairs, sites=self.sites, steps=self.steps, values=self.values, part_of=self
+            model or self.model,
+            pairs,
+            sites=self.sites,
+            steps=self.steps,
+            values=self.values,
+            part_of=self if model is None else None,
         )
 
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
@@ -214,6 +224,36 @@ class Problem:
             self._examples.restrict(chosen),
             sites=self.sites,
             steps=self.steps,
+            values=self.values,
+            work=self.work,
+            part_of=self,
+        )
+
+    def at_last_step(self) -> Problem:
+        """The same examples, edited at the last token of the prefix only."""
+        sequences = self.tree.sequences()
+        ends = [len(tokens) - 1 for tokens in sequences]
+        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single")
+        return self.with_tree(tree, "single")
+
+    def towards(self, direction: int) -> Problem:
+        """The same examples, all edited in one direction, whichever word the model prefers."""
+        return self.edited_towards([direction, direction])
+
+    def edited_towards(self, directions: Sequence[int]) -> Problem:
+        """The same examples, edited in the direction given for the label that they are to flip to. The words that are
+        compared stay the same. It applies an intervention whose labels are others."""
+        sequences, cues = self.tree.sequences(), self.tree.cues()
+        of = [int(directions[d]) for d in self.direction]
+        return self.with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
+
+    def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
+        """The same examples, in the same order, with another tree, such as one with other edited steps."""
+        return Problem(
+            self.model,
+            replace(self._examples, tree=tree),
+            sites=self.sites,
+            steps=steps,
             values=self.values,
             work=self.work,
             part_of=self,
@@ -296,13 +336,15 @@ class Problem:
         with torch.no_grad():
             return self._log_ratio(self.clean_states[:, None])[0]
 
+    def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
+        """The log ratio of the two words, from the states of the live nodes."""
+        return self._log_ratio(states)
+
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words. Two logits suffice, because the denominator of the softmax cancels. The
+        """The log ratio of the two words. Their logits suffice, because the denominator of the softmax cancels. The
         result is float32 for every model."""
-        index = self._index
-        logits = self.model.readout(distinct_rows(states, index.leaves), index.vocabulary)
-        by_run = logits.transpose(0, 1)
-        return (by_run[:, index.leaf, index.d] - by_run[:, index.leaf, index.t]).float()
+        preferred, target = self._index.read(self.model, states)
+        return (preferred - target).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 

@@ -8,14 +8,16 @@ import math
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args, overload
+from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
+from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.pairs_file import PairRow, name_of, read_rows, write_rows
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified, todays
+from pivotal.questions.word_sets import check_words, joined, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,11 @@ class MinimalPair:
     """A prefix and two words that may follow it. White space is normalised to single spaces."""
 
     prefix: str
-    cue: int
-    """The index in `prefix.split()` of the word to edit at, from 0."""
+    cue: int | None
+    """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair can then
+    be asked at every step only."""
     words: tuple[str, str]
-    """The two next words, in the order of the set's labels."""
+    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
     label: str = ""
     """The label of the expected word, or empty if neither word is expected."""
     group: str = ""
@@ -38,6 +41,8 @@ class MinimalPair:
     as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
+        if any(not isinstance(entry, str) for entry in self.words):
+            object.__setattr__(self, "words", tuple(map(_entry, self.words)))
         texts = (
             self.prefix,
             *self.words,
@@ -73,21 +78,38 @@ class MinimalPair:
     def parse(
         cls,
         prefix: str,
-        cue: int | str,
-        words: tuple[str, str],
+        cue: int | str | None,
+        words: Sequence[str | Sequence[str]],
         label: str = "",
         group: str = "",
         lexemes: Mapping[str, str] | None = None,
         counterfactuals: tuple[str, str] = ("", ""),
     ) -> MinimalPair:
-        """Make a pair from data. The cue may be an index or a word."""
-        index = cue if isinstance(cue, int) else find_cue(prefix, cue)
-        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()), counterfactuals)
+        """Make a pair from data. The cue may be an index or a word, and a set of words may be a list."""
+        index = find_cue(prefix, cue) if isinstance(cue, str) else cue
+        both: Any = tuple(words)
+        return cls(prefix, index, both, label, group, tuple((lexemes or {}).items()), counterfactuals)
+
+    def lower(self) -> MinimalPair:
+        """The same pair in lower case."""
+        first, second = (entry.lower() for entry in self.words)
+        return replace(
+            self,
+            prefix=self.prefix.lower(),
+            words=(first, second),
+            counterfactuals=(self.counterfactuals[0].lower(), self.counterfactuals[1].lower()),
+        )
+
+    @property
+    def word_sets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of each label. Most labels have one word."""
+        first, second = self.words
+        return members(first), members(second)
 
     @property
     def cue_word(self) -> str:
-        """The word of the prefix that decides which of the two words is expected."""
-        return self.prefix.split(" ")[self.cue]
+        """The word of the prefix that decides which of the two words is expected; empty without a cue."""
+        return "" if self.cue is None else self.prefix.split(" ")[self.cue]
 
 
 @dataclass(frozen=True)
@@ -99,8 +121,12 @@ class PairSet:
     pairs: tuple[MinimalPair, ...]
     dropped: int = 0
     """For the training part of a split by words: the number of pairs in neither part."""
+    held_out: int | float | None = None
+    """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
     merged: int = 0
     """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What a reader inferred or left out, for the user to check. It is no part of the set."""
 
     def __post_init__(self) -> None:
         labels = tuple(clean_text(label, "words") for label in self.labels)
@@ -149,6 +175,10 @@ class PairSet:
             content = (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
             digest.update(json.dumps(content).encode())
         return digest.hexdigest()[:16]
+
+    def lower(self) -> PairSet:
+        """The same pairs in lower case. Labels, groups and lexemes stay as they are."""
+        return replace(self, pairs=tuple(pair.lower() for pair in self.pairs))
 
     def sample(self, n: int, seed: int = 0) -> PairSet:
         """A random sample of `n` pairs, stratified by group and label."""
@@ -211,9 +241,7 @@ class PairSet:
         """The lemmas of each pair, by slot. If some pairs have none, they are the cue and the words of all pairs."""
         if all(pair.lexemes for pair in self.pairs):
             return [pair.lexemes for pair in self.pairs]
-        return [
-            (("cue", pair.cue_word.lower()), ("word", " ".join(pair.words).lower())) for pair in self.pairs
-        ]
+        return [(*_cue_lexeme(pair), ("word", " ".join(pair.words).lower())) for pair in self.pairs]
 
     def _test_count(self, test: int | float) -> int:
         if len(self) < 2:
@@ -232,24 +260,34 @@ class PairSet:
         return int(count)
 
 
-def read_pairs(path: str | Path) -> PairSet:
-    """Read the pairs of a .jsonl, .csv or .tsv file. A pair that occurs several times is read once; `merged` counts the
-    repetitions. Errors name the file, the line and the column."""
+def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
+    """Read the pairs of a .jsonl, .csv or .tsv file, which may be compressed (.gz).
+
+    A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the file, the line and
+    the column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
+    """
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
-    for row in read_rows(path):
-        try:
-            labels = labels or _labels_of(row)
-            pairs.append(_pair_of(row, labels))
-        except PivotalError as error:
-            raise PivotalError(
-                f"{path}, line {row.line}, column '{error.field}': {error}", error.field
-            ) from None
-    if labels is None:
-        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.")
+    bad = BadRows(skip_bad)
+    for read in read_rows(path):
+        with bad.row():
+            row = read()
+            try:
+                labels = labels or _labels_of(row)
+                pairs.append(_pair_of(row, labels))
+            except PivotalError as error:
+                raise PivotalError(
+                    f"{path}, line {row.line}, column '{error.field}': {error}", error.field
+                ) from None
+    if labels is None or not pairs:
+        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
-    return PairSet(path.stem, labels, distinct, merged=len(pairs) - len(distinct))
+    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=bad.notes())
+
+
+def _cue_lexeme(pair: MinimalPair) -> Lexemes:
+    return [] if pair.cue is None else [("cue", pair.cue_word.lower())]
 
 
 def find_cue(prefix: str, cue: str) -> int:
@@ -284,23 +322,28 @@ def clean_text(text: str, field: str) -> str:
     return text
 
 
+def _entry(words: str | Sequence[str]) -> str:
+    """The words of a label, which may be given as a list, as one text."""
+    if isinstance(words, str):
+        return words
+    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+        raise PivotalError(f"The words of a label are a word or a list of words, not {words!r}.", "words")
+    return joined([clean_text(word, "words") for word in words])
+
+
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
         raise PivotalError("The prefix is empty; it must hold at least the cue word.", field="prefix")
-    if isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length:
+    if pair.cue is not None and (
+        isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
+    ):
         raise PivotalError(
             f"The cue is an index from 0 to {length - 1} into the words of '{pair.prefix}', "
             f"not {pair.cue!r}.",
             field="cue",
         )
-    if len(pair.words) != 2 or pair.words[0] == pair.words[1]:
-        raise PivotalError(f"A pair has two different words, not {pair.words!r}.", field="words")
-    for word in pair.words:
-        if not word or " " in word:
-            raise PivotalError(
-                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
-            )
+    check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
-from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import write_atomically
+from pivotal.errors import PivotalError, did_you_mean, in_short
+from pivotal.files import disk, write_atomically
 from pivotal.records import serial
 from pivotal.units import Steps, Unit
 
@@ -77,6 +78,7 @@ class Intervention:
             raise PivotalError(
                 "An intervention must have at least one unit, but its mask is empty. Allow more units."
             )
+        self._check_units()
         coordinates = sum(unit.size for unit in self.units)
         if values.shape != (len(self.directions), coordinates) or active.shape != shape:
             raise PivotalError(
@@ -93,6 +95,22 @@ class Intervention:
         active.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "active", active)
+
+    def _check_units(self) -> None:
+        """Raise PivotalError if a unit is impossible or there twice, or if the two directions are the same."""
+        for unit in self.units:
+            if unit.index < 0 or unit.size < 1:
+                raise PivotalError(
+                    f"A unit has an index from 0 and a size from 1, but {unit} has the size {unit.size}."
+                )
+        if twice := [u for u, n in Counter((u.site, u.index) for u in self.units).items() if n > 1]:
+            raise PivotalError(
+                f"Every unit of an intervention may be there once, but {twice[0][0]}:{twice[0][1]} is there more often."
+            )
+        if len(set(self.directions)) < len(self.directions):
+            raise PivotalError(
+                f"An intervention has two different directions, but both are {self.directions[0]!r}."
+            )
 
     def __len__(self) -> int:
         return len(self.units)
@@ -189,11 +207,11 @@ class Intervention:
     def save(self, folder: str | Path) -> Path:
         """Write card.json and values.safetensors; the card last, so that a folder with a card is complete."""
         folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
         tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
-        write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
-        text = serial.encode(self.card()) + "\n"
-        write_atomically(folder / CARD, lambda path: path.write_text(text, encoding="utf-8"))
+        with disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
+        serial.write(folder / CARD, self.card())
         return folder
 
     @staticmethod
@@ -208,19 +226,40 @@ class Intervention:
         )
         path = folder / VALUES
         try:
-            tensors = load_file(path)
+            values, active = _arrays(path, card)
         except FileNotFoundError:
             raise PivotalError(
                 f"An intervention folder holds {CARD} and {VALUES}, but {path} is missing."
             ) from None
-        except (SafetensorError, OSError, ValueError) as error:
+        except (SafetensorError, OSError, ValueError, MemoryError) as error:
             raise PivotalError(
-                f"{path} must be a complete safetensors file, but it cannot be read ({error}). "
+                f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
                 "It may have been cut off when it was copied: copy it again."
             ) from None
-        if set(tensors) != {"values", "active"}:
+        return Intervention.of(card, values, active)
+
+
+def _arrays(path: Path, card: Card) -> tuple[np.ndarray, np.ndarray]:
+    """The values and the mask in a file. Names, shapes and types are compared with the card before anything is read:
+    the file may be larger than the memory."""
+    wanted = {
+        "values": ([len(card.directions), sum(unit.size for unit in card.units)], ("F16", "F32", "F64")),
+        "active": ([len(card.directions), len(card.units)], ("U8", "BOOL")),
+    }
+    if not path.is_file():
+        raise FileNotFoundError(path)
+    with safe_open(path, framework="np") as file:
+        names = list(file.keys())
+        if set(names) != set(wanted):
             raise PivotalError(
                 f"{path} must hold the tensors 'values' and 'active', but it holds "
-                f"{', '.join(sorted(tensors)) or 'none'}. It does not belong to this card."
+                f"{', '.join(sorted(names)[:5]) or 'none'}. It does not belong to this card."
             )
-        return Intervention.of(card, tensors["values"], tensors["active"].astype(bool))
+        for name, (shape, types) in wanted.items():
+            there = file.get_slice(name)
+            if there.get_shape() != shape or there.get_dtype() not in types:
+                raise PivotalError(
+                    f"'{name}' in {path} must have a number per direction and unit of the card, {shape}, but it has "
+                    f"the shape {there.get_shape()} and the type {there.get_dtype()}. It does not belong to this card."
+                )
+        return file.get_tensor("values"), file.get_tensor("active").astype(bool)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, write_text
+from pivotal.files import check_plain, disk, open_to_append, write_text
 from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
@@ -58,6 +58,10 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     split_seed: int
     priming: str | None
     dtype: str | None
+    lower: bool = False
+    unknown: str = "skip"
+    columns: str = ""
+    skip_bad: bool = False
     search: str
     preset: str | None
     options: dict[str, Any]
@@ -129,6 +133,7 @@ class Results:
 
 def read_results(path: Path) -> Results:
     """The last row of every run, in the order of the file; lines that cannot be read are counted and left out."""
+    check_plain(path)
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
@@ -157,10 +162,10 @@ class Sheet:
         text, gone = _lines(rows), _lines(former)
         with disk(path):
             if gone:
-                with path.with_name(FORMER).open("a", encoding="utf-8") as beside:
+                with open_to_append(path.with_name(FORMER)) as beside:
                     beside.write(gone)
             write_text(path, text)
-            self._file: TextIO = path.open("a", encoding="utf-8")
+            self._file: TextIO = open_to_append(path)
         self._path = path
 
     def append(self, rows: Iterable[StudyRow]) -> None:

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
 from pivotal.units import Steps
-
-
-class Share(Record, frozen=True):
-    """A share of flipped preferences with its 95% interval, for which the prefixes are the independent observations."""
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-    """The number of pairs."""
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class DropOne(Record, frozen=True):
@@ -51,6 +42,23 @@ class Rejections(Record, frozen=True, kw_only=True):
     total: int
     reasons: dict[str, int]
     """The number of pairs by reason, the most frequent first."""
+
+
+def told_reasons(reasons: Mapping[str, int], most: int = 5) -> str:
+    """The reasons of rejections in one line. Reasons that differ in the word alone are told once, with the words."""
+    kinds: dict[str, dict[str, int]] = {}
+    for reason, count in reasons.items():
+        kind, _, word = reason.partition(": ")
+        kinds.setdefault(kind, {})[word] = count
+    told = []
+    for kind, words in kinds.items():
+        if list(words) == [""]:
+            told.append(f"{kind} ({words['']:,})")
+            continue
+        listed = [f"{word} ({count:,})" for word, count in list(words.items())[:most]]
+        more = len(words) - most
+        told.append(f"{kind}: {', '.join(listed)}" + (f" and {more:,} more" if more > 0 else ""))
+    return "; ".join(told)
 
 
 class PairCounts(Record, frozen=True, kw_only=True):
@@ -104,7 +112,7 @@ class Example(Record, frozen=True, kw_only=True):
     """A held-out pair, for examples of how to apply the intervention."""
 
     prefix: str
-    cue: int
+    cue: int | None
     words: tuple[str, str]
     direction: str
 
@@ -152,7 +160,7 @@ class RunScores(Record, frozen=True, kw_only=True):
 
 
 class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """summary.json: what a run found. The scores at the top are those of the median run."""
+    """summary.json: what a run found. The scores at the top are those of the best run, which is handed over."""
 
     model: str
     phenomenon: str
@@ -163,7 +171,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     all_units: int
     """The number of units searched."""
     flip_accuracy: Number
-    """This and the next four scores are those of the median run; `runs` explains them."""
+    """This and the next four scores are those of the best run; `runs` explains them."""
     interval: tuple[Number, Number]
     units: int
     kl: Number
@@ -171,7 +179,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     max_kl: float | None = None
     """The bound on KL; absent if there was none."""
     kl_bound_kept: bool | None = None
-    """Whether the median run keeps it, up to a tenth; absent if there was no bound."""
+    """Whether the best run keeps it, up to a tenth; absent if there was no bound."""
     median: int
     """The run of median flip accuracy; of two middle runs, the lower."""
     best: int
@@ -194,8 +202,28 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """One entry per unit, the most frequent first."""
     example: Example
     runs: tuple[RunScores, ...]
+    evidence: Evidence | None = None
+    """What was checked about the best run; absent if an earlier version made the run."""
+    verdict: Verdict | None = None
+    """What may be said about the best run."""
     seconds: Seconds = Seconds()
     """Filled in by the job when it has finished."""
+
+    def __post_init__(self) -> None:
+        # The reader of a file turns a ValueError into a message.
+        for name in ("best", "median"):
+            if not 0 <= getattr(self, name) < len(self.runs):
+                raise ValueError(
+                    f"Run {getattr(self, name)} is the {name} run, but there are {len(self.runs)} runs"
+                )
+        for number, run in enumerate(self.runs):
+            lengths = {
+                len(part) for part in (run.unit_ids, run.unit_labels, run.unit_numbers, *run.values.values())
+            }
+            if len(lengths) > 1 or set(run.values) != set(self.labels):
+                raise ValueError(
+                    f"Run {number} must have one number per unit and direction, but it has others"
+                )
 
     @property
     def best_run(self) -> RunScores:

@@ -39,6 +39,12 @@ class Frame(Record, frozen=True, kw_only=True):
     layers: tuple[str, ...]
     """The sites along which the effect of the edit is followed, from the first to the last."""
 
+    def check(self) -> None:
+        """Raise ValueError, which the reader of a file turns into a message, unless there is one number per unit."""
+        for name, numbers in (("numbers", self.numbers), *(("values", row) for row in self.values)):
+            if len(numbers) != len(self.units):
+                raise ValueError(f"Frame with {len(self.units)} units, but {len(numbers)} {name}")
+
 
 class Both(Record, frozen=True):
     """One quantity in the untouched model and with the intervention."""
@@ -73,6 +79,17 @@ class Trace(Record, frozen=True, kw_only=True):
     pair: int | None = None
     """The number of the held-out pair; null for other sentences."""
     group: str = ""
+
+    def check(self, frame: Frame) -> None:
+        """Raise ValueError, which the reader of a file turns into a message, unless all parts fit together."""
+        steps = len(self.tokens)
+        if not steps or self.direction not in frame.labels or not (self.cue is None or 0 <= self.cue < steps):
+            raise ValueError("Trace without a step, or whose cue or direction does not exist")
+        grids = [(grid, len(frame.units)) for grid in (self.activation.untouched, self.activation.edited)]
+        grids += [(grid, 2) for grid in (self.log_p.untouched, self.log_p.edited)]
+        grids += [(self.change, len(frame.layers)), ((self.kl, self.edited), 2)]
+        if any(len(grid) != rows or any(len(row) != steps for row in grid) for grid, rows in grids):
+            raise ValueError(f"Trace of {steps} steps whose numbers are not of as many steps and all rows")
 
     @property
     def target(self) -> int:
@@ -136,8 +153,8 @@ class PairOutcome(Record, frozen=True, kw_only=True):
     pair: int
     """Its number among the held-out pairs that the model can be asked."""
     prefix: str
-    cue: int
-    """The index of the cue among the words of the prefix."""
+    cue: int | None
+    """The index of the cue among the words of the prefix; null if there is none."""
     words: tuple[str, str]
     """The two words that may follow, in the order of the labels."""
     label: str
@@ -172,6 +189,11 @@ class Traces(Record, frozen=True, kw_only=True):
     traces: tuple[Trace, ...]
 
     def __post_init__(self) -> None:
+        self.frame.check()
+        if any(pair.direction not in self.frame.labels for pair in self.pairs):
+            raise ValueError("Pair whose direction does not exist")
+        for trace in self.traces:
+            trace.check(self.frame)
         force_setattr(self, "traces", tuple(_replace(trace, frame=self.frame) for trace in self.traces))
 
     def of_pair(self, pair: int) -> Trace | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pivotal.files import disk, write_atomically
-from pivotal.jobs.run_folder import REPORT, RunFolder
+from pivotal.jobs.run_files import REPORT
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.report import comparison_tables as said
 from pivotal.report import tables
@@ -32,10 +32,9 @@ def write_comparison(folder: RunFolder) -> Path:
     folder.write_text("compare.md", markdown(full))
     folder.write_text("compare.tex", latex(full))
     folder.write_text("compare.csv", comparison_csv(result))
-    folder.write_text("compare.svg", draw(chart) + "\n")
-    image = picture(chart)
-    with disk(folder.path / "compare.png"):
-        write_atomically(folder.path / "compare.png", lambda partial: Path(partial).write_bytes(image))
+    if svg := draw(chart):
+        folder.write_text("compare.svg", svg + "\n")
+        folder.write_bytes("compare.png", picture(chart))
     folder.write_text(REPORT, comparison_page(folder, result, drawn))
     return folder.report
 

@@ -12,9 +12,10 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pivotal.files import write_text
-from pivotal.jobs.run_folder import FIGURES
+from pivotal.files import inside, write_text
+from pivotal.jobs.run_files import FIGURES
 from pivotal.records.serial import plain
+from pivotal.report.renderer import NotDrawn, render
 from pivotal.report.tables import Table
 
 WIDTH = 500
@@ -36,6 +37,7 @@ class Figure:
     alternative: str
     """The text alternative: what the figure shows."""
     svg: str
+    """Empty if the figure could not be drawn."""
     data: Table
 
     @property
@@ -45,15 +47,17 @@ class Figure:
 
 
 def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
-    for figure in drawn:
-        write_text(folder / FIGURES / f"{figure.name}.svg", figure.labelled + "\n")
+    for figure in filter(lambda figure: figure.svg, drawn):
+        write_text(inside(folder, FIGURES, f"{figure.name}.svg"), figure.labelled + "\n")
 
 
 def draw(chart: Any) -> str:
-    """The chart as an SVG that takes its text colour from the page and scales with it."""
-    import vl_convert
-
-    svg: str = vl_convert.vegalite_to_svg(_styled(chart, "currentColor", "transparent"))
+    """The chart as an SVG that takes its text colour from the page and scales with it; empty if it cannot be drawn, so
+    that a report is complete without its figures."""
+    try:
+        svg = render("svg", _styled(chart, "currentColor", "transparent")).decode()
+    except NotDrawn:
+        return ""
     # A figure has one text alternative and a table. A label for each dot would be noise for screen readers.
     svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
     # A fixed size would overflow a phone. With the viewBox alone, the page decides the size.
@@ -61,19 +65,13 @@ def draw(chart: Any) -> str:
 
 
 def picture(chart: Any) -> bytes:
-    """The chart as a PNG in black on white, for slides and papers."""
-    import vl_convert
-
-    png: bytes = vl_convert.vegalite_to_png(_styled(chart, "#1d2329", "white"), scale=3)
-    return png
+    """The chart as a PNG in black on white, for slides and papers. Raises NotDrawn if it cannot be drawn."""
+    return render("png", _styled(chart, "#1d2329", "white"), scale=3)
 
 
 def printable(chart: Any) -> bytes:
-    """The chart as a PDF in black on white, with selectable text."""
-    import vl_convert
-
-    pdf: bytes = vl_convert.vegalite_to_pdf(_styled(chart, "#1d2329", "white"))
-    return pdf
+    """The chart as a PDF in black on white, with selectable text. Raises NotDrawn if it cannot be drawn."""
+    return render("pdf", _styled(chart, "#1d2329", "white"))
 
 
 def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:

@@ -131,11 +131,16 @@ def table_of(content: Table, *, title: bool = True) -> str:
 def figure_of(figure: Figure) -> str:
     """The figure, its description in words, and a table of its numbers."""
     label = escape(figure.title)
+    chart = (
+        f'<div class=scroll tabindex=0 role=group aria-label="{label}"><div class=chart>{figure.labelled}</div></div>'
+        if figure.svg
+        else paragraph(
+            "The figure could not be drawn on the machine that wrote this page. Its numbers are below."
+        )
+    )
     return (
         f"<figure id={figure.name}>\n<figcaption><b>{label}.</b> {escape(figure.alternative)}</figcaption>\n"
-        f'<div class=scroll tabindex=0 role=group aria-label="{label}">'
-        f"<div class=chart>{figure.labelled}</div></div>\n"
-        f"<details><summary>The numbers</summary>{table_of(figure.data)}</details>\n</figure>"
+        f"{chart}\n<details><summary>The numbers</summary>{table_of(figure.data)}</details>\n</figure>"
     )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
-from pivotal.jobs.run_folder import REPORT, RunFolder
+from pivotal.jobs.run_files import REPORT
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate
 from pivotal.records.summary import PairCounts, Summary
-from pivotal.report import certified, sentences, tables
+from pivotal.report import certified, evidence, sentences, tables
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.figures import figures
 from pivotal.report.html import (
@@ -31,6 +33,12 @@ _UNITS_NOTE = (
     "are."
 )
 
+_VERDICT_NOTE = (
+    "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
+    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
+    "more often. “No evidence”: anything else."
+)
+
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
@@ -50,6 +58,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
     sections = [
+        *_evidence(summary, figure),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
         Section("Where it works", figure("by-construction")
@@ -79,6 +88,31 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
 
 
 # -- parts of the page -------------------------------------------------------------------------------------
+
+
+def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
+    """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
+    if summary.verdict is None or summary.evidence is None:
+        return []
+    effects = evidence.effects_table(summary.evidence.effects)
+    return [
+        Section(
+            "The verdict",
+            paragraph(summary.verdict.sentence)
+            + table_of(evidence.checks_table(summary.verdict), title=False)
+            + paragraph(_VERDICT_NOTE),
+        ),
+        Section(
+            "Are the values natural?",
+            paragraphs(*evidence.natural_sentences(summary.evidence)) + figure("natural"),
+        ),
+        Section(
+            "What else it changes",
+            paragraphs(*evidence.cost_sentences(summary, summary.evidence))
+            + figure("dose")
+            + ("" if effects is None else table_of(effects)),
+        ),
+    ]
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:
@@ -121,7 +155,7 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
     """Python code that applies the units of the best run to a sentence. It runs unchanged."""
     example, where = summary.example, folder.path.as_posix()
     priming = folder.settings.get("priming")
-    model = repr(folder.settings["model"]) + (f", priming={priming!r}" if priming is not None else "")
+    model = repr(folder.stated("model", str)) + (f", priming={priming!r}" if priming is not None else "")
     cue = f", cue={example.cue}" if summary.steps == "single" else ""
     return (
         "import pivotal as pv\n\n"
@@ -143,7 +177,7 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
 
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
     work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
-    return reproduce(folder, summary.pairs, {"search": folder.settings["search"]}, [("work", work)])
+    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, [("work", work)])
 
 
 def reproduce(
@@ -153,12 +187,12 @@ def reproduce(
     more: Sequence[tuple[str, str]] = (),
 ) -> str:
     """The command and the settings of a run or a comparison."""
-    info, settings = folder.info, folder.settings
+    info, stated = folder.info, partial(folder.stated, kind=str)
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
     rows = [
-        ("model", f"{settings['model']} · {settings['model_fingerprint']}"),
-        ("pairs", f"{settings['phenomenon']} · {settings['data_fingerprint']} · {pairs.train:,} to train, "
-                  f"{pairs.test:,} held out{dropped} ({settings['split']})"),
+        ("model", f"{stated('model')} · {stated('model_fingerprint')}"),
+        ("pairs", f"{stated('phenomenon')} · {stated('data_fingerprint')} · {pairs.train:,} to train, "
+                  f"{pairs.test:,} held out{dropped} ({stated('split')})"),
         ("seeds", ", ".join(map(str, info.seeds or ()))),
         *((label, " ".join(f"{k}={value}" for k, value in options.items())) for label, options in searches.items()),
         *more,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pivotal.files import write_text
-from pivotal.jobs.run_folder import REPORT
+from pivotal.jobs.run_files import REPORT
 from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.records import serial

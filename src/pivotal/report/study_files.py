@@ -47,13 +47,13 @@ def study_markdown(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
 
 
 def _bold(shown: Table) -> str:
-    return f"**{shown.title}**\n\n" if shown.title else ""
+    return f"**{export.in_markdown(shown.title)}**\n\n" if shown.title else ""
 
 
 def study_latex(recipe: Recipe, rows: Sequence[StudyRow]) -> str:
     """A booktabs tabular per table, with its title and its note as comments."""
     return "\n".join(
-        "".join(f"% {text}\n" for text in (shown.title or recipe.name, shown.note) if text)
+        "".join(f"% {export.one_line(text)}\n" for text in (shown.title or recipe.name, shown.note) if text)
         + export.latex(shown)
         for shown in study_tables(recipe, rows)
     )

@@ -8,28 +8,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, write_atomically
+from pivotal.files import check_output, disk, write_atomically
 from pivotal.records.serial import encode
 from pivotal.records.traces import Trace
 from pivotal.report.drawing import picture, printable
 from pivotal.report.html import Section, document, figure_of
+from pivotal.report.renderer import NotDrawn, check_renderer
 from pivotal.report.trace import told, verdict
 from pivotal.report.trace_figure import alternative, trace_chart, trace_figure
 
 
-def check_path(name: str) -> Path:
+def check_path(name: str, *, overwrite: bool = False) -> Path:
     """The path, checked before any work. PivotalError if it cannot be written."""
     path = Path(name)
     if path.suffix.lower() not in _KINDS:
         raise PivotalError(
             f"A trace is written to a file that ends in {', '.join(_KINDS)}, but {name!r} does not."
         )
-    if not path.parent.is_dir() or path.is_dir():
-        raise PivotalError(
-            f"{name} cannot be written: {path if path.is_dir() else path.parent} "
-            f"{'is a folder' if path.is_dir() else 'is not a folder'}. Name a file in an existing folder."
-        )
-    return path
+    return check_output(path, overwrite=overwrite)
 
 
 def write_trace(trace: Trace, path: Path) -> None:
@@ -44,6 +40,16 @@ def trace_page(trace: Trace) -> str:
     return document(f"“{trace.prefix} …”", told(trace), [section], description=verdict(trace))
 
 
+def _svg(trace: Trace) -> bytes:
+    figure = trace_figure(trace)
+    if not figure.svg:
+        check_renderer()
+        raise NotDrawn(
+            f"The trace of “{trace.prefix} …” cannot be drawn. Write its numbers with --out FILE.json."
+        )
+    return (figure.labelled + "\n").encode()
+
+
 def _described(png: bytes, text: str) -> bytes:
     """The picture with its text alternative, as a `Description` chunk after the header."""
     content = b"iTXtDescription\0\0\0\0\0" + text.encode()
@@ -55,7 +61,7 @@ _PNG_HEADER = 33
 """The bytes of a PNG's signature and its first chunk."""
 
 _KINDS: dict[str, Callable[[Trace], bytes]] = {
-    ".svg": lambda trace: (trace_figure(trace).labelled + "\n").encode(),
+    ".svg": _svg,
     ".png": lambda trace: _described(picture(trace_chart(trace)), alternative(trace)),
     ".pdf": lambda trace: printable(trace_chart(trace)),
     ".html": lambda trace: trace_page(trace).encode(),

@@ -285,9 +285,15 @@ def require_least(search: Search, **least: int) -> None:
         require(search, f"{number} or more", partial(operator.le, number), name)
 
 
+MOST_RUNS = 10_000
+"""The most runs of a search. All runs are computed together, so that many more would not fit into any memory."""
+
+
 def check_runs(runs: int, seed: int) -> None:
     if runs < 1:
-        raise PivotalError(f"There must be at least one run, but runs is {runs}.")
+        raise PivotalError(f"There must be at least one run, but runs is {runs}.", "runs")
+    if runs > MOST_RUNS:
+        raise PivotalError(f"There can be at most {MOST_RUNS:,} runs, but runs is {runs:,}.", "runs")
     if not 0 <= seed < 2**62:
         raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
 

@@ -9,6 +9,7 @@ from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from pivotal.printing import visible
 from pivotal.records.history import Progress
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class TerminalBars:
         """Print a line above the bars."""
         from rich.text import Text
 
-        self._bars.console.print(Text(text), soft_wrap=True)
+        self._bars.console.print(Text(visible(text)), soft_wrap=True)
 
     def progress(self, progress: Progress) -> None:
         """Advance the bar of the phase. A new phase completes the bar of the one before."""
@@ -102,7 +103,7 @@ class NotebookBar:
 
     def say(self, text: str) -> None:
         """Print a line."""
-        print(text)
+        print(visible(text))
 
     def progress(self, progress: Progress) -> None:
         """Redraw the bar, but not more than ten times a second within a phase."""

@@ -88,17 +88,25 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "said"),
     [
-        ("runs: 2", "rums: 2", "toy.yaml, line 3: there is no key 'rums' here. Did you mean 'runs'?"),
-        ("kl_weight: 0", "kl_wight: 0", r"line 8 \(cell 'planted, without KL'\): 'kl_wight' is neither"),
+        (
+            "runs: 2",
+            "rums: 2",
+            "toy.yaml, line 3, column .*: there is no key 'rums' here. Did you mean 'runs'?",
+        ),
+        (
+            "kl_weight: 0",
+            "kl_wight: 0",
+            r"line 8, column .* \(cell 'planted, without KL'\): 'kl_wight' is neither",
+        ),
         ("kl_weight: 0", "kl_wight: 0", "Did you mean 'kl_weight'?"),
-        ("updates: 40", "updtes: 40", "line 5: 'updtes' is neither .* Did you mean 'updates'?"),
+        ("updates: 40", "updtes: 40", "line 5, column .*: 'updtes' is neither .* Did you mean 'updates'?"),
         ("updates: 40", "updates: many", "'updates' of 'learned' takes a whole number, not 'many'"),
         ("search: greedy", "search: gredy", "no searches named 'gredy'. Did you mean 'greedy'?"),
         ("max-units: 2", "preset: none-such", "'greedy' has no preset 'none-such'"),
         (
             "max-units: 2",
             "steps: evry",
-            "line 10 .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?",
+            "line 10, .*'steps' of a cell takes .* not 'evry'. Did you mean 'every'?",
         ),
         ("label: with KL", "label: without KL", "need different labels"),
         ("kl_weight: 1", "kl_weight: 1, model: planted", "'model' is in two of them"),
@@ -108,25 +116,33 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
             "'planted, without KL' and 'planted, with KL' have the same settings",
         ),
         ("kl: [", "kl: 3 #[", "an axis of 'grid' is a list of values, but 'kl' is 3"),
-        ("name: toy", "name: ''", "line 1: a study needs a name"),
+        ("name: toy", "name: ''", "line 1, column .*: a study needs a name"),
         (
             "kl_weight: 1",
             "kl_weight: 1}]\n  kl-weight: [{label: x, kl-weight: 3",
             "'kl_weight' is in two of them",
         ),
         ("name: toy", "", "toy.yaml: a recipe needs the option 'name': text"),
-        ("runs: 2", "runs: two", "line 3: Option 'runs' of a recipe takes a whole number, not 'two'"),
-        ("cpus: 1", "cpus: one", "line 12: Option 'cpus' of 'resources' takes"),
-        ("runs: 2", "runs: 0", "line 3: 'runs' is 1 or more, but it is 0"),
-        ("seed: 5", "seed: -1", "line 4: 'seed' is 0 or more, but it is -1"),
-        ("runs: 4", "runs: 0", "line 8 .*'runs' is 1 or more, but it is 0"),
-        ("cpus: 1", "cpu: 1", "line 12: there is no key 'cpu' here. Did you mean 'cpus'?"),
-        ("pool: model", "pol: model", "line 11: there is no key 'pol' here. Did you mean 'pool'?"),
-        ("pool: model", "pool: modl", "line 11: 'pool' must name an axis .* Did you mean 'model'?"),
-        ("pool: model", "kind: scroes", "line 11: Option 'kind' .* Did you mean 'scores'?"),
-        ("cpus: 1", "cpus: 0", "line 12: 'cpus' must be 1 or more"),
+        (
+            "runs: 2",
+            "runs: two",
+            "line 3, column .*: Option 'runs' of a recipe takes a whole number, not 'two'",
+        ),
+        ("cpus: 1", "cpus: one", "line 12, column .*: Option 'cpus' of 'resources' takes"),
+        ("runs: 2", "runs: 0", "line 3, column .*: 'runs' is 1 or more, but it is 0"),
+        ("seed: 5", "seed: -1", "line 4, column .*: 'seed' is 0 or more, but it is -1"),
+        ("runs: 4", "runs: 0", "line 8, .*'runs' is 1 or more, but it is 0"),
+        ("cpus: 1", "cpu: 1", "line 12, column .*: there is no key 'cpu' here. Did you mean 'cpus'?"),
+        ("pool: model", "pol: model", "line 11, column .*: there is no key 'pol' here. Did you mean 'pool'?"),
+        (
+            "pool: model",
+            "pool: modl",
+            "line 11, column .*: 'pool' must name an axis .* Did you mean 'model'?",
+        ),
+        ("pool: model", "kind: scroes", "line 11, column .*: Option 'kind' .* Did you mean 'scores'?"),
+        ("cpus: 1", "cpus: 0", "line 12, column .*: 'cpus' must be 1 or more"),
         ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),
-        ("runs: 2", "runs: 2\nruns: 3", "line 4: 'runs' is there twice; the first is in line 3"),
+        ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' is there twice; the first is in line 3"),
         (GOOD, "- a list", "A recipe is a mapping"),
         (GOOD, "", "A recipe is a mapping"),
         (GOOD, "name: empty", "a study needs cells"),
@@ -141,6 +157,40 @@ def test_bad_recipes(good: str, bad: str, said: str) -> None:
 def test_a_recipe_that_refers_to_itself_is_refused_and_does_not_hang() -> None:
     with pytest.raises(PivotalError):
         cells("name: loop\ngrid: &a {steps: [*a]}\n")
+
+
+LAUGHS = "\n".join(f"  a{i + 1}: &a{i + 1} [{', '.join([f'*a{i}'] * 9)}]" for i in range(9))
+AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}}]" for i in range(26))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"name: x\ngrid:\n{AXES}\n",
+            r"line 2, column 1: a study has at most 10,000 cells, but these are 67,108,864",
+        ),
+        (
+            f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
+            r"at most 1,000,000 values, but this one has \d,\d\d\d,",
+        ),
+        (f"name: {'[' * 5000}{']' * 5000}", "nested too deeply"),
+        (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),
+        (f"name: x\nruns: {'9' * 5000}", "a value cannot be read"),
+        (
+            GOOD.replace("runs: 2", "runs: 9223372036854775808"),
+            r"at most 10,000 runs, but runs is 9,223,372,036,",
+        ),
+        (
+            GOOD.replace("runs: 4", "runs: 9223372036854775808"),
+            r"at most 10,000 runs, but runs is 9,223,372,036,",
+        ),
+    ],
+    ids=["a large grid", "aliases of aliases", "deep", "rather deep", "digits", "runs", "runs of a cell"],
+)
+def test_a_recipe_that_asks_for_too_much_is_refused_at_once(text: str, said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        cells(text)
 
 
 def test_the_recipe_of_the_documentation_is_one() -> None:

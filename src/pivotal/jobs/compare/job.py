@@ -12,10 +12,11 @@ from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
 from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
-from pivotal.jobs.run_folder import COMPARE, INTERVENTIONS, RUN, RunFolder, default_path
+from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -109,8 +110,10 @@ def compare(
 ) -> Comparison:
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
+    check_runs(plan.runs, question.seed)
     model, pairs = model_of(question, device), question.load_pairs()
-    train_pairs, test_pairs = question.divide(pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
     train = problem_of(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
@@ -120,6 +123,8 @@ def compare(
     path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
         return Comparison(done, done.comparison(), already=True)
+    for note in asked.notes:
+        watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
@@ -129,6 +134,7 @@ def compare(
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
+        folder.remove_partials()
         sheet = _Sheet(folder, _blank(question, plan, train, test, train_pairs.dropped), plan.keys())
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
@@ -145,7 +151,6 @@ def compare(
 
 
 def _check(plan: ComparisonPlan, train: Problem, seed: int) -> None:
-    check_runs(plan.runs, seed)
     for contender in plan.contenders:
         contender.search.check_frontier()
     for size in plan.sizes:

@@ -6,6 +6,7 @@ import argparse
 import shlex
 import sys
 
+from pivotal import printing
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.messages import ending, planned
@@ -21,10 +22,10 @@ def main() -> int:
         with signals():
             return _run(given, command)
     except PivotalError as error:
-        print(error, file=sys.stderr)
+        printing.say(str(error))
         return 2
     except KeyboardInterrupt as stop:
-        print(str(stop) or "Stopped; nothing was written.", file=sys.stderr)
+        printing.say(str(stop) or "Stopped; nothing was written.")
         return exit_code(stop)
 
 

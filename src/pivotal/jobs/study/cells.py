@@ -7,6 +7,7 @@ import fnmatch
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from pivotal.questions.question import Question, updated
 from pivotal.questions.splits import FORMER
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
+from pivotal.searches.base import check_runs
 from pivotal.searches.by_name import choose
 from pivotal.units import Steps
 
@@ -46,6 +48,8 @@ class CellSettings:
         for name in ("runs", "at_once", "batch_nodes"):
             if (number := getattr(self, name)) is not None and number < 1:
                 raise PivotalError(f"'{name}' is 1 or more, but it is {number}.", name)
+        if self.runs is not None:
+            check_runs(self.runs, 0)
 
 
 SETTINGS = (*QUESTION, *(option.name for option in options_of(CellSettings)))
@@ -110,8 +114,8 @@ def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
                 f"{recipe.source}: no two cells may be the same, but '{twin.name}' and '{cell.name}' have the "
                 "same settings. Remove one."
             )
-    names = [cell.name for cell in cells]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    names = Counter(cell.name for cell in cells)
+    if twice := sorted(name for name, count in names.items() if count > 1):
         raise PivotalError(
             f"{recipe.source}: cells need different names, but two are '{twice[0]}'. Give one a 'label'."
         )
@@ -141,6 +145,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         said = f"{error}".replace("of 'CellSettings'", "of a cell").replace("of 'Question'", "of a cell")
         raise where.error(error.field, said) from None
     number = runs or own.runs or recipe.top.runs
+    check_runs(number, recipe.top.seed)
     seed = recipe.top.seed
     return Cell(
         label=draft.label,

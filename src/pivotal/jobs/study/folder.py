@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import PARTIAL, disk, lock, write_text
+from pivotal.files import disk, is_partial, lock, open_to_append, remove_partials, write_text
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial
 from pivotal.records.study import StudyRecord
@@ -34,7 +34,7 @@ def check_folder(path: Path, recipe: Recipe) -> None:
                 f"{path} holds the study '{there.name}', but the recipe is of '{recipe.name}'. "
                 "Name another folder with --out."
             )
-    elif foreign := sorted(p.name for p in path.iterdir() if p.name not in (LOCK, STUDY + PARTIAL)):
+    elif foreign := sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p)):
         few = ", ".join(foreign[:3]) + ("…" if len(foreign) > 3 else "")
         raise PivotalError(
             f"A study needs a folder of its own, but {path} holds other files ({few}). Nothing was changed; "
@@ -49,9 +49,11 @@ def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
     with disk(path):
         path.mkdir(parents=True, exist_ok=True)
         # The lock needs its own file, because writing study.json replaces that file.
-        file = (path / LOCK).open("a", encoding="utf-8")
+        file = open_to_append(path / LOCK)
     with file:
         lock(file, path, "study")
+        with disk(path):
+            remove_partials(path)
         if not (path / STUDY).is_file():
             started = datetime.now(timezone.utc).isoformat(timespec="seconds")
             serial.write(path / STUDY, StudyRecord(name=recipe.name, command=command, started=started))

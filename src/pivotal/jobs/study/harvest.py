@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pivotal.jobs.run_folder import ABLATION, INTERVENTIONS, RunFolder
+from pivotal.jobs.run_files import ABLATION, INTERVENTIONS
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
+from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated
 from pivotal.records.intervention import CARD, Card
@@ -47,8 +48,8 @@ def rows_of(batch: Batch, name: str, study: Path) -> list[StudyRow]:
             total_seconds=summary.seconds.total,
             forward_nodes=summary.forward_nodes,
             backward_nodes=summary.backward_nodes,
-            model_fingerprint=folder.settings["model_fingerprint"],
-            data_fingerprint=folder.settings["data_fingerprint"],
+            model_fingerprint=folder.stated("model_fingerprint", str),
+            data_fingerprint=folder.stated("data_fingerprint", str),
             device=info.device,
             machine=info.machine,
             versions=info.versions,
@@ -73,7 +74,7 @@ def recovered(batches: Iterable[Batch], have: set[tuple[str, int]], name: str, s
 
 def _asked(batch: Batch, name: str) -> dict[str, Any]:
     """The fields that every row has, whether its run succeeded or failed."""
-    cell, question = batch.cell, dataclasses.asdict(batch.cell.question)
+    cell, question = batch.cell, stored_settings(batch.cell.question)
     del question["seed"]
     return {
         **question,

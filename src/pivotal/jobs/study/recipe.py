@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import asset
-from pivotal.jobs.study.yaml_lines import Place, parse
+from pivotal.files import asset, read_text
 from pivotal.options import build, options_of
+from pivotal.yaml_places import Place, parse
 
 LABEL = "label"
+MOST_CELLS = 10_000
+"""The most cells of a study."""
 T = TypeVar("T")
 
 
@@ -118,16 +121,12 @@ def read_recipe(path: str | Path) -> Recipe:
     named, path = shipped(), Path(path)
     if str(path) in named and not path.is_file():
         path = named[str(path)]
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
+    if not path.exists():
         raise PivotalError(
             "A study needs a recipe, a YAML file or the name of one that comes with pivotal, but there is no "
             f"{path}.{did_you_mean(str(path), named)}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PivotalError(f"The recipe {path} cannot be read: {error}.") from None
-    return parse_recipe(text, str(path))
+        )
+    return parse_recipe(read_text(path), str(path))
 
 
 _PARTS: tuple[str, ...] = ("defaults", "grid", "also", "table", "resources")
@@ -151,6 +150,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
         *_grid(parts.get("grid"), place.within("grid")),
         *_also(parts.get("also", []), place.within("also")),
     ]
+    _check_number(len(drafts), place)
     if not drafts:
         raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
     table = _part(TableLayout, parts, "table", place)
@@ -183,14 +183,24 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
             raise PivotalError(f"{at}: an axis of 'grid' is a list of values, but '{axis}' is {entries!r}.")
         choices = [_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)]
         labels = [choice.label[axis] for choice in choices]
+        seen: set[str] = set()
         for i, label in enumerate(labels):
-            if label in labels[:i]:
+            if label in seen:
                 raise PivotalError(
                     f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' is there twice. "
                     "Give one a 'label'."
                 )
+            seen.add(label)
         axes.append(choices)
+    _check_number(prod(map(len, axes)), place)
     return [_joined(chosen) for chosen in product(*axes)] if axes else []
+
+
+def _check_number(cells: int, place: Place) -> None:
+    if cells > MOST_CELLS:
+        raise PivotalError(
+            f"{place}: a study has at most {MOST_CELLS:,} cells, but these are {cells:,}. Split it into several."
+        )
 
 
 def _choice(axis: str, entry: Any, place: Place) -> Draft:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from pivotal import printing
 from pivotal.jobs.study.cells import Cell
 from pivotal.searches.base import Progress
 
@@ -62,7 +62,7 @@ class StudyLines:
         self._before: dict[str, Standing] = {}
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        printing.say(text)
 
     def stands(self, cells: Sequence[Standing], seconds_left: float | None) -> None:
         for now in cells:

@@ -9,12 +9,14 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
-from pivotal.jobs.run_folder import ABLATION, RUN, RunFolder
+from pivotal.jobs.run_files import ABLATION, RUN
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
@@ -84,7 +86,7 @@ SHELF = Shelf()
 
 
 def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
-    cell, path = batch.cell, place.folder / batch.folder
+    cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     question = replace(cell.question, seed=batch.seeds.start)
     model = SHELF.take(question, place.device, cell.batch_nodes)
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
@@ -114,7 +116,8 @@ def _is_stale(begun: RunFolder, question: Question, model: LanguageModel) -> boo
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
     """Run single-unit ablation on training pairs, for all units that the runs found."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
-    train = problem_of(question, model, question.divide(question.load_pairs())[0])
+    pairs = as_read(question, model, question.load_pairs())
+    train = problem_of(question, model, question.divide(pairs)[0])
     units = sorted({unit for intervention in found for unit in intervention.units})
     rows = found_by_ablation(units, train)
     folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))

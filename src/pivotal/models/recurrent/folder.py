@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset, models_home
+from pivotal.files import asset, check_plain, library_errors, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -81,7 +81,7 @@ def _summary(folder: Path) -> str:
     """The summary on a model's card. A bad card must not hide the other models."""
     try:
         return str(json.loads((folder / "card.json").read_text(encoding="utf-8"))["summary"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return "has no card"
 
 
@@ -194,10 +194,8 @@ def save_folder(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     try:
-        try:
+        with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")
-        except SafetensorError as error:  # how safetensors reports a full disk
-            raise OSError(f"model.safetensors cannot be written ({error})") from None
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
         for name, content in (("config.json", config), ("card.json", dict(card))):
             text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -247,9 +245,10 @@ def holds_a_model(folder: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
+    check_plain(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PivotalError(
             f"{path} must be JSON, but it cannot be read: {error}. Restore the original file."
         ) from None

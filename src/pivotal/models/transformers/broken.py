@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,17 +10,6 @@ from safetensors import SafetensorError, safe_open
 from pivotal.errors import PivotalError
 from pivotal.models.recurrent.folder import read_json
 
-UNREADABLE: tuple[type[Exception], ...] = (
-    SafetensorError,
-    pickle.UnpicklingError,
-    EOFError,
-    OSError,
-    ValueError,
-    KeyError,
-    ImportError,
-    RuntimeError,
-)
-"""The errors that transformers raises when it cannot load a model."""
 _TOKENIZERS = ("tokenizer.*", "vocab*", "*.model", "*.tiktoken", "*.spm", "tekken.json")
 _POINTER = b"version https://git-lfs"
 

@@ -76,7 +76,7 @@ def remembered(path: Path, fact: str, find: Callable[[], str]) -> str:
     note = home() / "digests" / f"{_stamp(path)}.json"
     try:
         known = dict(json.loads(note.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         known = {}
     if fact not in known:
         known |= {"path": str(path), fact: find()}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding
@@ -19,13 +21,14 @@ from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.models.shuffle import shuffle_rows
 from pivotal.models.transformers.anatomy import examine, probe_tokens
 from pivotal.models.transformers.head import Head
 from pivotal.models.transformers.positions import positions_of
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Past, Trunk
 from pivotal.models.tree import PrefixTree
-from pivotal.units import Site, UnitSpace
+from pivotal.units import Site, Unit, UnitSpace
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """The most nodes of a packed row. Attention computes all pairs of nodes, most of which are masked. On a CPU that is a
@@ -63,8 +66,10 @@ class TransformersLM(ChunkedLM):
         or nothing; "" adds nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, if they
         are known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
+        self._priming = priming
         self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model))
         self._model = model.eval().requires_grad_(False)
+        _check_finite(name, model)
         self.device = _first_device(model)
         self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
@@ -78,6 +83,7 @@ class TransformersLM(ChunkedLM):
             self._head = Head.of(anatomy, model.config)
             self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
             limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
+        self._taps, self._blocks = anatomy.taps, anatomy.blocks
         self._sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
         self.longest = None if limit is None else limit - len(self._tokens.priming)
@@ -128,8 +134,11 @@ class TransformersLM(ChunkedLM):
     def encode(self, text: str) -> Encoding:
         return self._tokens.encode(text)
 
-    def single_token(self, word: str) -> int:
-        return self._tokens.single_token(word)
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self._tokens.tokens_of(word)
+
+    def word_ends(self) -> tuple[int, ...]:
+        return self._tokens.ends()
 
     def word(self, token: int) -> str:
         return self._tokens.text(token)
@@ -142,6 +151,72 @@ class TransformersLM(ChunkedLM):
 
     def unspeakable(self) -> list[int]:
         return self._tokens.special()
+
+    @torch.no_grad()
+    def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
+        """A neuron of an MLP writes a column of the projection that it enters. A model that normalises the output of
+        the projection has no such fixed direction."""
+        taps = {tap.site.name: tap for tap in self._taps}
+        width = taps[self.layers[-1].name].site.width
+        written = []
+        for unit in units:
+            tap = taps[unit.site]
+            if unit.size > 1:
+                return None
+            if tap.side == "output":
+                column = torch.zeros(width, device=self.device)
+                column[unit.index] = 1.0
+            else:
+                weight = tap.module.weight
+                if not self._writes_straight or not isinstance(weight, Tensor) or weight.is_meta:
+                    return None
+                linear = isinstance(tap.module, nn.Linear)  # GPT-2's Conv1D stores the transpose
+                column = weight[:, unit.index] if linear else weight[unit.index]
+            if len(column) != width:
+                return None
+            written.append(column.to(self.device).float())
+        return torch.stack(written)
+
+    @cached_property
+    def _writes_straight(self) -> bool:
+        """Whether the output of an MLP is added to the residual as it is. Tried on the last block that has one."""
+        top = next((tap for tap in reversed(self._taps) if tap.site.kind == "mlp"), None)
+        if top is None:
+            return False
+        seen: list[Tensor] = []
+
+        def look(_: nn.Module, __: Any, output: Any) -> None:
+            seen.append((output[0] if isinstance(output, tuple | list) else output).detach().float())
+
+        tokens = probe_tokens(self._vocabulary, self.device)
+        with lock_of(self._model):
+            handle = self._blocks[top.block].register_forward_hook(look)
+            pushed = top.module.register_forward_hook(lambda _, __, out: out + 1.0)
+            try:
+                self._model(input_ids=tokens, use_cache=False)
+                pushed.remove()
+                self._model(input_ids=tokens, use_cache=False)
+            finally:
+                pushed.remove()
+                handle.remove()
+        more, plain = seen
+        return bool(((more - plain - 1.0).abs().max() < 0.05).item())
+
+    @torch.no_grad()
+    def shuffled(self, seed: int = 0) -> TransformersLM:
+        noise = torch.Generator().manual_seed(seed)
+        with lock_of(self._model):
+            model = copy.deepcopy(self._model)
+        for parameter in model.parameters():  # a shared parameter comes once
+            if parameter.ndim == 2:
+                parameter.copy_(shuffle_rows(parameter, noise))
+        return TransformersLM(
+            f"{self.name} with shuffled weights",
+            model,
+            self._tokens.tokenizer,
+            priming=self._priming,
+            fingerprint=f"{self._fingerprint}-shuffled-{seed}",
+        )
 
     # -- computation --------------------------------------------------------------------------------------------
 
@@ -169,6 +244,16 @@ class TransformersLM(ChunkedLM):
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
         return self._head(states, ids)
+
+
+def _check_finite(name: str, model: Any) -> None:
+    """Raise PivotalError if a weight is NaN or infinite, since everything computed from it would be, too."""
+    for key, weight in model.named_parameters():
+        if weight.device.type != "meta" and weight.is_floating_point() and not bool(weight.isfinite().all()):
+            raise PivotalError(
+                f"Weights must be finite numbers, but {key} of {name} has some that are not. Download it again, or "
+                "load it in a wider number format (--dtype)."
+            )
 
 
 def _first_device(model: Any) -> torch.device:

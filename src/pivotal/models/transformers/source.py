@@ -15,16 +15,20 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError, in_short
+from pivotal.files import library_errors
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch_all
 from pivotal.models.recurrent.folder import is_of_transformers, local_folder
-from pivotal.models.transformers.broken import UNREADABLE, check_has_tokenizer, check_json, check_whole
+from pivotal.models.transformers.broken import check_has_tokenizer, check_json, check_whole
 from pivotal.models.transformers.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models.transformers.gguf_header import read_header
 from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
 
 _WEIGHTS = ("*.safetensors", "*.bin")
 _FILES = ("*.json", "*.safetensors", "*.txt", "*.model")
+_NOT_A_FAULT_OF_THE_FILE = (PivotalError, MemoryError, torch.OutOfMemoryError)
+_NO_CODE: dict[str, Any] = {"trust_remote_code": False}
+"""A repository may come with Python code of its own. If this were not set, transformers would ask on a terminal."""
 
 
 class TransformersSource(ModelSource):
@@ -108,12 +112,20 @@ def _load(
         settings["device_map"] = "auto"
     try:
         with _quietly():
-            config = AutoConfig.from_pretrained(folder)
+            config = AutoConfig.from_pretrained(folder, **_NO_CODE)
             _check_kind(name, config)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder, config=config, output_loading_info=True, ignore_mismatched_sizes=True, **settings
+                folder,
+                config=config,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                **settings,
+                **_NO_CODE,
             )
-    except UNREADABLE as error:
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:  # a damaged configuration can raise anything
+        _check_no_code(name, error)
         check_whole(
             _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
         )
@@ -139,7 +151,24 @@ def _load(
     words = None
     if ours:
         words = remembered(folder / "tokenizer.json", "words", lambda: digest_of_words(tokenizer))
-    return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+    try:
+        return TransformersLM(name, model, tokenizer, priming=priming, fingerprint=fingerprint, words=words)
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:
+        raise PivotalError(
+            f"{name} can be loaded but not run ({type(error).__name__}: {in_short(error)}). Its configuration or its "
+            "tokenizer may be damaged: download it again."
+        ) from error
+
+
+def _check_no_code(name: str, error: Exception) -> None:
+    """Raise PivotalError if transformers refused a model because it needs code from its repository."""
+    if "trust_remote_code" in str(error):
+        raise PivotalError(
+            f"{name} needs Python code that comes with the model, and pivotal never runs such code. Use a model that "
+            "transformers itself supports, or load it yourself and wrap it with pivotal.TransformersLM."
+        ) from None
 
 
 def _by(shape: Iterable[int]) -> str:
@@ -151,8 +180,9 @@ def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:
 
     try:
         with _quietly():
-            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder)
+            return _converted_tokenizer(folder) if ours else AutoTokenizer.from_pretrained(folder, **_NO_CODE)
     except Exception as error:  # tokenizers raises nothing narrower
+        _check_no_code(name, error)
         check_json(folder.glob("*token*.json"))
         raise PivotalError(
             f"The tokenizer of {name} cannot be read from {folder}: {in_short(error)}. Save it there again."
@@ -191,7 +221,6 @@ def _too_large(weights: list[Path], device: torch.device, dtype: torch.dtype) ->
 
 def _convert(gguf: Path, folder: Path) -> None:
     """Convert a GGUF file to a folder in float32, which loads much faster."""
-    from safetensors import SafetensorError
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -199,19 +228,19 @@ def _convert(gguf: Path, folder: Path) -> None:
     try:
         header = read_header(gguf)
         with _quietly():
-            tokenizer: Any = AutoTokenizer.from_pretrained(**where)
-            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32)
-    except UNREADABLE as error:
+            tokenizer: Any = AutoTokenizer.from_pretrained(**where, **_NO_CODE)
+            model = AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32, **_NO_CODE)
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
     # The file says whether the model was trained with BOS, but the converted tokenizer does not.
     tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
-    try:
+    with library_errors(folder / "model.safetensors"):
         save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
-    except SafetensorError as error:  # how safetensors reports a full disk
-        raise OSError(f"model.safetensors cannot be written ({error})") from None
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):

@@ -1,0 +1,1 @@
+"""The checks behind a verdict. Each module makes one of them."""

@@ -1,0 +1,122 @@
+"""Ordinary text with the intervention applied: perplexity."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.files import asset, read_text
+from pivotal.models.base import LanguageModel
+from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.tree import PrefixTree
+from pivotal.records.evidence import TextCost
+from pivotal.records.intervention import Intervention
+
+BUNDLED = "ordinary.txt"
+_ROWS = 256
+"""The most rows of the vocabulary-wide softmax in memory."""
+_LONGEST = 200
+"""The most tokens of a sentence that are read."""
+_MOST_NATS = 700.0
+"""The largest number whose exponential is finite."""
+_PUNCTUATION = re.compile(r"\s*([.,;:?!])(?=\s|$)")
+
+
+def sentences_of(path: str | Path | None = None) -> list[str]:
+    """The sentences of a text file, one per line. By default they are those of the bundled text."""
+    lines = read_text(asset("text", BUNDLED) if path is None else Path(path)).splitlines()
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise PivotalError(f"A text has at least one line, but {path} has none.")
+    return found
+
+
+@torch.no_grad()
+def text_cost(
+    intervention: Intervention,
+    model: LanguageModel,
+    sentences: Sequence[str] | None = None,
+    *,
+    name: str = "the bundled text",
+) -> TextCost | None:
+    """Perplexity of sentences, untouched and edited towards each label. None if the model does not know most of the
+    words: then its predictions say nothing about the text.
+
+    A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
+    """
+    ids = [tokens for line in sentences or sentences_of() if len(tokens := _tokens(model, line)) > 1]
+    unk = getattr(model, "unk", None)
+    unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)
+    if 2 * unknown >= sum(map(len, ids)):
+        return None
+    middle = [len(tokens) // 2 for tokens in ids]
+    tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)
+    space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+    mask, values = dense(intervention, space, model.device)
+    runs = 1 + len(intervention.directions)
+    # One run per direction. The tree has one direction, so each run repeats its values in all directions.
+    edit = MaskedEdit(
+        space,
+        torch.cat([torch.zeros_like(mask[:, :1]), mask.transpose(0, 1)]).expand(runs, mask.shape[1], -1),
+        torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
+    )
+    states = model.states(model.prepare(tree), edit)
+    rows, following = [], []
+    for i, tokens in enumerate(ids):
+        path = tree.path(int(tree.leaf[i]))
+        live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
+        rows += [int(tree.live_row[path[p]]) for p in live]
+        following += [tokens[p + 1] for p in live]
+    nats = _nats(model, states, torch.tensor(rows), torch.tensor(following))
+    perplexity = [math.exp(min(_MOST_NATS, mean)) for mean in nats.tolist()]
+    return TextCost(
+        text=name,
+        tokens=len(rows),
+        untouched=perplexity[0],
+        edited=dict(zip(intervention.directions, perplexity[1:], strict=True)),
+    )
+
+
+def _nats(
+    model: LanguageModel,
+    states: Float[Tensor, "live runs width"],
+    rows: Int[Tensor, " tokens"],
+    following: Int[Tensor, " tokens"],
+) -> Float[Tensor, " runs"]:
+    """The mean of -log p of the following tokens, for each run."""
+    total = torch.zeros(states.shape[1], dtype=torch.float64)
+    for at, token in zip(rows.split(_ROWS), following.split(_ROWS), strict=True):
+        logits = model.readout(states[at.to(states.device)])
+        chosen = logits.gather(-1, token.to(logits.device)[:, None, None].expand(-1, logits.shape[1], 1))[
+            ..., 0
+        ]
+        total += (logits.logsumexp(-1) - chosen).double().sum(0).cpu()
+    return total / len(rows)
+
+
+def _tokens(model: LanguageModel, line: str) -> tuple[int, ...]:
+    """The tokens of a sentence. A word-level model reads punctuation as words and unknown words as its `<unk>`."""
+    unk = getattr(model, "unk", None)
+    if unk is not None:
+        words = _PUNCTUATION.sub(r" \1", line).split()
+        line = " ".join(word if _known(model, word) else unk for word in words)
+    most = _LONGEST if model.longest is None else min(_LONGEST, model.longest)
+    try:
+        return tuple(model.encode(line).ids[:most])
+    except PivotalError:
+        return ()
+
+
+def _known(model: LanguageModel, word: str) -> bool:
+    try:
+        model.encode(word)
+    except PivotalError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""The names of the files in a run folder, and which of the files in a folder the run wrote itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pivotal.records.intervention import CARD, VALUES
+from pivotal.records.run import Kind, RunRecord
+
+RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
+    "run.json",
+    "history.jsonl",
+    "checkpoint.pt",
+    "summary.json",
+    "traces.json",
+    "certificate.json",
+    "report.html",
+)
+ABLATION = "ablation.json"
+"""Single-unit ablation of the found units, if a study asked for it."""
+INTERVENTIONS, FIGURES = "interventions", "figures"
+COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
+
+RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
+
+_COMPARED_FIGURES = ("accuracy-units", "kl-units", "accuracy-kl", "cost")
+FIGURE_NAMES: dict[Kind, tuple[str, ...]] = {
+    "run": (
+        "by-construction",
+        "values",
+        "drop-one",
+        "control",
+        "accuracy-kl",
+        "learning",
+        "stages",
+        "natural",
+        "dose",
+    ),
+    "comparison": (*_COMPARED_FIGURES, *(f"equal-{name}" for name in _COMPARED_FIGURES)),
+}
+"""The figures that the report draws."""
+
+
+def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
+    """The files in a folder that its run wrote; run.json last, because it marks the folder as a run.
+
+    The user may keep files of their own in the folder, also in its `figures` and `interventions`.
+    """
+    for saved in _interventions(folder / INTERVENTIONS, info):
+        yield from (saved / name for name in (CERTIFICATE, CARD, VALUES))
+    yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES[info.kind])
+    for name in (
+        *(CERTIFICATE, ABLATION, SUMMARY, TRACES, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
+        RUN,
+    ):
+        yield folder / name
+
+
+def remove_own_files(folder: Path, info: RunRecord) -> None:
+    """Remove the files that the run wrote, and the folders that are then empty. Links are not followed."""
+    for path in own_files(folder, info):
+        within = [parent for parent in path.parents if folder in parent.parents]
+        if any(parent.is_symlink() for parent in within):
+            continue
+        path.unlink(missing_ok=True)
+        for parent in within:
+            if parent.is_dir() and not any(parent.iterdir()):
+                parent.rmdir()
+
+
+def _interventions(home: Path, info: RunRecord) -> Iterator[Path]:
+    """The folders of saved interventions: RUN in a run, LABEL-UNITS[-equal]/RUN in a comparison."""
+    runs = info.settings.get("runs") if info.seeds is None else len(info.seeds)
+    searches = info.settings.get("searches")
+    for entry in _folders(home):
+        if info.kind == "run":
+            within = [entry]
+        else:
+            named = re.fullmatch(r"(.+)-\d+(-equal)?", entry.name)
+            known = isinstance(searches, dict) and named is not None and named[1] in searches
+            within = list(_folders(entry)) if known else []
+        for saved in within:
+            if (
+                re.fullmatch("0|[1-9][0-9]{0,8}", saved.name)
+                and isinstance(runs, int)
+                and int(saved.name) < runs
+            ):
+                yield saved
+
+
+def _folders(home: Path) -> Iterator[Path]:
+    if home.is_dir() and not home.is_symlink():
+        yield from sorted(entry for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink())

@@ -1,0 +1,23 @@
+"""Text for a terminal or a log: control characters are shown, and an output that fails costs no run."""
+
+from __future__ import annotations
+
+import re
+import sys
+from contextlib import suppress
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys or cannot print: everything but the new line and the tabulator. The last ranges are line
+separators, changes of direction, and halves of characters."""
+
+
+def visible(text: str) -> str:
+    r"""The text with control characters as escapes, such as \x1b. A card or a run of somebody else could otherwise
+    rewrite what the terminal shows, or send commands to it."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def say(text: str) -> None:
+    """Print a line to stderr. If stderr is full or closed, the line is lost, but not the run that prints it."""
+    with suppress(OSError, ValueError):
+        print(visible(text), file=sys.stderr, flush=True)

@@ -1,0 +1,201 @@
+"""The evidence for a run's best intervention: what was checked, what was found, and the verdict."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pivotal.records.knowledge import Knowledge
+from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
+
+Word = Literal["decide", "switch", "nudge", "no evidence"]
+"""The verdicts, from the strongest to the weakest."""
+
+
+Level = Literal["none", "quick", "full"]
+"""How much evidence is collected."""
+
+
+class UnitRange(Record, frozen=True, kw_only=True):
+    """The natural range of a unit at the edited steps, and the values that it is set to."""
+
+    unit: str
+    """Site and index, such as `hidden.0:122`."""
+    low: Number
+    """The 1st percentile of its states in the untouched model."""
+    high: Number
+    """The 99th percentile."""
+    values: dict[str, Number | None]
+    """By direction; null if it is not set."""
+
+    @property
+    def inside(self) -> bool:
+        """Whether all its values lie in the natural range."""
+        return all(value is None or self.low <= value <= self.high for value in self.values.values())
+
+
+class Natural(Record, frozen=True, kw_only=True):
+    """The same units with their values moved into their natural ranges."""
+
+    ranges: tuple[UnitRange, ...]
+    """Empty for units of several coordinates."""
+    flipped: Share
+    by_direction: dict[str, Share]
+    kl: Number
+
+
+class Interchange(Record, frozen=True, kw_only=True):
+    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned."""
+
+    flipped: Share
+    by_direction: dict[str, Share]
+    whole_site: Share
+    """All units of their sites set so: the most that an interchange there can do."""
+
+
+class Dose(Record, frozen=True, kw_only=True):
+    """The effect of a part of the edit. Dose 0 leaves a unit alone, dose 1 sets it to its value, dose 2 moves it twice
+    as far."""
+
+    doses: tuple[Number, ...]
+    flip_accuracy: tuple[Number, ...]
+    kl: tuple[Number, ...]
+    """Averaged over all positions, from a sample of them."""
+    half: Number | None
+    """The dose that flips half of the preferences, by interpolation; null if no dose up to 2 does."""
+    monotone: Number
+    """The share of pairs whose log odds move towards the target at every step from dose 0 to dose 1."""
+    wrong_way: Number
+    """The share of pairs whose log odds move away from the target at dose 1."""
+
+
+class Paths(Record, frozen=True, kw_only=True):
+    """How the edit reaches the prediction: shares of the mean change of the log odds."""
+
+    change: Number
+    """The mean change of the log odds, in nats."""
+    last_step: Number
+    """The share that remains if the units are set at the last step only."""
+    direct: Number | None
+    """The share that goes from the units straight to the output projection, through no later layer or step; null if
+    the model's adapter cannot tell."""
+
+
+class Divergence(Record, frozen=True, kw_only=True):
+    """How far the edited model's last states lie from natural ones."""
+
+    ratio: Number
+    """The median distance of an edited state to the nearest untouched state of another pair, divided by the same
+    distance of untouched states. 1 means as near as natural states are to one another."""
+
+
+class CueSwap(Record, frozen=True, kw_only=True):
+    """The untouched model on the counterfactual prefixes, which have the cue's other form: what a real change does."""
+
+    kl: Number
+    """KL between the two prefixes, averaged like the KL of an intervention."""
+    flipped: Share
+    """The pairs for which the counterfactual prefix makes the model prefer the other word."""
+    right: dict[str, Share]
+    """By label: how often the model prefers a label's word after the form of the cue that calls for it."""
+
+
+class TextCost(Record, frozen=True, kw_only=True):
+    """Perplexity of ordinary text."""
+
+    text: str
+    """The name of the text."""
+    tokens: int
+    untouched: Number
+    edited: dict[str, Number]
+    """By direction, with the intervention applied."""
+
+    @property
+    def ratio(self) -> float:
+        """The largest perplexity of an edited model, relative to the untouched model."""
+        return max(self.edited.values()) / self.untouched
+
+
+class Effect(Record, frozen=True, kw_only=True):
+    """Another phenomenon with the intervention applied."""
+
+    phenomenon: str
+    pairs: int
+    related: bool = False
+    """Whether it has the labels of the intervention, so that it is expected to move."""
+    flipped: Share | None = None
+    """For a related phenomenon: the preferences that are flipped."""
+    untouched: Share
+    """The share of pairs for which the untouched model prefers the expected word. Pairs without an expected word count
+    as expecting the word that the untouched model prefers."""
+    edited: dict[str, Share]
+    """The same by direction, with the intervention applied."""
+
+    @property
+    def moved(self) -> float:
+        """The largest change in accuracy, as a share."""
+        return max(abs(share.value - self.untouched.value) for share in self.edited.values())
+
+
+class Panel(Record, frozen=True, kw_only=True):
+    """What `pivotal evaluate --panel` prints: what an intervention does besides what it was found for."""
+
+    model: str
+    phenomenon: str
+    """What the intervention was found for."""
+    text: TextCost | None
+    """Null if the model cannot read the text."""
+    effects: tuple[Effect, ...]
+
+
+class Search(Record, frozen=True, kw_only=True):
+    """The same search where there is nothing to find."""
+
+    flip_accuracy: tuple[Number, ...]
+    """On held-out pairs, of each repetition."""
+    units: tuple[int, ...]
+    clean_accuracy: Number | None = None
+    """Of the model that was searched."""
+
+
+class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
+    """What was measured about the best run. A check that was not made is absent."""
+
+    level: Level = "quick"
+    knowledge: Knowledge | None = None
+    natural: Natural | None = None
+    interchange: Interchange | None = None
+    dose: Dose | None = None
+    paths: Paths | None = None
+    divergence: Divergence | None = None
+    swap: CueSwap | None = None
+    text: TextCost | None = None
+    effects: tuple[Effect, ...] = ()
+    permuted: Search | None = None
+    """The same search after the two words were exchanged for a random half of the prefixes."""
+    shuffled: Search | None = None
+    """The same search in the model with shuffled weights."""
+
+
+class Check(Record, frozen=True, kw_only=True):
+    """One check of the verdict."""
+
+    name: str
+    passed: bool | None
+    """Null if it was not made."""
+    found: str
+    """What was found, in words."""
+    cure: str = ""
+    """The command that would look further."""
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """What may be said about the best run."""
+
+    word: Word
+    sentence: str
+    checks: tuple[Check, ...]
+
+    @property
+    def failed(self) -> tuple[Check, ...]:
+        return tuple(check for check in self.checks if check.passed is False)

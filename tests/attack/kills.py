@@ -1,0 +1,78 @@
+"""Kills: long jobs are killed at random moments, and the same command must reach the result of one that was not."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+from tests.attack.command import Done, ended, fork
+from tests.attack.long_jobs import Job, jobs
+from tests.attack.materials import Materials
+
+MOST = 6
+"""The most kills of one job before it may finish."""
+
+
+def often() -> None:
+    """Save a checkpoint at every step, so that a kill meets as many of them as possible."""
+    import pivotal.jobs.checkpoint
+
+    pivotal.jobs.checkpoint.EVERY_SECONDS = 0.0
+
+
+def attack(
+    number: int, seed: int, materials: Materials, scratch: Path, only: tuple[str, ...] = ()
+) -> tuple[dict[str, list[str]], dict[str, int]]:
+    """Kill the jobs `number` times in all. Returns the failures, and the number of kills of each job."""
+    failures: dict[str, list[str]] = {}
+    chosen = [job for job in jobs() if not only or job.name in only]
+    whole: dict[str, tuple[object, float]] = {}
+    for job in chosen:
+        began = time.monotonic()
+        done = ended(fork(job.line(materials, scratch / "whole" / job.name), often))
+        if done.code != 0:
+            failures.setdefault(f"{job.name} fails when left alone", []).append(done.err[-500:])
+            continue
+        whole[job.name] = job.result(scratch / "whole" / job.name), time.monotonic() - began
+    kills = dict.fromkeys(whole, 0)
+    round_ = 0
+    while sum(kills.values()) < number and whole and not failures:
+        job = [job for job in chosen if job.name in whole][round_ % len(whole)]
+        chance = random.Random(f"{seed}:kill:{round_}")
+        out = scratch / f"killed-{round_}"
+        wanted, seconds = whole[job.name]
+        most = min(MOST, number - sum(kills.values()))
+        kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, most))
+        done = ended(fork(job.line(materials, out), often))
+        wrong = _difference(job, done, out, wanted)
+        if wrong:
+            failures.setdefault(wrong, []).append(
+                f"{seed}:kill:{round_}, after {killed} kills  [{done.err[-300:]}]"
+            )
+        round_ += 1
+    return failures, kills
+
+
+def _kill(job: Job, m: Materials, out: Path, chance: random.Random, seconds: float, most: int) -> int:
+    """Start the job and kill it, several times. Returns how often it was killed before it had finished."""
+    killed = 0
+    for _ in range(most):
+        pid = fork(job.line(m, out), often)
+        time.sleep(chance.uniform(0.0, 0.9 * seconds))
+        os.kill(pid, signal.SIGKILL)
+        if ended(pid).code != -signal.SIGKILL:
+            break
+        killed += 1
+    return killed
+
+
+def _difference(job: Job, done: Done, out: Path, wanted: object) -> str:
+    if done.failure or done.code != 0:
+        return f"{job.name}, resumed: {done.failure or f'exit code {done.code}'}"
+    try:
+        return "" if job.result(out) == wanted else f"{job.name}: another result than without kills"
+    except (OSError, AssertionError) as error:
+        return f"{job.name}: {type(error).__name__} {error}"

@@ -1,0 +1,123 @@
+"""The jobs that take long, in small: what they write, and what of it must not depend on how often they were stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.attack.materials import RECIPE, Materials
+
+TIMES = ("seconds", "search_seconds", "total_seconds", "started", "versions", "machine", "command", "folder")
+"""What may differ between two runs of the same job."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command that writes to a folder `out`, and what it has found there."""
+
+    name: str
+    line: Callable[[Materials, Path], tuple[str, ...]]
+    result: Callable[[Path], Any]
+
+
+def jobs() -> list[Job]:
+    """`find` with each search, `compare`, `study` and `train-lm`."""
+    from pivotal.searches import SEARCHES
+
+    found = [Job(f"find, {name}", _find(name), _run) for name, _ in SEARCHES.items()]
+    return [
+        *found,
+        Job("compare", _compare, lambda out: timeless(json.loads((out / "compare.json").read_text()))),
+        Job("study", _study, _rows),
+        Job("train-lm", _train, lambda out: (out / "model.safetensors").read_bytes()),
+    ]
+
+
+def timeless(content: Any) -> Any:
+    """JSON content without times."""
+    if isinstance(content, dict):
+        return {key: timeless(value) for key, value in content.items() if key not in TIMES}
+    return [timeless(value) for value in content] if isinstance(content, list) else content
+
+
+def _find(search: str) -> Callable[[Materials, Path], tuple[str, ...]]:
+    from pivotal.options import options_of
+    from pivotal.searches import SEARCHES
+
+    quick = {"updates": "12", "refit": "6", "draws": "40"}
+    its = {option.name for option in options_of(SEARCHES.get(search))}
+    more = [part for name, value in quick.items() if name in its for part in ("-o", f"{name}={value}")]
+
+    def line(m: Materials, out: Path) -> tuple[str, ...]:
+        start = ("-o", f"start={m.run / 'interventions' / '0'}") if search == "exchange" else ()
+        return (
+            *("find", "planted", str(m.pairs), "--search", search, "--max-units", "4", "--controls", "2"),
+            *("--test", "12", "--runs", "2", *more, *start, "--out", str(out)),
+        )
+
+    return line
+
+
+def _run(out: Path) -> Any:
+    values = {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted((out / "interventions").rglob("*.safetensors"))
+    }
+    assert (out / "report.html").is_file()
+    assert not list(out.rglob("*.partial")) and not (out / "checkpoint.pt").exists()
+    return (
+        values,
+        timeless(json.loads((out / "summary.json").read_text())),
+        (out / "traces.json").read_bytes(),
+    )
+
+
+def _compare(m: Materials, out: Path) -> tuple[str, ...]:
+    return (
+        *(
+            "compare",
+            "planted",
+            str(m.pairs),
+            "--searches",
+            "random,attribution,learned",
+            "--max-units",
+            "1,2",
+        ),
+        *(
+            "--runs",
+            "1",
+            "--test",
+            "12",
+            "-o",
+            "learned.updates=6",
+            "-o",
+            "learned.refit=2",
+            "--out",
+            str(out),
+        ),
+    )
+
+
+def _study(m: Materials, out: Path) -> tuple[str, ...]:
+    recipe = m.root / "longer.yaml"
+    recipe.write_text(
+        RECIPE.replace("PAIRS", str(m.pairs))
+        .replace("updates: 1", "updates: 8")
+        .replace("runs: 1", "runs: 2")
+    )
+    return ("study", str(recipe), "--out", str(out))
+
+
+def _rows(out: Path) -> Any:
+    rows = [timeless(json.loads(line)) for line in (out / "results.jsonl").read_text().splitlines()]
+    return sorted(rows, key=lambda row: (row["key"], row["seed"]))
+
+
+def _train(m: Materials, out: Path) -> tuple[str, ...]:
+    return (
+        *("train-lm", "--corpus", str(m.corpus), "--out", str(out), "--hidden", "6", "--embedding", "6"),
+        *("--layers", "1", "--epochs", "12", "--batch", "4", "--device", "cpu", "--checkpoint-minutes", "0"),
+    )

@@ -1,0 +1,250 @@
+"""Sound inputs of every kind, made once by the commands themselves. The attack spoils copies of them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import lzma
+import shutil
+from functools import cached_property
+from pathlib import Path
+
+from tests.attack.command import ended, fork
+
+from pivotal.lm.training_folder import TrainingFolder
+from pivotal.records.history import Progress
+
+FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
+RESUME = ("--updates", "4", "-o", "refit=4", "--controls", "0", "--test", "12", "--runs", "2", "-q")
+TEMPLATE = """\
+labels: [singular, plural]
+test: 4
+lexicon:
+  noun: [{singular: noun0a, plural: noun0as, kind: a}, {singular: noun0b, plural: noun0bs, kind: b}]
+  verb: {plural: [verb0a, verb0b], singular: [verb0as, verb0bs], kind: [a, b]}
+  near: [near, behind, quite, often]
+words: verb
+lexemes: [noun, verb]
+templates:
+  - "The {noun}"
+  - {group: far, cue: noun, prefix: "The {noun} {near}", sample: 16, where: verb.kind = noun.kind}
+  - {prefix: {singular: "The noun0c {near} {near2}", plural: "The noun0cs {near} {near2}"}, words: [verb0cs, verb0c]}
+"""
+RECIPE = """\
+name: small
+about: Two cells.
+runs: 1
+resources: {cpus: 1}
+defaults: {model: planted, phenomenon: PAIRS, test: 12, updates: 1, refit: 1}
+grid:
+  steps: [every, single]
+also:
+  - {label: {steps: random}, search: random, max-units: 2}
+table: {kind: units, least: 0.1}
+"""
+
+
+class Materials:
+    """Each property is a path. What it needs is made when it is first asked for."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def _made(self, *arguments: str) -> None:
+        # In a process of its own: the renderer of charts starts threads, which would not survive a later fork.
+        done = ended(fork(arguments))
+        assert done.code == 0, (arguments, done.err[-2000:], done.failure)
+
+    @cached_property
+    def pairs(self) -> Path:
+        """Sixty pairs of the planted model, as JSON lines."""
+        from pivotal.questions.phenomena import load_phenomenon
+
+        load_phenomenon("planted").sample(60, seed=1).save(self.root / "pairs.jsonl")
+        return self.root / "pairs.jsonl"
+
+    @cached_property
+    def csv(self) -> Path:
+        from pivotal.questions.pairs import read_pairs
+
+        read_pairs(self.pairs).save(self.root / "pairs.csv")
+        return self.root / "pairs.csv"
+
+    @cached_property
+    def tsv(self) -> Path:
+        from pivotal.questions.pairs import read_pairs
+
+        read_pairs(self.pairs).save(self.root / "pairs.tsv")
+        return self.root / "pairs.tsv"
+
+    @cached_property
+    def run(self) -> Path:
+        """A finished run of two seeds, with a certificate."""
+        path = self.root / "run"
+        self._made("find", "planted", str(self.pairs), *FIND, "--runs", "2", "-q", "--out", str(path))
+        self._made("certify", str(path), "--candidates", "1", "--sample", "0", "--finalists", "1", "-q")
+        return path
+
+    @cached_property
+    def stopped(self) -> tuple[Path, ...]:
+        """Two runs that were stopped, with their checkpoints: one while it learned, one while it was refitted."""
+        import pytest
+
+        from pivotal.jobs.find import find
+        from pivotal.questions.question import Question
+        from pivotal.searches.learned import LearnedMask
+
+        made = []
+        for phase, report in (("learn", 3), ("refit", 1)):
+            question = Question(model="planted", phenomenon=str(self.pairs), test=12)
+            with pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+                patch.setattr("pivotal.jobs.checkpoint.EVERY_SECONDS", 0.0)
+                out = str(self.root / f"stopped-{phase}")
+                find(
+                    question,
+                    LearnedMask(updates=4, refit=4),
+                    runs=2,
+                    controls=0,
+                    out=out,
+                    watch=_Stopper(phase, report),
+                )
+            made.append(Path(out))
+            assert (made[-1] / "checkpoint.pt").is_file() and not (made[-1] / "summary.json").exists()
+        return tuple(made)
+
+    @cached_property
+    def comparison(self) -> Path:
+        path = self.root / "comparison"
+        self._made(
+            *(
+                "compare",
+                "planted",
+                str(self.pairs),
+                "--searches",
+                "random,attribution",
+                "--max-units",
+                "1,2",
+            ),
+            *("--runs", "1", "--test", "12", "-q", "--out", str(path)),
+        )
+        return path
+
+    @cached_property
+    def template(self) -> Path:
+        """A template file whose words the planted model knows."""
+        path = self.root / "template.yaml"
+        path.write_text(TEMPLATE)
+        return path
+
+    @cached_property
+    def recipe(self) -> Path:
+        path = self.root / "small.yaml"
+        path.write_text(RECIPE.replace("PAIRS", str(self.pairs)))
+        return path
+
+    @cached_property
+    def study(self) -> Path:
+        path = self.root / "study"
+        self._made("study", str(self.recipe), "-q", "--out", str(path))
+        self._made("report", str(path), "--json")
+        return path
+
+    @cached_property
+    def corpus(self) -> Path:
+        from pivotal.questions.phenomena import load_phenomenon
+
+        pairs = load_phenomenon("planted").sample(80, seed=2)
+        path = self.root / "corpus.txt"
+        path.write_text("".join(f"{pair.prefix} {word}\n" for pair in pairs for word in pair.words))
+        return path
+
+    @cached_property
+    def packed(self) -> tuple[Path, ...]:
+        """The corpus, compressed in each way that needs no package."""
+        made = (self.root / "corpus.txt.gz", self.root / "corpus.txt.xz")
+        made[0].write_bytes(gzip.compress(self.corpus.read_bytes()))
+        made[1].write_bytes(lzma.compress(self.corpus.read_bytes()))
+        return made
+
+    @cached_property
+    def model(self) -> Path:
+        """A trained recurrent model."""
+        path = self.root / "model"
+        self._made(*train(self.corpus, path))
+        return path
+
+    @cached_property
+    def begun(self) -> Path:
+        """The folder of a training that was stopped before its end, without its checkpoint."""
+        out = self.root / "model"
+        assert self.model == out
+        folder = self.root / "begun.training"
+
+        def keep(training: TrainingFolder) -> None:
+            shutil.copytree(training.path, folder)
+
+        import pytest
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("pivotal.lm.training_folder.TrainingFolder.remove", keep)
+            self._made(*train(self.corpus, self.root / "again"))
+        shutil.rmtree(self.root / "again.training")
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        return folder
+
+    @cached_property
+    def checkpoint(self) -> Path:
+        """A checkpoint of PyTorch for `import-lm`, and its vocabulary beside it."""
+        import torch
+        from safetensors.torch import load_file
+
+        weights = load_file(self.model / "model.safetensors")
+        weights.setdefault("decoder.weight", weights["encoder.weight"])
+        torch.save(weights, self.root / "checkpoint.pt")
+        shutil.copy(self.model / "vocab.txt", self.root / "vocab.txt")
+        return self.root / "checkpoint.pt"
+
+    @cached_property
+    def transformer(self) -> Path:
+        """A tiny transformer with a tokenizer."""
+        from tests.models.tiny import random_model, tokenizer
+
+        path = self.root / "transformer"
+        random_model("llama").save_pretrained(path)
+        tokenizer().save_pretrained(path)
+        return path
+
+
+class _Stopper:
+    """Stops a search at a report of a phase."""
+
+    def __init__(self, phase: str, report: int) -> None:
+        self._phase, self._report, self._reports = phase, report, 0
+
+    def say(self, text: str) -> None:
+        pass
+
+    def progress(self, progress: Progress) -> None:
+        self._reports += progress.phase.startswith(self._phase)
+        if self._reports == self._report:
+            raise KeyboardInterrupt
+
+
+def train(corpus: Path, out: Path) -> tuple[str, ...]:
+    """A training of a second."""
+    return (
+        *(
+            "train-lm",
+            "--corpus",
+            str(corpus),
+            "--out",
+            str(out),
+            "--hidden",
+            "4",
+            "--embedding",
+            "4",
+            "--layers",
+            "1",
+        ),
+        *("--epochs", "1", "--batch", "4", "--device", "cpu", "-q"),
+    )

@@ -1,0 +1,107 @@
+"""The parts of the attack, as `python -m tests.attack` runs and reports them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.attack import disk, kills, pages, pickles, strangers
+from tests.attack.fuzz import Findings, fuzz, settled
+from tests.attack.materials import Materials
+
+Part = Callable[[argparse.Namespace, Materials], int]
+MOST_MEMORY = 500
+"""Megabytes that a reader of a hostile pickle may use, torch itself included."""
+
+
+def _fuzz(given: argparse.Namespace, materials: Materials) -> int:
+    materials.root.mkdir(parents=True)
+
+    def tell(found: Findings) -> None:
+        if found.cases % 1000 == 0:
+            print(f"  {found.cases:,} cases, {sum(map(len, found.failures.values()))} failures", flush=True)
+
+    numbers = range(given.first, given.first + given.cases)
+    found = fuzz(given.seed, numbers, materials, targets=given.targets, tell=tell)
+    print(
+        f"\nFuzzing: {found.cases:,} cases in {found.seconds:.0f} s; exit codes {dict(sorted(found.codes.items()))}"
+    )
+    print(f"  slowest: {found.slowest[0]:.1f} s, {found.slowest[1]}")
+    for name, count in sorted(found.by_target.items()):
+        print(f"  {count:7,}  {name}")
+    return _failures(found.failures)
+
+
+def _failures(failures: dict[str, list[str]]) -> int:
+    for signature, cases in sorted(failures.items(), key=lambda item: -len(item[1])):
+        print(f"  FAILED {len(cases)} times: {signature}")
+        for case in cases[:3]:
+            print(f"      {case}")
+    return len(failures)
+
+
+def _in_scratch(run: Callable[[argparse.Namespace, Materials, Path], int]) -> Part:
+    def part(given: argparse.Namespace, materials: Materials) -> int:
+        materials.root.mkdir(parents=True)
+        with settled(materials.root) as scratch:
+            return run(given, materials, scratch)
+
+    return part
+
+
+def _pickles(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    for needed in ("checkpoint", "stopped", "begun", "transformer", "run"):
+        getattr(materials, needed)
+    failures, memory = pickles.attack(given.pickles, given.seed, materials, scratch)
+    print(f"\nHostile pickles: {given.pickles}; most memory of a reader: {memory} MB")
+    if memory > MOST_MEMORY:
+        failures[f"{memory} MB of memory"] = ["the largest of all readers"]
+    return _failures(failures)
+
+
+def _kills(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    assert materials.run and materials.corpus
+    failures, met = kills.attack(given.kills, given.seed, materials, scratch)
+    print(f"\nKills: {sum(met.values())}")
+    for name, count in met.items():
+        print(f"  {count:4}  {name}")
+    return _failures(failures)
+
+
+def _disk(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    assert materials.run and materials.corpus
+    failures, met = disk.attack(given.rounds, given.seed, materials, scratch)
+    print(f"\nFaults of the disk: {sum(met.values())}")
+    for name, count in met.items():
+        print(f"  {count:4}  {name}")
+    return _failures(failures)
+
+
+def _strangers(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    assert (
+        materials.run and materials.stopped and materials.comparison and materials.study and materials.corpus
+    )
+    failures, cases = strangers.links(materials, scratch)
+    print(f"\nLinks, pipes and folders in the place of files: {cases} cases")
+    number = _failures(failures)
+    print("\nTwo processes at once: every long job")
+    return number + _failures(strangers.together(materials, scratch))
+
+
+def _pages(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    failures, opened = pages.attack(materials, scratch)
+    print(
+        f"\nPages of hostile text in a browser: {opened if opened >= 0 else 'not tried, since there is no Chromium'}"
+    )
+    return _failures(failures)
+
+
+PARTS: dict[str, Part] = {
+    "fuzz": _fuzz,
+    "pickles": _in_scratch(_pickles),
+    "kills": _in_scratch(_kills),
+    "disk": _in_scratch(_disk),
+    "strangers": _in_scratch(_strangers),
+    "pages": _in_scratch(_pages),
+}

@@ -1,0 +1,93 @@
+"""Folders from strangers: every file a link to something of the user's, or to a pipe, or of the wrong kind.
+
+And two processes that use one folder at once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from tests.attack.command import ended, fork
+from tests.attack.long_jobs import jobs
+from tests.attack.materials import RESUME, Materials
+from tests.attack.place import TREASURE, Place
+
+
+def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict[str, list[str]], int]:
+    """Put a link, a pipe or a folder in the place of each file, and run the verbs that write. Returns the failures and
+    the number of cases."""
+    failures: dict[str, list[str]] = {}
+    cases = 0
+    sources = {"run": lambda: m.run, "stopped-learn": lambda: m.stopped[0]}
+    sources |= {"comparison": lambda: m.comparison, "study": lambda: m.study}
+    for source in (make() for name, make in sources.items() if not only or name in only):
+        inside = sorted(path.relative_to(source) for path in source.rglob("*"))
+        for name in [
+            *inside,
+            *(Path(f"{one}.partial") for one in inside),
+            Path("figures"),
+            Path("former.jsonl"),
+        ]:
+            for kind in ("link", "pipe", "folder"):
+                cases += 1
+                place = Place.made(scratch / "stranger")
+                folder = place.copy(source)
+                if not _planted(folder / name, place.path / TREASURE, kind):
+                    place.remove()
+                    continue
+                done = ended(fork(_writing(source, folder, m)), seconds=30)
+                wrong = done.failure or ("" if done.code in (0, 1, 2) else f"exit code {done.code}")
+                wrong = place.harm() or wrong
+                if wrong:
+                    case = f"{source.name}/{name} as a {kind}  [{done.err[-300:]}]"
+                    failures.setdefault(f"{wrong} ({source.name})", []).append(case)
+                place.remove()
+    return failures, cases
+
+
+def _planted(path: Path, treasure: Path, kind: str) -> bool:
+    was_folder = path.is_dir()
+    if path.exists():
+        shutil.rmtree(path) if was_folder else path.unlink()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "link":
+        path.symlink_to(treasure if was_folder or path.name == "figures" else treasure / "notes.txt")
+    elif kind == "pipe" and hasattr(os, "mkfifo"):
+        os.mkfifo(path)
+    elif kind == "folder" and not was_folder:
+        path.mkdir()
+        (path / "file").write_text("x")
+    else:
+        return False
+    return True
+
+
+def _writing(source: Path, folder: Path, m: Materials) -> tuple[str, ...]:
+    if source in m.stopped:
+        return ("find", "planted", str(m.pairs), *RESUME, "--out", str(folder))
+    if source == m.study:
+        return ("study", str(m.recipe), "--out", str(folder))
+    return ("report", str(folder))
+
+
+def together(m: Materials, scratch: Path) -> dict[str, list[str]]:
+    """Start every long job twice at once in one folder. One of the two is told so, or waits for nothing; together they
+    reach the result of one."""
+    failures: dict[str, list[str]] = {}
+    for job in jobs():
+        out, alone = scratch / "together" / job.name, scratch / "alone" / job.name
+        done = ended(fork(job.line(m, alone)))
+        both = [ended(pid) for pid in [fork(job.line(m, out)), fork(job.line(m, out))]]
+        codes = sorted(one.code for one in both)
+        wrong = next((one.failure for one in both if one.failure), "")
+        if (not wrong and (done.code, codes[0]) != (0, 0)) or codes[1] not in (0, 2):
+            wrong = f"exit codes {codes}"
+        if not wrong and job.result(out) != job.result(alone):
+            wrong = "another result"
+        if wrong:
+            said = json.dumps([one.err[-200:] for one in both])
+            failures.setdefault(f"two of {job.name}: {wrong}", []).append(said)
+    return failures

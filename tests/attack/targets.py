@@ -1,0 +1,351 @@
+"""What is attacked: one function per kind of input. To attack another input, add a function here.
+
+A target takes a source of chance, the materials and the place of the case. It writes what it spoils into the place and
+returns the command line. `chance` must decide everything, so that a seed repeats the case.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.attack import mutations, options
+from tests.attack.command import CODES
+from tests.attack.materials import FIND, RESUME, Materials, train
+from tests.attack.mutations import Spoil
+from tests.attack.place import Place
+
+Make = Callable[[random.Random, Materials, Place], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Target:
+    name: str
+    make: Make
+    weight: float
+    """How often it is drawn; lower for commands that take longer."""
+    codes: tuple[int, ...] = CODES
+    light: bool = True
+    """Whether its materials are made within a few seconds."""
+
+
+TARGETS: dict[str, Target] = {}
+
+
+def target(
+    name: str, *, weight: float = 1.0, codes: tuple[int, ...] = CODES, light: bool = True
+) -> Callable[[Make], Make]:
+    def add(make: Make) -> Make:
+        TARGETS[name] = Target(name, make, weight, codes, light)
+        return make
+
+    return add
+
+
+def spoil(path: Path, chance: random.Random, *ways: Spoil) -> None:
+    path.write_bytes(chance.choice(ways)(path.read_bytes(), chance))
+
+
+def reading(chance: random.Random, run: Path, *, slow: float = 0.02) -> Sequence[str]:
+    """A verb that reads a run folder; the slow ones rarely."""
+    pair = str(chance.choice([0, 0, 1, 5, 11, 12, 10**9]))
+    if chance.random() < slow:
+        return chance.choice(
+            [
+                ("report", str(run)),
+                ("certify", str(run), "--candidates", "1", "--sample", "0", "--finalists", "1", "-q"),
+            ]
+        )
+    return chance.choice(
+        [
+            ("show", str(run)),
+            ("show", str(run), "--json"),
+            ("evaluate", str(run)),
+            ("evaluate", str(run / "interventions" / "0"), "--run", "0"),
+            ("trace", str(run), "--pair", pair),
+            ("trace", str(run), "--pair", pair, "--json"),
+            ("trace", str(run), "The noun0a verb0as"),
+            ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
+            ("list", "runs", str(run.parent)),
+        ]
+    )
+
+
+# -- pairs -----------------------------------------------------------------------------------------
+
+
+@target("pairs, JSON lines", weight=3)
+def pairs_jsonl(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.pairs)
+    spoil(path, chance, mutations.json_lines)
+    return _asking(chance, m, path, place)
+
+
+@target("pairs, CSV", weight=2)
+def pairs_csv(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.csv)
+    spoil(path, chance, mutations.lines, mutations.lines, mutations.raw)
+    return _asking(chance, m, path, place)
+
+
+@target("pairs, TSV", weight=2)
+def pairs_tsv(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.tsv)
+    spoil(path, chance, mutations.lines, mutations.lines, mutations.raw)
+    return _asking(chance, m, path, place)
+
+
+@target("template file", weight=2)
+def template(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.template)
+    spoil(path, chance, mutations.yaml_text)
+    return _asking(chance, m, path, place)
+
+
+def _asking(chance: random.Random, m: Materials, path: Path, place: Place) -> Sequence[str]:
+    if chance.random() < 0.02:
+        return ("find", "planted", str(path), *FIND, "-q", "--out", str(place.path / "new"))
+    return (
+        "evaluate",
+        str(m.run),
+        "--phenomenon",
+        str(path),
+        *chance.choice([(), ("--part", "all"), ("--json",)]),
+    )
+
+
+# -- a run folder ----------------------------------------------------------------------------------
+
+
+@target("card.json", weight=2)
+def card(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    spoil(run / "interventions" / "0" / "card.json", chance, mutations.json_text)
+    spot = run / "interventions" / "0"
+    if chance.random() < 0.5:
+        spot = Path(shutil.move(str(spot), place.path / "alone"))
+    return chance.choice(
+        [
+            ("evaluate", str(spot)),
+            ("evaluate", str(spot), "--any-model", "--json"),
+            ("generate", str(spot), "The noun0a", "--length", "1", "--direction", "plural"),
+            ("trace", str(spot), "The noun0a verb0as"),
+        ]
+    )
+
+
+@target("values.safetensors", weight=2)
+def values(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    spoil(run / "interventions" / "0" / "values.safetensors", chance, mutations.safetensors)
+    return ("evaluate", str(run / "interventions" / "0"))
+
+
+@target("run.json", weight=2)
+def run_json(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    spoil(run / "run.json", chance, mutations.json_text)
+    return reading(chance, run)
+
+
+@target("summary.json", weight=2)
+def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    spoil(run / "summary.json", chance, mutations.json_text)
+    if chance.random() < 0.7:
+        return chance.choice(
+            [("show", str(run)), ("show", str(run)), ("report", str(run)), ("list", "runs", str(place.path))]
+        )
+    return reading(chance, run)
+
+
+@target("traces.json", weight=2)
+def traces(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    spoil(run / "traces.json", chance, mutations.json_text)
+    if chance.random() < 0.05:
+        return ("report", str(run))
+    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.1 else ["json"])
+    return ("trace", str(run), "--pair", str(chance.choice([0, 1, 2, 5])), *chance.choice(
+        [(), ("--json",), ("--out", str(place.path / f"t.{kind}"))]
+    ))  # fmt: skip
+
+
+@target("other files of a run", weight=0.3)
+def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.run)
+    names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
+    chosen = run / chance.choice(names)
+    spoil(chosen, chance, mutations.json_lines if chosen.suffix == ".jsonl" else mutations.json_text)
+    return ("report", str(run))
+
+
+@target("checkpoint.pt and history.jsonl", weight=0.5)
+def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """A run that was stopped, whose checkpoint somebody has changed."""
+    run = place.copy(chance.choice(m.stopped))
+    spoil(run / "checkpoint.pt", chance, mutations.archive, _record)
+    if chance.random() < 0.3:
+        spoil(run / "history.jsonl", chance, mutations.json_lines)
+    return ("find", "planted", str(m.pairs), *RESUME, "--out", str(run))
+
+
+def _record(data: bytes, chance: random.Random) -> bytes:
+    """The checkpoint with a spoilt record, which is JSON among the tensors, or without one of its parts."""
+    import torch
+
+    content = torch.load(io.BytesIO(data), weights_only=True)
+    if chance.random() < 0.7:
+        content["record"] = mutations.json_text(content["record"].encode(), chance).decode(errors="replace")
+    else:
+        content[chance.choice(list(content))] = chance.choice(
+            [None, 3, "x", [], {}, torch.zeros(3), [torch.ones(2, 2)]]
+        )
+    out = io.BytesIO()
+    torch.save(content, out)
+    return out.getvalue()
+
+
+@target("compare.json", weight=0.5, light=False)
+def comparison(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    folder = place.copy(m.comparison)
+    spoil(folder / chance.choice(["compare.json", "compare.json", "run.json"]), chance, mutations.json_text)
+    found = str(folder / "interventions" / "random-1" / "0")
+    if chance.random() < 0.1:
+        return ("report", str(folder))
+    return chance.choice([("list", "runs", str(place.path)), ("show", str(folder)), ("evaluate", found)])
+
+
+# -- studies ---------------------------------------------------------------------------------------
+
+
+@target("recipe", weight=3, codes=(0, 1, 2))
+def recipe(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.recipe)
+    spoil(path, chance, mutations.yaml_text)
+    return (
+        "study",
+        str(path),
+        "--dry-run",
+        *chance.choice([(), ("--json",), ("--only", "every"), ("--seeds", "3")]),
+    )
+
+
+@target("a study's folder", weight=0.7, light=False, codes=(0, 1, 2))
+def study(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    folder = place.copy(m.study)
+    chosen, way = chance.choice(
+        [
+            ("results.jsonl", mutations.json_lines),
+            ("results.jsonl", mutations.json_lines),
+            ("study.json", mutations.json_text),
+            ("recipe.yaml", mutations.yaml_text),
+        ]
+    )
+    spoil(folder / chosen, chance, way)
+    if chance.random() < 0.05:
+        return ("report", str(folder))
+    return chance.choice(
+        [
+            ("study", str(m.recipe), "--out", str(folder), "--dry-run"),
+            ("list", "runs", str(place.path)),
+            ("show", str(folder)),
+        ]
+    )
+
+
+# -- language models -------------------------------------------------------------------------------
+
+
+@target("corpus", weight=0.3, light=False)
+def corpus(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(chance.choice([m.corpus, *m.packed]))
+    spoil(path, chance, mutations.raw, *((mutations.lines,) if path.suffix == ".txt" else ()))
+    if chance.random() < 0.7:
+        return ("eval-lm", str(m.model), "--text", str(path), "-q")
+    return train(path, place.path / "new")
+
+
+@target("vocabulary", weight=0.7, light=False)
+def vocabulary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.checkpoint).with_name("vocab.txt")
+    shutil.copy(m.root / "vocab.txt", path)
+    spoil(path, chance, mutations.lines, mutations.raw)
+    return ("import-lm", str(m.checkpoint), "--vocab", str(path), "--out", str(place.path / "new"))
+
+
+@target("checkpoint for import-lm", light=False)
+def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.checkpoint)
+    spoil(path, chance, mutations.archive)
+    return ("import-lm", str(path), "--vocab", str(m.root / "vocab.txt"), "--out", str(place.path / "new"))
+
+
+@target("model folder", light=False)
+def model(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    folder = place.copy(m.model)
+    chosen, ways = chance.choice(
+        [
+            ("config.json", (mutations.json_text,)),
+            ("card.json", (mutations.json_text,)),
+            ("vocab.txt", (mutations.lines, mutations.raw)),
+            ("model.safetensors", (mutations.safetensors,)),
+        ]
+    )
+    spoil(folder / chosen, chance, *ways)
+    return chance.choice(
+        [("evaluate", str(m.run), "--model", str(folder), "--any-model"), ("eval-lm", str(folder), "-q")]
+    )
+
+
+@target("transformer folder", weight=0.4, light=False)
+def transformer(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    folder = place.copy(m.transformer)
+    names = sorted(path.name for path in folder.iterdir())
+    chosen = folder / chance.choice(names)
+    way = {".json": mutations.json_text, ".safetensors": mutations.safetensors}.get(
+        chosen.suffix, mutations.raw
+    )
+    spoil(chosen, chance, way)
+    return ("evaluate", str(m.run), "--model", str(folder), "--any-model")
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+@target("options", weight=2.5, codes=(0, 1, 2))
+def command_line(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """Every verb with every option. Verbs that compute for seconds come less often."""
+    slow = {
+        "certify": 0.02,
+        "find": 0.25,
+        "compare": 0.2,
+        "train-lm": 0.15,
+        "import-lm": 0.3,
+        "eval-lm": 0.3,
+        "report": 0.3,
+    }
+    verbs = options.verbs()
+    verb = chance.choices(verbs, [slow.get(one, 1.0) for one in verbs])[0]
+    return options.line(chance, verb, m, place)
+
+
+@target("nonsense", weight=0.3)
+def nonsense(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    words = [
+        *options.verbs(),
+        *mutations.TEXTS,
+        "--json",
+        "-q",
+        "--",
+        "-o",
+        "--out",
+        "--help",
+        "=",
+        str(m.run),
+    ]
+    return [chance.choice(words).replace("\0", "") for _ in range(chance.randrange(6))]

@@ -1,0 +1,136 @@
+"""Writing files: nothing goes through a link, leftovers are removed, and every library's full disk is one error."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+
+from pivotal.errors import PivotalError
+from pivotal.files import (
+    check_plain,
+    disk,
+    inside,
+    is_partial,
+    open_to_append,
+    read_text,
+    remove_partials,
+    write_atomically,
+    write_text,
+)
+
+
+@pytest.fixture
+def treasure(tmp_path: Path) -> Path:
+    path = tmp_path / "treasure"
+    path.write_text("mine")
+    return path
+
+
+def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path, treasure: Path) -> None:
+    page = tmp_path / "page.html"
+    page.symlink_to(treasure)
+    write_text(page, "new")
+    assert treasure.read_text() == "mine" and page.read_text() == "new" and not page.is_symlink()
+
+
+def test_a_link_at_the_former_temporary_name_is_not_followed(tmp_path: Path, treasure: Path) -> None:
+    (tmp_path / "page.html.partial").symlink_to(treasure)
+    write_text(tmp_path / "page.html", "new")
+    assert treasure.read_text() == "mine"
+
+
+def test_temporary_names_are_new_each_time_and_short(tmp_path: Path) -> None:
+    names: list[str] = []
+    for _ in range(2):
+        write_atomically(tmp_path / ("a" * 250), lambda partial: names.append(partial.name))
+    assert len(set(names)) == 2 and all(is_partial(Path(name)) for name in names)
+
+
+def test_a_folder_on_the_way_may_not_be_a_link_but_the_outermost_may(tmp_path: Path) -> None:
+    real, run = tmp_path / "disk", tmp_path / "run"
+    (real / "figures").mkdir(parents=True)
+    run.symlink_to(real)
+    assert inside(run, "figures", "a.svg") == run / "figures" / "a.svg"
+    (real / "figures" / "more").symlink_to(tmp_path)
+    with pytest.raises(PivotalError, match=r"more is a link.*Nothing was written"):
+        inside(run, "figures/more/a.svg")
+
+
+def test_only_a_plain_file_is_opened_to_append(tmp_path: Path, treasure: Path) -> None:
+    with open_to_append(tmp_path / "rows") as file:
+        file.write("one\n")
+    with open_to_append(tmp_path / "rows") as file:
+        file.write("two\n")
+    assert (tmp_path / "rows").read_text() == "one\ntwo\n"
+    (tmp_path / "link").symlink_to(treasure)
+    with pytest.raises(PivotalError, match="is a link"):
+        open_to_append(tmp_path / "link")
+    assert treasure.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PivotalError, match="must be a plain file"):
+        open_to_append(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
+def test_a_device_that_never_ends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (Path("/dev/zero"), tmp_path / "zero"):
+        with pytest.raises(PivotalError, match="a device or a pipe"):
+            read_text(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_where_the_user_names_it_and_refused_in_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_plain(tmp_path / "pipe", pipes=True)
+    with pytest.raises(PivotalError, match="a device or a pipe"):
+        check_plain(tmp_path / "pipe")
+    check_plain(tmp_path / "nothing")
+
+
+def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:
+    ours, users = tmp_path / f".{'0a' * 8}.partial", tmp_path / "thesis.partial"
+    for path in (ours, users):
+        path.write_text("x")
+    remove_partials(tmp_path)
+    assert not ours.exists() and users.exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize(
+    "save",
+    [
+        lambda _: Path("/dev/full").write_text("x" * 10_000),
+        lambda _: torch.save({"a": torch.zeros(10_000)}, "/dev/full"),
+        lambda path: save_file({"a": np.zeros(3)}, path / "no such folder" / "file"),
+    ],
+    ids=["text", "torch", "safetensors"],
+)
+def test_every_library_reports_a_failed_write_as_one_sentence(tmp_path: Path, save) -> None:
+    target = tmp_path / "file"
+    target.write_text("old")
+    with (
+        pytest.raises(PivotalError, match=r"^Cannot write .*Free some space.*Saved files are kept\.$"),
+        disk(target),
+    ):
+        write_atomically(target, save)
+    assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes are those of POSIX")
+def test_files_have_the_mode_that_the_user_asked_for(tmp_path: Path) -> None:
+    """safetensors alone makes files that only the owner reads."""
+    (tmp_path / "plain").write_text("x")
+    write_atomically(tmp_path / "values", lambda partial: save_file({"a": np.zeros(3)}, partial))
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "values")}
+    assert len(modes) == 1
