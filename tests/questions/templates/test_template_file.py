@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections import Counter
 from pathlib import Path
@@ -65,6 +66,13 @@ def test_line_ends_and_a_byte_order_mark_do_not_matter(tmp_path: Path, end: str,
     path.write_bytes((mark + GOOD.replace("det: [", "Det: [").replace("\n", end)).encode())
     with pytest.raises(PivotalError, match=r"toy\.yml, line 4, column 3: the name of a list is lower-case"):
         load_phenomenon(path)
+
+
+def test_compressed_files_and_utf_16_are_read(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml.gz").write_bytes(gzip.compress(GOOD.encode()))
+    (tmp_path / "toy.yaml").write_bytes(GOOD.encode("utf-16"))
+    for name in ("toy.yaml.gz", "toy.yaml"):
+        assert load_phenomenon(tmp_path / name) == made(GOOD)
 
 
 def test_all_values_are_words() -> None:

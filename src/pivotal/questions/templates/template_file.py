@@ -54,7 +54,7 @@ class TemplateFile:
 def read_template(path: str | Path) -> TemplateFile:
     """Read a template file. Errors name the file, the line and the column."""
     path = Path(path)
-    return parse_template(read_text(path), str(path), path.stem)
+    return parse_template(read_text(path), str(path), Path(path.name.removesuffix(".gz")).stem)
 
 
 def parse_template(text: str, source: str, name: str) -> TemplateFile:
