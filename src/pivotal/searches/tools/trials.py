@@ -145,7 +145,8 @@ def _gains_of_ends(
             loss = loss + price[some] * terms.kl(problem, outcome, drawn)
         return -torch.autograd.grad(loss.sum(), slope_at)[0]
 
-    low, high = [], []
+    low: list[Tensor] = []
+    high: list[Tensor] = []
     for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
         for found, end in zip((low, high), ends_of(grid), strict=True):
             found.append(problem.as_memory_allows(partial(gain, some, end)))
