@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--model", default="wiki-lstm")
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--steps", default="single")
-    parser.add_argument("--split", default="random")
+    parser.add_argument("--split", default="prefixes")
     parser.add_argument("--searches", default="")
     parser.add_argument("--sizes", default="1..10")
     parser.add_argument("--runs", type=int, default=5)

@@ -67,12 +67,12 @@ COMMON = [
 
 
 def tokens_of(model: pv.LanguageModel, words: tuple[str, str]) -> tuple[int, int] | None:
-    """The tokens of the two words, if the model has them."""
+    """The tokens of the two words, if each of them is one token of the model."""
     try:
-        first, second = (model.single_token(word) for word in words)
+        first, second = (model.tokens_of(word) for word in words)
     except PivotalError:
         return None
-    return first, second
+    return (first[0], second[0]) if len(first) == len(second) == 1 else None
 
 
 def verbs(model: pv.LanguageModel, forms: set[tuple[str, str]]) -> dict[str, list[int]]:

@@ -144,10 +144,10 @@ class Bench:
 def timing(bench: Bench, args: argparse.Namespace) -> Iterator[Row]:
     """One search (mlp, every step) with so many runs at once, after one that warms up."""
     for model in map(name_of, args.models):
-        train, _ = bench.problems(model, "number", "mlp", "every", "random")
+        train, _ = bench.problems(model, "number", "mlp", "every", "prefixes")
         pv.LearnedMask(max_units=2, updates=8, refit=4).solve(train)
         for runs in args.timing:
-            yield Row(model, "number", "mlp", "every", "random", "learned", UNITS["every"], runs)
+            yield Row(model, "number", "mlp", "every", "prefixes", "learned", UNITS["every"], runs)
 
 
 def main() -> None:
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--tasks", type=several, default=list(TASKS))
     parser.add_argument("--sites", type=several, default=["mlp", "resid"])
     parser.add_argument("--steps", type=several, default=["single", "every"])
-    parser.add_argument("--splits", type=several, default=["random", "lexical"])
+    parser.add_argument("--splits", type=several, default=["prefixes", "words"])
     parser.add_argument("--variants", type=several, default=["learned"], help="; ".join(VARIANTS))
     parser.add_argument("--units", type=int, help="by default 5 for single, 2 for every step")
     parser.add_argument("--runs", type=int, default=3)

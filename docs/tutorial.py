@@ -31,7 +31,8 @@ pairs = pv.load_phenomenon("number-agreement")
 pairs
 
 # %% [markdown]
-# We hold out 1,000 pairs for the evaluation. To save time, this tutorial trains on 2,000 of the other 11,000.
+# We hold out about 1,000 pairs for the evaluation; no prefix is in both parts. To save time, this tutorial trains on
+# 2,000 of the others.
 
 # %%
 train, test = pairs.split(test=1000, seed=0)

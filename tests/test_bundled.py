@@ -67,7 +67,7 @@ def test_next_words_are_the_likeliest_in_order(model: LanguageModel) -> None:
     p = [q for _, q in found]
     assert len(found) == 7 and p == sorted(p, reverse=True) and 0 < sum(p) <= 1
     logits = model.next_logits([model.encode(PROMPT).ids])[0]
-    assert model.single_token(found[0][0]) == int(logits.argmax())
+    assert model.tokens_of(found[0][0])[0] == int(logits.argmax())
     assert sum(q for _, q in model.next_words(PROMPT, k=10**6)) == pytest.approx(1, abs=1e-4)
 
 

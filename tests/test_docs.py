@@ -36,7 +36,10 @@ def text_of(page: Path) -> str:
 SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("page", ["add-a-model", "bring-your-own-pairs", "concepts", SLOW])
+@pytest.mark.parametrize(
+    "page", ["add-a-model", "ask-your-own-question", "bring-your-own-pairs", "concepts", SLOW]
+)
+@pytest.mark.slow
 def test_python_of_a_page_prints_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -206,7 +209,7 @@ def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
         assert is_a_name(name) or name in ENTRY_POINTS, name
 
 
-ENTRY_POINTS = {f"pivotal.{kind}" for kind in ("models", "searches", "masks", "phenomena")}
+ENTRY_POINTS = {f"pivotal.{kind}" for kind in ("models", "searches", "masks", "phenomena", "readers")}
 
 
 def is_a_name(dotted: str) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
 import secrets
 import stat
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import resources
@@ -154,6 +157,10 @@ def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
+_MOST_TEXT = 2**30
+"""The most bytes of a compressed text, so that a small file cannot fill the memory."""
+
+
 def check_plain(path: Path, *, pipes: bool = False) -> None:
     """PivotalError if the path is a device, which may never end, or a pipe, which may never begin. `pipes` allows them,
     for files that the user names: `<(command)` is one. A path that does not exist is left to the reader."""
@@ -165,8 +172,8 @@ def check_plain(path: Path, *, pipes: bool = False) -> None:
         raise PivotalError(f"{path} must be a plain file, but it is a device or a pipe. Give a file.")
 
 
-def read_text(path: Path) -> str:
-    """Read a UTF-8 text file, without a byte order mark."""
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; of a .gz file, what it holds."""
     check_plain(path, pipes=True)
     try:
         data = path.read_bytes()
@@ -175,6 +182,33 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise PivotalError(f"{path}: cannot read it ({reason}).") from None
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as file:
+            data = file.read(_MOST_TEXT + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise PivotalError(f"{path}: not a readable gzip file ({in_short(error)}).") from None
+    if len(data) > _MOST_TEXT:
+        raise PivotalError(f"{path}: a compressed file may hold 1 GiB of text at most. Divide it.")
+    return data
+
+
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format, in lower case: `.jsonl` for pairs.jsonl and for pairs.jsonl.gz."""
+    return (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def read_text(path: Path) -> str:
+    """Read a text file in UTF-8, or in UTF-16 with a byte order mark. It may be compressed (.gz)."""
+    data = read_bytes(path)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        try:
+            data = data.decode("utf-16").encode("utf-8")
+        except UnicodeDecodeError:
+            raise PivotalError(
+                f"{path}: it begins as UTF-16 text but is something else. Save it as UTF-8."
+            ) from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -66,13 +66,21 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
         assert all(0 <= i < model.vocabulary_size for i in encoding.ids), "Tokens must lie in the vocabulary."
         for word in words:
             try:
-                token = model.single_token(word)
+                tokens = model.tokens_of(word)
             except PivotalError:
                 continue
             known += 1
-            assert 0 <= token < model.vocabulary_size, f"The token of {word!r} must lie in the vocabulary."
-            assert model.word(token).strip() == word, f"word(single_token({word!r})) must be {word!r}."
-    assert known, "No word of the prefixes is a single token: pairs could never be asked of this model."
+            assert tokens and all(0 <= token < model.vocabulary_size for token in tokens), (
+                f"The tokens of {word!r} must lie in the vocabulary."
+            )
+            if len(tokens) == 1:
+                assert model.word(tokens[0]).strip() == word, (
+                    f"word of the token of {word!r} must be {word!r}."
+                )
+    assert known, "No word of the prefixes has tokens: pairs could never be asked of this model."
+    assert all(0 <= token < model.vocabulary_size for token in model.word_ends()), (
+        "The tokens that end a word must lie in the vocabulary."
+    )
 
 
 class _Trial:
@@ -223,7 +231,8 @@ def check_phenomenon(source: type[Phenomenon] | Phenomenon | PairSet) -> None:
     assert len(pairs) > 0, "There must be at least one pair."
     assert len(set(pairs)) == len(pairs), "No pair may occur twice."
     for pair in pairs:
-        assert 0 <= pair.cue < len(pair.prefix.split()), f"The cue must be a word of the prefix: {pair}."
+        words = len(pair.prefix.split())
+        assert pair.cue is None or 0 <= pair.cue < words, f"The cue must be a word of the prefix: {pair}."
         assert pair.words[0] != pair.words[1], f"The two words must differ: {pair}."
         assert pair.label in ("", *pairs.labels), f"The label must be one of {pairs.labels}: {pair}."
 
@@ -254,6 +263,14 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
     again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
     assert found.train_score == again.train_score, "The same seed must give the same scores."
+    bounded = Problem(model, problem.pairs[::3], steps=steps, values="natural")
+    low, high = bounded.bounds()
+    natural = search.solve(bounded, runs=1, seed=0).best
+    at = [place for unit in natural.units for place in bounded.space.places(unit)]
+    values = torch.tensor(natural.values)
+    assert ((values >= low[at] - 1e-6) & (values <= high[at] + 1e-6)).all(), (
+        "With values='natural', every value must lie within problem.bounds()."
+    )
 
 
 def _count_passes(model: LanguageModel) -> list[int]:

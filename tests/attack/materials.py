@@ -16,6 +16,20 @@ from pivotal.records.history import Progress
 
 FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
 RESUME = ("--updates", "4", "-o", "refit=4", "--controls", "0", "--test", "12", "--runs", "2", "-q")
+TEMPLATE = """\
+labels: [singular, plural]
+test: 4
+lexicon:
+  noun: [{singular: noun0a, plural: noun0as, kind: a}, {singular: noun0b, plural: noun0bs, kind: b}]
+  verb: {plural: [verb0a, verb0b], singular: [verb0as, verb0bs], kind: [a, b]}
+  near: [near, behind, quite, often]
+words: verb
+lexemes: [noun, verb]
+templates:
+  - "The {noun}"
+  - {group: far, cue: noun, prefix: "The {noun} {near}", sample: 16, where: verb.kind = noun.kind}
+  - {prefix: {singular: "The noun0c {near} {near2}", plural: "The noun0cs {near} {near2}"}, words: [verb0cs, verb0c]}
+"""
 RECIPE = """\
 name: small
 about: Two cells.
@@ -113,6 +127,13 @@ class Materials:
             ),
             *("--runs", "1", "--test", "12", "-q", "--out", str(path)),
         )
+        return path
+
+    @cached_property
+    def template(self) -> Path:
+        """A template file whose words the planted model knows."""
+        path = self.root / "template.yaml"
+        path.write_text(TEMPLATE)
         return path
 
     @cached_property

@@ -99,6 +99,13 @@ def pairs_tsv(chance: random.Random, m: Materials, place: Place) -> Sequence[str
     return _asking(chance, m, path, place)
 
 
+@target("template file", weight=2)
+def template(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.template)
+    spoil(path, chance, mutations.yaml_text)
+    return _asking(chance, m, path, place)
+
+
 def _asking(chance: random.Random, m: Materials, path: Path, place: Place) -> Sequence[str]:
     if chance.random() < 0.02:
         return ("find", "planted", str(path), *FIND, "-q", "--out", str(place.path / "new"))

@@ -99,7 +99,7 @@ def transformer_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     searches = (
         Contender("learned", LearnedMask(updates=40, refit=8)),
         Contender("learned@paper", LearnedMask(updates=10, refit=0)),

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 COMPARE = (
-    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "80"),
+    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "81"),
     *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
 )
 

@@ -15,11 +15,12 @@ import pytest
 
 # The same as in conftest.py: the folder that is made there must be known again.
 COMPARE = (
-    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "80"),
+    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "81"),
     *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
 )
 
 
+@pytest.mark.slow
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*COMPARE, "--max-units", "3,1", "--runs", "2", "--mode", "both", "--out", tmp_path / "c")
     assert done.code == 0
@@ -41,6 +42,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert run["command"].startswith("pivotal compare planted planted --searches learned,learned@paper")
 
 
+@pytest.mark.slow
 def test_json_prints_compare_json_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*COMPARE, "--max-units", "1", "--runs", "1", "--json", "-q", "--out", tmp_path / "c")
     assert json.loads(done.out) == json.loads((tmp_path / "c" / "compare.json").read_text())
@@ -51,11 +53,12 @@ def test_what_was_found_can_be_evaluated_on_the_held_out_pairs(pivotal: Any, com
     row = json.loads((comparison_folder / "compare.json").read_text())["rows"][1]
     done = pivotal("evaluate", comparison_folder / row["interventions"] / "1", "--json")
     scores = json.loads(done.out)
-    assert scores["pairs"] == {"which": "test", "asked": 80}
+    assert scores["pairs"] == {"which": "test", "asked": 81}
     assert scores["flip_accuracy"] == row["runs"][1]["flip_accuracy"]
     pivotal("evaluate", comparison_folder).refused("is a comparison", "interventions/learned-3/0")
 
 
+@pytest.mark.slow
 def test_the_default_folder_is_named_after_the_question(
     pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from pivotal.cli import complete
 from pivotal.jobs.study.recipe import shipped
-from pivotal.questions.phenomena import PHENOMENA
+from pivotal.questions.phenomena import phenomenon_names
 from pivotal.searches import SEARCHES
 
 
@@ -53,7 +53,7 @@ def test_the_names_are_those_that_exist(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path))
     assert {"planted", "wiki-lstm", "mine"} <= set(complete.models(""))
     assert complete.searches("") == SEARCHES.names()
-    assert [name.rstrip(":") for name in complete.phenomena("")] == PHENOMENA.names()
+    assert complete.phenomena("") == phenomenon_names()
     assert complete.recipes("") == sorted(shipped())
 
 

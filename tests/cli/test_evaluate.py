@@ -17,7 +17,7 @@ def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folde
     assert {key: scores[key] for key in scores if key in best} == {
         key: best[key] for key in scores if key in best
     }
-    assert scores["pairs"] == {"which": "test", "asked": 80}
+    assert scores["pairs"] == {"which": "test", "asked": 81}
 
 
 def test_one_intervention_of_a_run_by_folder_and_by_number(pivotal: Any, run_folder: Path) -> None:
@@ -77,8 +77,9 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
     assert json.loads(pivotal("evaluate", copy, "--part", "all", "--json").out)["pairs"]["which"] == "all"
 
 
+@pytest.mark.slow
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
-    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "80", "-q")
+    find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "81", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
     assert pivotal("evaluate", tmp_path / "run", "--model", "planted:0").code == 0
     shutil.copytree(tmp_path / "run" / "interventions" / "0", tmp_path / "units")
@@ -125,3 +126,17 @@ def test_a_card_cannot_make_the_command_download_a_model(
     pivotal(verb[0], tmp_path / "card", *verb[1:]).refused(
         "is not on this machine", "--model hf:nobody/nothing"
     )
+
+
+def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
+    mine = tmp_path / "mine.txt"
+    mine.write_text("The noun0a near verb0as\nThe noun1bs often quite verb1b\n")
+    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--text", mine, "--json").out)
+    assert done["effects"] == [] and done["phenomenon"] == "planted"
+    assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
+    said = pivotal("evaluate", run_folder, "--panel", "--text", mine).out
+    assert f"The perplexity of ordinary text ({mine}, 7 tokens) is" in said
+    pivotal("evaluate", run_folder, "--panel", "--part", "all").refused("Leave --phenomenon and --part out")
+    pivotal("evaluate", run_folder, "--text", mine).refused("Add --panel")
+    pivotal("evaluate", run_folder, "--panel", "--text", tmp_path / "none.txt").refused("no such file")

@@ -17,13 +17,14 @@ import pytest
 from pivotal.cli.find import build_search
 from pivotal.errors import PivotalError
 
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "80")
+FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
 
+@pytest.mark.slow
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
-    assert "3 of 64 units decide planted in planted: set at every step they flip 100% of 80" in done.out
+    assert "3 of 64 units switch planted in planted: set at every step they flip 100% of 81" in done.out
     for part in (
         "Units",
         "hidden.0:",
@@ -31,7 +32,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
         "Runs",
         "class 0",
         "→ plural",
-        "Control, best run: 19 random sets",
+        "Control, best run: 99 random sets",
         "relaxed",
     ):
         assert part in done.out
@@ -42,6 +43,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert run["seeds"] == [0, 1]
 
 
+@pytest.mark.slow
 def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "--json", "-q")
     assert json.loads(done.out) == json.loads((tmp_path / "r" / "summary.json").read_text())
@@ -58,7 +60,7 @@ def test_a_finished_run_is_shown_again_and_not_run(pivotal: Any, run_folder: Pat
     if json_flag:
         assert json.loads(done.out) == json.loads((run_folder / "summary.json").read_text())
     else:
-        assert "3 of 64 units decide planted" in done.out and f"The run folder is {run_folder}" in done.out
+        assert "3 of 64 units switch planted" in done.out and f"The run folder is {run_folder}" in done.out
     assert {path: path.stat().st_mtime_ns for path in run_folder.rglob("*")} == before
 
 
@@ -95,6 +97,7 @@ def test_held_out_pairs_are_a_number_or_a_fraction(pivotal: Any, tmp_path: Path,
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
     assert len(done.out.splitlines()) == 2
@@ -205,7 +208,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
     tmp_path: Path, signum: signal.Signals, code: int
 ) -> None:
-    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "80", "-q")
+    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "81", "-q")
     whole = start(*find, "--out", tmp_path / "whole")
     stopped = start(*find, "--out", tmp_path / "stopped")
     history = tmp_path / "stopped" / "history.jsonl"

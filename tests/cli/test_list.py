@@ -89,7 +89,7 @@ def test_runs(pivotal: Any, run_folder: Path, comparison_folder: Path, tmp_path:
 def test_studies_are_listed_and_their_runs(pivotal: Any, tmp_path: Path) -> None:
     recipe = tmp_path / "small.yaml"
     recipe.write_text(
-        "name: small\ndefaults: {model: planted, phenomenon: planted, test: 80, updates: 5, refit: 0}\n"
+        "name: small\ndefaults: {model: planted, phenomenon: planted, test: 81, updates: 5, refit: 0}\n"
         "grid: {max_units: [2]}\n"
     )
     assert pivotal("study", recipe, "--out", tmp_path / "all" / "s", "-q").code == 0

@@ -24,6 +24,8 @@ from pivotal.cli.renamed_options import updated
         ("eval-lm m --json all.json", "eval-lm m --out all.json"),
         ("eval-lm m --json=all.txt", "eval-lm m --out all.txt"),
         ("eval-lm m --json -", "eval-lm m --json"),
+        ("find planted --split lexical", "find planted --split words"),
+        ("compare planted --split=random", "compare planted --split pairs"),
     ],
 )
 def test_a_former_spelling(former: str, now: str) -> None:
@@ -35,7 +37,8 @@ def test_a_former_spelling(former: str, now: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "find planted -o refit=3 --split lexical",
+        "find planted -o refit=3 --split words",
+        "find planted --split",
         "eval-lm --json wiki-lstm",
         "eval-lm wiki-lstm --json",
         "trace R s --words a,b",

@@ -13,7 +13,7 @@ from pivotal.records.study_rows import read_results
 RECIPE = """\
 name: verb
 runs: 1
-defaults: {phenomenon: planted, model: planted, test: 80, updates: 10, refit: 2}
+defaults: {phenomenon: planted, model: planted, test: 81, updates: 10, refit: 2}
 grid:
   units: [{max_units: 3}, {max_units: 2}]
 """
@@ -72,7 +72,7 @@ def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -
         pivotal("study", recipe, "--out", out, *more).refused("cell '99': There are 64 units")
         recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
         pivotal("study", recipe, "--out", out, *more).refused(
-            "line 5 (cell '0')", "updates must be at least one"
+            "line 5, column", "(cell '0')", "updates must be at least one"
         )
     recipe.write_text(RECIPE)
     pivotal("study", recipe, "--only", "seven").refused("no name matches 'seven'")

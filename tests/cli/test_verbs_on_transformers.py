@@ -108,11 +108,14 @@ def test_pairs_whose_words_are_not_single_tokens(
     pivotal: Any, question: tuple[Path, Path], tmp_path: Path
 ) -> None:
     file = tmp_path / "odd.jsonl"
-    PairSet("odd", ("a", "b"), (MinimalPair("The doctor", 1, ("sprints", "sprint")),) * 5).save(file)
+    nouns = ("doctor", "doctors", "car", "cars")
+    odd = tuple(MinimalPair(f"The {noun}", 1, ("sprints", "sprint")) for noun in nouns)
+    PairSet("odd", ("a", "b"), odd).save(file)
     done = pivotal("find", question[0], file, "--out", tmp_path / "run")
     done.refused("None of the", "outside the vocabulary: sprints")
 
 
+@pytest.mark.slow
 def test_texts_longer_than_the_positions_of_a_model(
     pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

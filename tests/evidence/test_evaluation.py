@@ -14,7 +14,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.evidence import scores
 from pivotal.evidence.controls import random_control
-from pivotal.evidence.evaluation import Bootstrap, evaluate
+from pivotal.evidence.evaluation import evaluate
+from pivotal.evidence.intervals import share_of
 from pivotal.evidence.scores import score_many, score_masks
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
@@ -52,7 +53,7 @@ def test_the_whole_set_flips_everything_and_each_unit_is_missed(
     problem: Problem, found: Intervention
 ) -> None:
     scores = evaluate(found, problem)
-    assert (scores.flip_accuracy.value, scores.flip_accuracy.low, scores.flip_accuracy.high) == (1, 1, 1)
+    assert scores.flip_accuracy == share_of(np.ones(300, bool), problem.prefix_ids)
     assert scores.flip_accuracy.n == len(problem) == 300
     assert scores.units == 3 and scores.clean_accuracy == 1.0
     assert 0 < scores.kl < scores.kl_after_edit
@@ -104,44 +105,6 @@ def test_shares_by_direction_and_group_are_those_of_the_parts(problem: Problem, 
 def test_a_direction_without_pairs_is_left_out(problem: Problem, found: Intervention) -> None:
     singular = PairSet("one", PAIRS.labels, tuple(p for p in problem.pairs if p.label == "singular"))
     assert list(evaluate(found, problem.on(singular)).by_direction) == ["plural"]
-
-
-# -- intervals --
-
-
-def test_the_interval_is_that_of_a_naive_bootstrap_over_prefixes(problem: Problem) -> None:
-    rng = np.random.default_rng(1)
-    prefixes = np.unique(problem.tree.leaf)
-    # Flipped or not by prefix, as states decide it, with a few exceptions.
-    by_prefix = dict(zip(prefixes, rng.random(len(prefixes)) < 0.7, strict=True))
-    flipped = np.array([by_prefix[leaf] for leaf in problem.tree.leaf]) ^ (rng.random(len(problem)) < 0.05)
-    share = Bootstrap(problem, seed=0)(flipped)
-    clusters = [flipped[problem.tree.leaf == prefix] for prefix in prefixes]
-    naive = [
-        np.concatenate([clusters[i] for i in rng.integers(0, len(clusters), len(clusters))]).mean()
-        for _ in range(1000)
-    ]
-    low, high = np.percentile(naive, [2.5, 97.5])
-    assert share.value == pytest.approx(flipped.mean())
-    assert share.low == pytest.approx(low, abs=0.015) and share.high == pytest.approx(high, abs=0.015)
-    assert share.low < share.value < share.high
-
-
-def test_pairs_that_share_a_prefix_make_the_interval_no_narrower() -> None:
-    """Each pair five times over is no more evidence: the interval of the clusters stays, a naive one would shrink."""
-    once = Problem(PLANTED.model, PAIRS.sample(60))
-    repeated = PairSet("five", PAIRS.labels, tuple(pair for pair in once.pairs for _ in range(5)))
-    flipped = np.arange(60) % 3 > 0
-    one, five = Bootstrap(once)(flipped), Bootstrap(once.on(repeated))(np.repeat(flipped, 5))
-    assert five.high - five.low == pytest.approx(one.high - one.low, abs=0.03)
-
-
-@pytest.mark.parametrize(("flipped", "ends"), [(np.ones(300, bool), (1, 1)), (np.zeros(300, bool), (0, 0))])
-def test_certain_outcomes_have_no_spread(
-    problem: Problem, flipped: np.ndarray, ends: tuple[int, int]
-) -> None:
-    share = Bootstrap(problem)(flipped)
-    assert (share.low, share.high) == ends
 
 
 # -- the control --

@@ -141,7 +141,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
         said.hidden_states[1 + int(unit.site[-1])][0, 1:, unit.index].tolist() for unit in intervention.units
     ]
     np.testing.assert_allclose(found.activation.untouched, expected, atol=1e-5)
-    log_p = said.logits[0, 1:].log_softmax(-1)[:, [model.single_token(w) for w in found.words]]
+    log_p = said.logits[0, 1:].log_softmax(-1)[:, [model.tokens_of(w)[0] for w in found.words]]
     np.testing.assert_allclose(found.log_p.untouched, log_p.T, atol=1e-5)
     assert found.frame.layers == ("resid.0", "resid.1", "resid.2")
 

@@ -201,8 +201,7 @@ def test_a_bidirectional_model_is_refused(original: Original, tmp_path: Path) ->
     [
         (WORDS[:-1], "there are 9 rows, but .* has 8 lines"),
         ((*WORDS, "more"), "there are 9 rows, but .* has 10 lines"),
-        (("a", *WORDS[1:]), "must have <eos> and <unk>, but .* lacks <unk>"),
-        (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "lacks <eos> and <unk>"),
+        (("a", "b", *WORDS[2:4], "c", *WORDS[5:]), "must have <eos>, after which .* lacks it"),
         ((*WORDS[:-1], "the"), "'the' occurs twice"),
     ],
 )
@@ -214,6 +213,15 @@ def test_a_vocabulary_that_does_not_fit_is_refused(
     with pytest.raises(PivotalError, match=message):
         import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_closed_vocabulary_has_no_unknown_word(original: Original, tmp_path: Path) -> None:
+    checkpoint = save(original(), tmp_path / "model.pt", False)
+    (tmp_path / "v.txt").write_text("\n".join(("a", *WORDS[1:])) + "\n", encoding="utf-8")
+    import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
+    model = load_model(str(tmp_path / "out"), device="cpu")
+    assert model.unknown_word is None and model.knows("a") and not model.knows("<unk>")
+    assert model.generate("the cat", words=3, temperature=0.0)
 
 
 def test_nothing_is_overwritten_unless_asked(original: Original, vocabulary: Path, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import unwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
+from pivotal.models import load_model
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
@@ -261,11 +264,11 @@ def test_the_fingerprint_knows_weights_words_and_priming() -> None:
 
 def test_unknown_words_are_named() -> None:
     model = Network("rnn", 1).model
-    assert model.encode(" a  b ").ids == (2, 3) and model.word(model.single_token("c")) == "c"
+    assert model.encode(" a  b ").ids == (2, 3) and model.word(*model.tokens_of("c")) == "c"
     with pytest.raises(PivotalError, match="outside the vocabulary: x, y"):
         model.encode("a x b y")
     with pytest.raises(PivotalError, match="outside the vocabulary: z"):
-        model.single_token("z")
+        model.tokens_of("z")
 
 
 @pytest.mark.parametrize(
@@ -279,6 +282,48 @@ def test_unknown_words_are_named() -> None:
 def test_modules_that_are_no_language_model_are_refused(rnn: Any, message: str) -> None:
     with pytest.raises(PivotalError, match=message):
         RecurrentLM.from_modules("x", nn.Embedding(8, 4), rnn, nn.Linear(5, 8), WORDS)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "rnn", "decoder", "message"),
+    [
+        (torch.zeros(8, 4), None, None, r"bare tensor of the shape \(8, 4\).*from_pretrained"),
+        (None, nn.LSTMCell(4, 5), None, "nn.LSTMCell, which is one step of one layer. Make an nn.LSTM"),
+        (None, nn.GRUCell(4, 5), None, "nn.GRUCell, .* Make an nn.GRU"),
+        (None, {"weight_ih_l0": torch.zeros(20, 4)}, None, "it is a dict. Make one .* load_state_dict"),
+        (
+            None,
+            None,
+            nn.Sequential(nn.Dropout(), nn.Linear(5, 8)),
+            r"nn.Sequential. .*decoder\[1\]: give that",
+        ),
+        (None, None, nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 8)), "more than one .*ModuleLM"),
+        (None, None, torch.zeros(8, 5), r"bare tensor of the shape \(8, 5\). Make an nn.Linear"),
+    ],
+)
+def test_other_things_than_modules_are_answered_with_a_sentence(
+    encoder: Any, rnn: Any, decoder: Any, message: str
+) -> None:
+    parts = encoder, rnn, decoder
+    usual = nn.Embedding(8, 4), nn.LSTM(4, 5), nn.Linear(5, 8)
+    given = [one if part is None else part for part, one in zip(parts, usual, strict=True)]
+    with pytest.raises(PivotalError, match=message):
+        unwrap(RecurrentLM.from_modules)("x", *given, WORDS)
+
+
+@pytest.mark.parametrize("words", [WORDS, [word if word != "<unk>" else "z" for word in WORDS]])
+def test_a_model_in_memory_is_saved_and_loaded(words: list[str], tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    modules = nn.Embedding(8, 4), nn.GRU(4, 5, num_layers=2), nn.Linear(5, 8)
+    model = RecurrentLM.from_modules("x", *modules, words, priming="a b")
+    assert model.save(tmp_path / "saved", "a small model") == tmp_path / "saved"
+    again = load_model(str(tmp_path / "saved"), device="cpu")
+    assert again.unknown_word == model.unknown_word and (again.name, again.sites) == ("saved", model.sites)
+    ids = [model.encode("c d").ids]
+    torch.testing.assert_close(again.next_logits(ids), model.next_logits(ids))
+    with pytest.raises(PivotalError, match="exists already"):
+        model.save(tmp_path / "saved")
+    model.save(tmp_path / "saved", replace=True)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,23 @@ def tokenizer(*, bos: bool = False) -> Any:
     )
 
 
+PIECES = ["The", "Some", "doctor", "near", "walk", "jump", "run", "is", "##s", "##ed", "##ning", ".", ","]
+
+
+def pieces() -> Any:
+    """A tokenizer that divides words: walk|s, run|ning|s."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {piece: i for i, piece in enumerate(["<unk>", "<s>", "</s>", *PIECES])}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    made.decoder = decoders.WordPiece(cleanup=False)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
+    )
+
+
 def _usual(**more: Any) -> dict[str, Any]:
     return {
         "vocab_size": VOCABULARY,

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.models.tiny import random_model, tokenizer
 
 from pivotal.models.planted import plant
+from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import _usual
 from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena.planted import PlantedAgreement
 
 
@@ -42,6 +45,42 @@ def test_natural_values_of_the_planted_units_flip_nearly_everything() -> None:
     with torch.no_grad():
         outcome = problem.run(mask, values)
     assert outcome.flipped().float().mean() > 0.95
+
+
+@pytest.mark.parametrize("steps", ["single", "every"])
+def test_the_natural_range_is_that_of_the_edited_states(steps: str) -> None:
+    model = plant().model
+    problem = Problem(model, PlantedAgreement().pairs().sample(30), steps=steps, values="natural")  # type: ignore[arg-type]
+    states = []
+    for pair in problem.pairs:
+        ids = model.encode(pair.prefix).ids
+        path = model.states(model.prepare(PrefixTree.build([ids])))[:, 0]
+        states.append(path[pair.cue : pair.cue + 1] if steps == "single" else path)
+    low, high = problem.natural_range()
+    every = torch.cat(states)
+    # Fewer than a hundred distinct states: nothing is left out.
+    torch.testing.assert_close(low, every.amin(0), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(high, every.amax(0), atol=1e-5, rtol=1e-5)
+    for other in (problem.sample(5), problem.on(problem.pairs[:9])):
+        assert other.bounds() == problem.natural_range()
+    standard = problem.standard()
+    torch.testing.assert_close(standard.standardised(high).clamp(max=1), (high > low).float())
+    unbounded = Problem(model, problem.pairs, steps=steps)  # type: ignore[arg-type]
+    assert unbounded.bounds()[1].eq(1).all() and unbounded.standard().scale.eq(1).all()
+
+
+def test_the_first_tokens_of_a_transformer_are_no_part_of_the_range() -> None:
+    pytest.importorskip("transformers")
+    model = TransformersLM("tiny", random_model("gpt2"), tokenizer())
+    prefixes = ("The doctor", "The doctors", "Some cars", "Some car")
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in prefixes))
+    every, second = (Problem(model, pairs, sites="mlp.1", steps=steps) for steps in ("every", "single"))  # type: ignore[arg-type]
+    for end, of_the_second in zip(every.natural_range(), second.natural_range(), strict=True):
+        torch.testing.assert_close(end, of_the_second)
+    # If there is nothing but a first token, the range is its own.
+    alone = tuple(MinimalPair(text, 0, ("runs", "run")) for text in ("The", "Some"))
+    low, high = Problem(model, PairSet("one", ("a", "b"), alone), sites="mlp.1").natural_range()
+    assert (low < high).any()
 
 
 def test_one_state_in_a_hundred_on_either_side_is_not_usual() -> None:

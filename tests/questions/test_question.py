@@ -6,13 +6,16 @@ import dataclasses
 import math
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 import pivotal as pv
 from pivotal.errors import PivotalError
-from pivotal.options import options_of
+from pivotal.options import options_of, stored_settings
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question, default_test
 from pivotal.units import Steps
 
@@ -27,7 +30,8 @@ def test_every_field_has_a_default_and_a_help_text() -> None:
     ("field", "value", "said"),
     [
         ("steps", "evry", "steps cannot be 'evry'. Did you mean 'every'?"),
-        ("split", "lexicl", "split cannot be 'lexicl'. Did you mean 'lexical'?"),
+        ("split", "prefix", "split cannot be 'prefix'. Did you mean 'prefixes'?"),
+        ("values", "naturel", "values cannot be 'naturel'. Did you mean 'natural'?"),
         ("dtype", "float8", "dtype cannot be 'float8'. Did you mean"),
         ("seed", -1, "A seed is a whole number from 0 to 2^53, but seed is -1"),
         ("seed", 2**53 + 1, "A seed is"),
@@ -48,10 +52,15 @@ def test_what_cannot_be_asked(field: str, value: Any, said: str) -> None:
 @pytest.mark.parametrize("steps", get_args(Steps))
 def test_what_can_be_asked(steps: Any) -> None:
     for question in (
-        Question(steps=steps, dtype="bfloat16", split="lexical", test=0.2),
-        Question(steps=steps, seed=2**53, split_seed=3, test=1),
+        Question(steps=steps, dtype="bfloat16", split="words", test=0.2),
+        Question(steps=steps, seed=2**53, split_seed=3, test=1, values="natural"),
     ):
         assert Question.of({**dataclasses.asdict(question), "runs": 3}) == question
+
+
+def test_settings_of_an_earlier_version_are_understood() -> None:
+    assert Question.of({"split": "random", "model": "planted"}) == Question(split="pairs", model="planted")
+    assert Question(split="lexical") == Question(split="words")  # type: ignore[arg-type]
 
 
 def test_a_whole_number_of_pairs_is_one_question_however_it_is_written() -> None:
@@ -62,17 +71,18 @@ def test_a_whole_number_of_pairs_is_one_question_however_it_is_written() -> None
 def test_the_split_follows_its_own_seed() -> None:
     pairs = Question(phenomenon="planted").load_pairs()
     train, test = Question(phenomenon="planted", seed=0, test=80).divide(pairs)
-    assert len(test) == 80 and len(train) + len(test) == len(pairs)
+    assert abs(len(test) - 80) < 3 and len(train) + len(test) == len(pairs)  # a prefix has three pairs
     assert Question(phenomenon="planted", seed=7, split_seed=0, test=80).divide(pairs) == (train, test)
     assert Question(phenomenon="planted", seed=7, test=80).divide(pairs) != (train, test)
 
 
 def test_default_test_sizes() -> None:
-    assert default_test("number-agreement", 12_000) == 1000
-    assert default_test("lakretz:folder", 4_000) == 800
-    assert default_test("gender-bias", 2_873) == 200
-    assert default_test("mine.jsonl", 50) == 10
-    assert default_test("mine.jsonl", 3) == 1
+    assert default_test(load_phenomenon("number-agreement")) == 1000
+    assert default_test(load_phenomenon("gender-bias")) == 200
+    planted = load_phenomenon("planted")
+    assert default_test(planted[:50]) == 10 and default_test(planted[:3]) == 1
+    for asked, expected in ((7, 7), (0.1, 5), (40, 10), (0.001, 1)):
+        assert default_test(replace(planted[:50], held_out=asked)) == expected
 
 
 def test_a_question_needs_no_torch() -> None:
@@ -81,3 +91,23 @@ def test_a_question_needs_no_torch() -> None:
         "q = Question(phenomenon='planted'); q.divide(q.load_pairs())\nsys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_reading_options_at_their_defaults_are_no_part_of_a_run() -> None:
+    """Runs that were made before these options existed are still the same runs."""
+    stored = stored_settings(Question())
+    assert not {"lower", "unknown", "columns", "skip_bad"} & stored.keys()
+    changed = stored_settings(Question(lower=True, unknown="unk", columns="good=a,bad=b", skip_bad=True))
+    assert {"lower", "unknown", "columns", "skip_bad"} <= changed.keys()
+    assert Question.of(stored) == Question() and Question.of(changed).unknown == "unk"
+
+
+def test_reading_options_reach_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("x,y\nThe Cat is,The Cat are\nbroken,\nThe Cats are,The Cats is\n")
+    question = Question(phenomenon=str(tmp_path / "a.csv"), columns="good=x,bad=y", skip_bad=True, lower=True)
+    pairs = question.load_pairs()
+    assert [pair.prefix for pair in pairs] == ["the cat", "the cats"] and pairs.labels == (
+        "singular",
+        "plural",
+    )
+    assert "Left out 1 bad row" in pairs.notes[-1]

@@ -35,7 +35,7 @@ CONTENDERS = (
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     out = str(tmp_path_factory.mktemp("report") / "compare")
     plan = ComparisonPlan(CONTENDERS, (1, 3), runs=2, mode="both")
     folder = compare(question, plan, out=out, command="pivotal compare planted 'a <b>'").folder
@@ -109,6 +109,7 @@ def test_cells_cannot_break_their_table() -> None:
     assert latex(odd).splitlines()[2:5] == [r"a|b & c\_d \\", r"\midrule", r"x \& y & 50\% \\"]
 
 
+@pytest.mark.slow
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)

@@ -29,13 +29,23 @@ from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.searches.learned import LearnedMask
 
-FIGURES = {"by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages"}
+FIGURES = {
+    "by-construction",
+    "values",
+    "drop-one",
+    "control",
+    "accuracy-kl",
+    "learning",
+    "stages",
+    "natural",
+    "dose",
+}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
-    question = Question(model="planted", phenomenon="planted", test=80)
+    question = Question(model="planted", phenomenon="planted", test=81)
     out = str(tmp_path_factory.mktemp("report") / "run")
     folder = find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
     write_report(folder)
@@ -97,6 +107,7 @@ def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> No
     assert "380 (hidden.0:379)" not in figure.svg and len(figure.svg) < 50_000
 
 
+@pytest.mark.slow
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)
@@ -116,7 +127,7 @@ def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> 
 
 def test_every_held_out_sentence_is_listed_with_its_outcome(folder: RunFolder) -> None:
     text, traces = folder.report.read_text(encoding="utf-8"), folder.traces()
-    assert traces is not None and len(traces.pairs) == 80
+    assert traces is not None and len(traces.pairs) == 81
     items = re.findall(
         r'<li id=pair-(\d+) data-pair="\1" data-flipped="(yes|no)".*? data-traced="(yes|no)">', text
     )
@@ -222,10 +233,16 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
     (copy / "summary.json").write_text(json.dumps(summary))
     (copy / "history.jsonl").unlink()
     text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
-    assert "1 of 64 units decides planted" in text
+    assert "1 of 64 units switches planted" in text
     assert "outside the vocabulary: &lt;x&gt; (3)" in text
     assert "left alone" in text and "the only unit" in text and "There is only one unit." in text
-    assert {p.stem for p in (copy / "figures").iterdir()} == {"by-construction", "values", "stages"}
+    assert {p.stem for p in (copy / "figures").iterdir()} == {
+        "by-construction",
+        "values",
+        "stages",
+        "natural",
+        "dose",
+    }
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
@@ -246,9 +263,13 @@ def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
 
 def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
     summary = folder.summary()
-    few = replace(summary, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
+    assert "3 of 64 units switch planted in planted: set at every step they flip" in tables.sentence(summary)
+    nothing = replace(summary.verdict, word="no evidence")
+    few = replace(summary, verdict=nothing, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
     said = tables.sentence(few)
-    assert "3 of 64 units, set at every step, flip 11.0% of 80 held-out preferences of planted" in said
+    assert said.startswith(
+        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 81 held-out preferences"
+    )
     assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
     assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
     assert "not kept" not in tables.sentence(replace(few, kl_bound_kept=True))
@@ -272,3 +293,23 @@ def test_numbers_as_text() -> None:
     assert [tables.points(-0.0), tables.number(-1e-9), tables.signed(-0.001)] == ["+0.0", "0.000", "+0.00"]
     assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
     assert tables.mean_and_spread([None]) == "left alone"
+
+
+def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) -> None:
+    lines = []
+    for noun in "abcd":
+        for label, s in (("singular", ""), ("plural", "s")):
+            words = {"singular": [f"verb0{v}s" for v in "abc"], "plural": "verb0a|verb0b"}
+            prefix = f"The noun0{noun}{s}"
+            lines += [{"prefix": f"{prefix}{gap}", "cue": 1, "words": words, "label": label} for gap in GAPS]
+    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    question = Question(model="planted", phenomenon=str(tmp_path / "sets.jsonl"), test=8)
+    search = LearnedMask(max_units=1.0, updates=20, refit=5)
+    done = find(question, search, controls=0, out=str(tmp_path / "run"))
+    page = write_report(done.folder).read_text(encoding="utf-8")
+    check_page(page)
+    assert done.summary.example.words == ("verb0as|verb0bs|verb0cs", "verb0a|verb0b")
+    assert "verb0as/verb0bs/verb0cs" in page and "verb0a/verb0b" in page
+
+
+GAPS = ("", " near", " quite", " often")

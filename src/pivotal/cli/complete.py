@@ -21,9 +21,9 @@ def models(incomplete: str) -> list[str]:
 
 
 def phenomena(incomplete: str) -> list[str]:
-    from pivotal.questions.phenomena import PHENOMENA
+    from pivotal.questions.phenomena import phenomenon_names
 
-    return _starting(incomplete, [f"{name}:" if cls.takes_path else name for name, cls in PHENOMENA.items()])
+    return _starting(incomplete, phenomenon_names())
 
 
 def recipes(incomplete: str) -> list[str]:

@@ -10,6 +10,7 @@ from pivotal.errors import PivotalError
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.evidence.evaluation import Evaluation
+    from pivotal.models import LanguageModel
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
 
@@ -33,6 +34,20 @@ def evaluate(
             "Which pairs: held-out pairs, training pairs, or all. Default: test; all for another phenomenon."
         ),
     ] = None,
+    panel: Annotated[
+        bool,
+        shared_options.in_question(
+            "Ask every other bundled phenomenon and read ordinary text with the intervention applied.",
+            "--panel",
+        ),
+    ] = False,
+    text: Annotated[
+        str | None,
+        shared_options.in_question(
+            "With --panel: a text of your own instead of the bundled one, a sentence per line.",
+            metavar="FILE",
+        ),
+    ] = None,
     device: shared_options.Device = None,
     dtype: shared_options.RunDtype = None,
     json: shared_options.Json = False,
@@ -44,8 +59,17 @@ def evaluate(
     from pivotal.problem.prepare import problem_of
     from pivotal.records.summary import Rejections
 
+    if text is not None and not panel:
+        raise PivotalError(
+            f"--text is the text of --panel, but --panel was not given. Add --panel to read {text}."
+        )
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
+    if panel:
+        if phenomenon is not None or part is not None:
+            raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
+        _panel(saved, saved.load_model(question, device, any_model, download=model is not None), text, json)
+        return
     pairs, which = _pairs(saved, question, phenomenon, part)
     lm = saved.load_model(question, device, any_model, download=model is not None)
     problem = problem_of(question, lm, pairs)
@@ -67,6 +91,30 @@ def evaluate(
         terminal.as_json(row)
     else:
         _print(row, scores)
+
+
+def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
+    """The effects on other phenomena and on ordinary text."""
+    from pivotal.evidence.checks.text import sentences_of, text_cost
+    from pivotal.evidence.collect import bundled_phenomena, effects_on_others
+    from pivotal.records.evidence import Panel
+    from pivotal.report.evidence import effects_table, text_sentence
+
+    sentences = None if text is None else sentences_of(text)
+    name = "the bundled text" if text is None else text
+    found = Panel(
+        model=lm.name,
+        phenomenon=saved.intervention.phenomenon,
+        text=text_cost(saved.intervention, lm, sentences, name=name),
+        effects=tuple(effects_on_others(saved.intervention, lm, bundled_phenomena())),
+    )
+    if json:
+        terminal.as_json(found)
+        return
+    if found.text is not None:
+        terminal.line(text_sentence(found.text))
+    if (listed := effects_table(found.effects)) is not None:
+        terminal.table(listed)
 
 
 def _pairs(saved: Saved, question: Question, phenomenon: str | None, part: str | None) -> tuple[PairSet, str]:

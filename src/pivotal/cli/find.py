@@ -60,6 +60,13 @@ def find(
             min=0,
         ),
     ] = CONTROLS,
+    evidence: Annotated[
+        Literal["none", "quick", "full"],
+        shared_options.in_search(
+            "How much is checked before the verdict. full repeats the search with permuted labels and with shuffled "
+            "weights, and asks other phenomena. A finished run gets the checks that it lacks.",
+        ),
+    ] = "quick",
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     out: Annotated[
@@ -100,6 +107,7 @@ def find(
             chosen,
             runs=runs,
             controls=controls,
+            evidence=evidence,
             out=out,
             overwrite=overwrite,
             device=device,

@@ -14,6 +14,7 @@ from pivotal.records.traces import Trace
 from pivotal.report.tables import counted, number, percent
 from pivotal.report.trace import (
     activation,
+    asked,
     chance,
     most_moved,
     shares,
@@ -80,11 +81,11 @@ def _units(trace: Trace) -> Iterator[_Row]:
 
 
 def _words(trace: Trace) -> Iterator[_Row]:
-    for w, word in enumerate(trace.words):
+    for w, word in enumerate(asked(trace)):
         for side, name in enumerate(sides(trace)):
             p = [trace.probability(w, step)[side] for step in range(len(trace.tokens))]
             yield _Row(f"p({word})", name, [_cell(chance(value), value) for value in p])
-    wanted = trace.words[trace.target]
+    wanted = asked(trace)[trace.target]
     for name, line in zip(sides(trace), shares(trace), strict=True):
         yield _Row(f"{wanted} of both", name, [_cell(percent(share), 2 * share - 1) for share in line])
 

@@ -54,9 +54,9 @@ def entries(kind: str) -> list[dict[str, Any]]:
 
         return [_plain_entry(name, read_recipe(path).about) for name, path in shipped().items()]
     if kind == "phenomena":
-        from pivotal.questions.phenomena import PHENOMENA
+        from pivotal.questions.phenomena import listed_phenomena
 
-        return [_phenomenon(name, cls) for name, cls in PHENOMENA.items()]
+        return [_phenomenon(one) for one in listed_phenomena()]
     return [_entry(name, cls) for name, cls in _registry(kind).items()]
 
 
@@ -64,11 +64,9 @@ def _plain_entry(name: str, summary: str) -> dict[str, Any]:
     return {"name": name, "summary": summary, "options": [], "presets": {}}
 
 
-def _phenomenon(name: str, cls: Any) -> dict[str, Any]:
-    """An entry with labels and size. Options are for Python only. The size of a user's own files is not known."""
-    title = f"{name}:PATH" if cls.takes_path else name
-    size = None if cls.takes_path else len(cls().pairs())
-    return {**_plain_entry(title, cls.summary), "labels": list(cls.labels), "pairs": size}
+def _phenomenon(one: Any) -> dict[str, Any]:
+    """An entry with labels and size. Options are for Python only."""
+    return {**_plain_entry(one.name, one.summary), "labels": list(one.labels), "pairs": one.pairs}
 
 
 def _registry(kind: str) -> Any:

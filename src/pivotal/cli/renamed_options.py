@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+from pivotal.questions.splits import FORMER
 
 RENAMED: dict[str, dict[str, str]] = {
     "certify": {"--pairs": "--unit-pairs"},
@@ -11,6 +13,11 @@ RENAMED: dict[str, dict[str, str]] = {
     "trace": {"-o": "--out", "--to": "--direction"},
 }
 """By verb: the former option and its present name."""
+
+RENAMED_VALUES: dict[tuple[str, str], Mapping[str, str]] = {
+    (verb, "--split"): FORMER for verb in ("find", "compare")
+}
+"""By verb and option: the former values and their present names."""
 
 
 def updated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -32,6 +39,12 @@ def updated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
             new, equals, value = _without_target(value if equals else rest.pop(0))
         elif name in renamed:
             new = renamed[name]
+        elif given := RENAMED_VALUES.get((verb, name)):
+            value = value if equals else rest.pop(0) if rest else ""
+            now += [name, given.get(value, value)] if value else [text]
+            if value in given:
+                hints.append(f"`{name} {value}` is now `{name} {given[value]}`.")
+            continue
         else:
             now.append(text)
             continue

@@ -44,6 +44,15 @@ def takes_question(verb: Verb) -> Verb:
     return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name != "split_seed"])
 
 
+def takes_fields_of_question(*names: str) -> Callable[[Verb], Verb]:
+    """Give a verb some fields of `Question` as arguments and options."""
+
+    def take(verb: Verb) -> Verb:
+        return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name in names])
+
+    return take
+
+
 def _asked(option: Option) -> inspect.Parameter:
     kind = float | None if option.name == "test" else option.type  # typer has no unions of numbers
     about: Any
@@ -51,7 +60,8 @@ def _asked(option: Option) -> inspect.Parameter:
         about = typer.Argument(help=option.help, autocompletion=_COMPLETED[option.name])
     else:
         declare = in_machine if option.name == "dtype" else in_question
-        about = declare(option.help, min=0 if option.name == "seed" else None)
+        flags = [f"--{option.name.replace('_', '-')}"] if option.type is bool else []  # without --no-…
+        about = declare(option.help, *flags, min=0 if option.name == "seed" else None)
     return parameter(option.name, Annotated[kind, about], option.default)
 
 
@@ -63,18 +73,24 @@ def with_parameters(verb: Verb, added: Iterable[inspect.Parameter]) -> Verb:
     """Change the signature of a verb: the added parameters replace the `**` one, and all are sorted by panel."""
     signature = inspect.signature(verb, eval_str=True)
     own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *added)]
+    added = list(added)
+    arguments = [p for p in added if _place(p) == _ARGUMENT]  # those of the question come first
+    options = [p for p in added if _place(p) != _ARGUMENT]
+    every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*arguments, *own, *options)]
     every.sort(key=_place)
     verb.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
     verb.__annotations__ = {p.name: p.annotation for p in every} | {"return": None}
     return verb
 
 
+_ARGUMENT = -2
+
+
 def _place(of: inspect.Parameter) -> int:
     """Arguments come first, then the panels in their order; a verb's own panels come before the shared ones."""
     about = of.annotation.__metadata__[0]
     if isinstance(about, typer.models.ArgumentInfo):
-        return -2
+        return _ARGUMENT
     panels = (RUN, QUESTION, SEARCH, MACHINE, OUTPUT)
     return panels.index(about.rich_help_panel) if about.rich_help_panel in panels else -1
 

@@ -97,7 +97,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
-        f"Sites {s.get('sites')}; {held_out}, {s.get('split')} split; "
+        f"Sites {s.get('sites')}; {held_out}, split by {s.get('split')}; "
         f"{counted(s.get('runs', 1), 'run')} from seed {s.get('seed')}"
     )
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
@@ -105,11 +105,16 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
 
 def print_result(summary: Summary, quiet: bool = False) -> None:
     """The result of a finished run: a sentence, then tables unless `quiet`."""
-    from pivotal.report import tables
+    from pivotal.report import evidence, tables
 
     terminal.line(tables.sentence(summary), style="bold")
     if quiet:
         return
+    if summary.verdict is not None:
+        terminal.line(summary.verdict.sentence)
+        failed = evidence.failed_table(summary.verdict)
+        if failed.rows:
+            terminal.table(failed)
     terminal.table(tables.units_table(summary, most=12))
     if len(summary.runs) > 1:
         terminal.table(tables.runs_table(summary))
@@ -117,7 +122,13 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
     terminal.line("")
     terminal.line(tables.control_sentence(summary))
-    for text in (tables.stages_sentence(summary), tables.clean_sentence(summary)):
+    for said in (
+        tables.overlap_sentence,
+        tables.unseen_sentence,
+        tables.stages_sentence,
+        tables.clean_sentence,
+    ):
+        text = said(summary)
         if text:
             terminal.line(text)
     terminal.line("")

@@ -230,7 +230,7 @@ class _Examination:
         if bounded and not (one.judged.bound_kept and other.judged.bound_kept):
             return one.judged.bound_kept and not other.judged.bound_kept
         gain = one.flips.astype(float) - other.flips
-        error = clustered_error(gain, self.judges.tree.leaf)
+        error = clustered_error(gain, self.judges.prefix_ids)
         return bool(gain.mean() - self.effort.epsilon > 2 * error)
 
     def _name(self, unit: int) -> str:

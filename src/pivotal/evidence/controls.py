@@ -77,8 +77,8 @@ def matched_sets(
     active = torch.tensor(intervention.active).float()
     for name in dict.fromkeys(unit.site for unit in intervention.units):
         here = [i for i, unit in enumerate(intervention.units) if unit.site == name]
-        units = space.slice_of(name)
+        units = np.arange(len(space))[space.slice_of(name)]
         for row in mask:
-            drawn = units.start + rng.choice(units.stop - units.start, len(here), replace=False)
+            drawn = rng.choice(units, len(here), replace=False)
             row[:, drawn] = active[:, here]
     return mask.to(problem.model.device)

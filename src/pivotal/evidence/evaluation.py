@@ -10,17 +10,15 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.controls import random_control
+from pivotal.evidence.intervals import share_of
 from pivotal.evidence.scores import score_many
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.summary import Control, DropOne, Share
+from pivotal.records.share import Share
+from pivotal.records.summary import Control, DropOne
 from pivotal.records.traces import PairOutcome
-
-_RESAMPLES = 2000
-_DRAWN = 50_000_000
-"""Maximum numbers that a bootstrap draws. With more than 25,000 prefixes it uses fewer resamples, to bound memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,6 @@ def evaluate(
     check_question(intervention, problem)
     outcomes, kl, kl_after = _outcomes(intervention, problem)
     flipped = np.array([outcome.flipped for outcome in outcomes])
-    share = Bootstrap(problem, seed)
     control = None
     if controls:
         if train is None:
@@ -92,14 +89,15 @@ def evaluate(
             )
         control = random_control(intervention, problem, train, controls, terms or Terms(), seed, kl=kl)
     return Evaluation(
-        flip_accuracy=share(flipped),
+        flip_accuracy=share_of(flipped, problem.prefix_ids),
         by_direction={
-            label: share(flipped, problem.direction == i)
+            label: share_of(flipped, problem.prefix_ids, problem.direction == i)
             for i, label in enumerate(problem.labels)
             if (problem.direction == i).any()
         },
         by_group={
-            g: share(flipped, np.array([p.group == g for p in problem.pairs])) for g in problem.pairs.groups
+            group: share_of(flipped, problem.prefix_ids, np.array([p.group == group for p in problem.pairs]))
+            for group in problem.pairs.groups
         },
         units=len(intervention),
         kl=kl,
@@ -153,28 +151,6 @@ def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairO
         float((problem.position_weight @ each)[0]),
         float((problem.after_edit_weight @ each)[0]),
     )
-
-
-class Bootstrap:
-    """Percentile bootstrap that resamples prefixes. Pairs with the same prefix share a state and flip together, so
-    resampling pairs would give intervals that are too narrow."""
-
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
-        prefixes, self._cluster = np.unique(problem.tree.leaf, return_inverse=True)
-        rng = np.random.default_rng(seed)
-        n = len(prefixes)
-        resamples = min(_RESAMPLES, max(200, _DRAWN // n))
-        self._draws = rng.multinomial(n, np.full(n, 1 / n), size=resamples).astype(np.float32)
-
-    def __call__(self, flipped: np.ndarray, of: np.ndarray | None = None) -> Share:
-        of = np.ones(len(flipped), dtype=bool) if of is None else of
-        clusters = self._draws.shape[1]
-        hits = np.bincount(self._cluster, flipped & of, minlength=clusters)
-        sizes = np.bincount(self._cluster, of, minlength=clusters)
-        drawn = self._draws @ sizes
-        shares = (self._draws @ hits)[drawn > 0] / drawn[drawn > 0]
-        low, high = np.percentile(shares, [2.5, 97.5])
-        return Share(float(flipped[of].mean()), float(low), float(high), int(of.sum()))
 
 
 def _drop_one(intervention: Intervention, problem: Problem) -> tuple[DropOne, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
+from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem, Work
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
@@ -25,11 +26,13 @@ def summarise(
     progress: Callable[[Progress], None],
     controls: int = CONTROLS,
     dropped: int = 0,
+    merged: int = 0,
 ) -> tuple[Summary, Evaluation]:
     """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
     `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
-    compared with. `dropped` is the number of pairs in neither part of the split.
+    compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
+    the file.
     """
     best = found.best_run
     scores = []
@@ -52,27 +55,29 @@ def summarise(
     )
     # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
-    middle = runs[median]
+    handed = runs[best]
     summary = Summary(
         model=test.model.name,
         phenomenon=test.pairs.name,
         steps=test.steps,
         labels=test.labels,
         all_units=len(test.space),
-        flip_accuracy=middle.flip_accuracy,
-        interval=middle.interval,
-        units=middle.units,
-        kl=middle.kl,
-        kl_after_edit=middle.kl_after_edit,
+        flip_accuracy=handed.flip_accuracy,
+        interval=handed.interval,
+        units=handed.units,
+        kl=handed.kl,
+        kl_after_edit=handed.kl_after_edit,
         max_kl=terms.max_kl,
-        kl_bound_kept=None if terms.max_kl is None else bool(middle.kl <= KL_TOLERANCE * terms.max_kl),
+        kl_bound_kept=None if terms.max_kl is None else bool(handed.kl <= KL_TOLERANCE * terms.max_kl),
         median=median,
         best=best,
         forward_nodes=work.forward,
         backward_nodes=work.backward,
         clean_accuracy=test.clean_accuracy,
         labelled=sum(1 for pair in test.pairs if pair.label),
-        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped),
+        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
+        overlap=overlap_of(train.pairs, test.pairs),
+        unseen_words=unseen_words(found.best, train, test, terms, seed),
         rejected=rejections(train, test),
         controls=scores[best].control or Control(),
         prevalence=_prevalence(found),

@@ -19,6 +19,8 @@ from torch import Tensor
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.asking import Asking
+from pivotal.problem.examples import positions
 from pivotal.problem.problem import Problem, divergence
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.splits import stratified
@@ -96,33 +98,32 @@ def trace_pairs(
     """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
     if not pairs:
         return []
-    encodings = [model.encode(pair.prefix) for pair in pairs]
-    cues = [encoding.last_token_of(pair.cue) for encoding, pair in zip(encodings, pairs, strict=True)]
-    tree = PrefixTree.build([e.ids for e in encodings], cues, directions, intervention.steps)
+    asking = Asking(model, intervention.steps)
+    asked = [asking.ask(pair) for pair in pairs]
+    tree = PrefixTree.build([one.ids for one in asked], positions(asked), directions, intervention.steps)
     watch = _Watch(model, intervention, tree)
-    seen = model.states(model.prepare(_told_apart(tree)), watch)
+    seen = model.states(model.prepare(tree.told_apart()), watch)
     watch.check_reached()
-    words = [[model.single_token(word) for word in pair.words] for pair in pairs]
-    vocabulary = sorted({token for two in words for token in two})
-    log_p, kl = _predictions(model, seen, vocabulary)
+    sets = sorted({side for one in asked for side in one.sides})
+    log_p, kl = _predictions(model, seen, sets)
     # Before the first edit both sides are equal. Set their KL to zero, without rounding errors.
     kl = kl.clamp(min=0).where(torch.as_tensor(tree.live[1:]), 0.0)
     frame = _frame(model, intervention)
     traces = []
-    for i, (pair, encoding) in enumerate(zip(pairs, encodings, strict=True)):
+    for i, (pair, one) in enumerate(zip(pairs, asked, strict=True)):
         path = np.array(tree.path(int(tree.leaf[i])))
-        asked = [vocabulary.index(token) for token in words[i]]
+        words = [sets.index(side) for side in one.sides]
         traces.append(
             Trace(
                 frame=frame,
                 prefix=pair.prefix,
                 words=pair.words,
                 direction=intervention.directions[directions[i]],
-                tokens=tuple(model.word(token).strip() or " " for token in encoding.ids),
-                cue=cues[i],
+                tokens=tuple(model.word(token).strip() or " " for token in one.ids),
+                cue=one.cue,
                 edited=tuple(tree.edited[path].tolist()),
                 activation=Both(*(_grid(side[path]) for side in watch.activation.unbind(1))),
-                log_p=Both(*(_grid(side[path - 1][:, asked]) for side in log_p.unbind(1))),
+                log_p=Both(*(_grid(side[path - 1][:, words]) for side in log_p.unbind(1))),
                 kl=tuple(kl[path - 1].tolist()),
                 change=_grid(watch.change[path]),
                 group=pair.group,
@@ -198,29 +199,16 @@ def _each_unit(
     return several[..., 0] if units[0].size == 1 else several.square().mean(-1).sqrt()
 
 
-def _told_apart(tree: PrefixTree) -> PrefixTree:
-    """The same tree with every node live and edited. The direction of a node is its index."""
-    nodes = np.arange(len(tree.token))
-    return PrefixTree(
-        token=tree.token,
-        parent=tree.parent,
-        depth=tree.depth,
-        direction=nodes,
-        edited=nodes > 0,
-        live=nodes > 0,
-        leaf=tree.leaf,
-    )
-
-
 def _predictions(
-    model: LanguageModel, states: Float[Tensor, "nodes sides width"], vocabulary: Sequence[int]
-) -> tuple[Float[Tensor, "nodes sides words"], Float[Tensor, " nodes"]]:
-    """The log-probabilities of some words and the KL between the sides, from one readout of the vocabulary."""
-    ids = torch.as_tensor(vocabulary, device=states.device)
+    model: LanguageModel, states: Float[Tensor, "nodes sides width"], sets: Sequence[Sequence[int]]
+) -> tuple[Float[Tensor, "nodes sides sets"], Float[Tensor, " nodes"]]:
+    """The log-probabilities of sets of tokens and the KL between the sides, from one readout of the vocabulary."""
+    ids = [torch.as_tensor(tokens, device=states.device) for tokens in sets]
     log_p, kl = [], []
     for part in states.split(_ROWS):
         logits = model.readout(part)
-        log_p.append((logits[..., ids] - logits.logsumexp(-1, keepdim=True)).float())
+        of_sets = torch.stack([logits[..., tokens].logsumexp(-1) for tokens in ids], -1)
+        log_p.append((of_sets - logits.logsumexp(-1, keepdim=True)).float())
         kl.append(divergence(logits[:, 0], logits[:, 1:])[:, 0].float())
     return torch.cat(log_p).cpu(), torch.cat(kl).cpu()
 

@@ -10,7 +10,7 @@ from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.options import build
 from pivotal.problem.objective import Terms
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Certificate
 from pivotal.records.effort import Effort
@@ -55,9 +55,9 @@ def certify_run(
                 f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
                 "Run the search again."
             )
-        pairs, held_out = question.divide(pairs)
+        pairs, held_out = question.divide(as_read(question, model, pairs))
         test = problem_of(question, model, held_out)
-    train = problem_of(question, model, pairs)
+    train = problem_of(question, model, as_read(question, model, pairs))
     progress = watch.progress if watch is not None else None
     made = certify(
         intervention,

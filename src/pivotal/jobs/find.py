@@ -11,8 +11,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
+from pivotal.evidence.collect import LEVELS, Collection
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
+from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
@@ -21,11 +23,12 @@ from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
+from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
@@ -61,6 +64,7 @@ def find(
     *,
     runs: int = 1,
     controls: int = CONTROLS,
+    evidence: Level = "quick",
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -73,9 +77,10 @@ def find(
     """Answer a question with a search, with `runs` seeds at once, and store everything in a run folder.
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
-    random sets of units, whose values are learned in the same way; 0 skips that. `model` is the question's model, if
-    it is already loaded. A run that was stopped is resumed, and a finished one is read from its folder, unless
-    `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
+    random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
+    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `model` is the
+    question's model, if it is already loaded. A run that was stopped is resumed, and a finished one is read from its
+    folder, unless `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
     if progress:
         with bars() as shown:
@@ -84,6 +89,7 @@ def find(
                 search,
                 runs=runs,
                 controls=controls,
+                evidence=evidence,
                 out=out,
                 overwrite=overwrite,
                 device=device,
@@ -105,20 +111,27 @@ def find(
     pairs = question.load_pairs()
     if model.describe() != model.name:
         watch.say(f"{model.describe()}.")
-    train_pairs, test_pairs = question.divide(pairs)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
+    collection = Collection(search, evidence, question.seed, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         # A kill after the result was written may have left the checkpoint.
         with disk(done.path):
             (done.path / CHECKPOINT).unlink(missing_ok=True)
+        if not _enough(done.summary(), evidence):
+            return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    for note in asked.notes:
+        watch.say(note)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "model": model.describe(),
@@ -130,6 +143,7 @@ def find(
     history = History(folder)
     # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
+    train.bounds()
     with signals() as stop:
         checkpoint = RunCheckpoint(folder, history, train.work, stop)
         if checkpoint.resumed:
@@ -148,8 +162,10 @@ def find(
                 terms=search.terms,
                 controls=controls,
                 dropped=train_pairs.dropped,
+                merged=pairs.merged,
                 progress=watch.progress,
             )
+            summary = judged(summary, collection.of(found.best, train, test))
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
             seconds = _seconds(loaded, searching, time.monotonic() - searched)
             summary = serial.replace(summary, seconds=seconds)
@@ -166,6 +182,24 @@ def find(
     return Finding(folder, summary)
 
 
+def judged(summary: Summary, evidence: Evidence) -> Summary:
+    """The summary with the evidence and the verdict that follows from it."""
+    summary = serial.replace(summary, evidence=evidence)
+    return serial.replace(summary, verdict=verdict_of(summary))
+
+
+def _enough(summary: Summary, wanted: Level) -> bool:
+    there = "none" if summary.evidence is None else summary.evidence.level
+    return LEVELS.index(there) >= LEVELS.index(wanted)
+
+
+def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
+    """Collect the evidence that a finished run lacks, and write its summary again."""
+    summary = judged(folder.summary(), collection.of(folder.intervention(), train, test))
+    folder.write_json(SUMMARY, summary)
+    return summary
+
+
 def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
     """The folder at `path`, if it holds this run or comparison and is finished."""
     if not (Path(path) / RUN).is_file():
@@ -179,7 +213,7 @@ def _settings(
     question: Question, search: Search, runs: int, model: LanguageModel, pairs: PairSet
 ) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(question),
+        **stored_settings(question),
         "runs": runs,
         "search": {"name": search.name, **stored_settings(search)},
         "model_fingerprint": model.fingerprint(),
@@ -227,15 +261,21 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     folder.write_json(SUMMARY, summary)
 
 
-def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int) -> None:
-    skipped = train.rejected.total + test.rejected.total
-    if skipped:
-        both = type(train.rejected)(train.rejected.reasons + test.rejected.reasons)
-        total = skipped + len(train) + len(test)
+def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:
+    """Say which pairs are not used."""
+    if merged:
         watch.say(
-            f"Skipped {skipped:,} of {total:,} pairs that {train.model.name} cannot be asked: "
+            f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
+        )
+    both = train.rejected + test.rejected
+    if both.total:
+        total = both.total + len(train) + len(test)
+        watch.say(
+            f"Skipped {both.total:,} of {total:,} pairs that {train.model.name} cannot be asked: "
             f"{both.describe()}."
         )
+    if both.left_out:
+        watch.say(f"Left some words out of their sets: {both.describe_left_out()}.")
     if dropped:
         watch.say(
             f"Left out {dropped:,} pair{'s' * (dropped != 1)} with both held-out and training words: {len(train):,} to "

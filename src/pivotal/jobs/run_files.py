@@ -27,7 +27,17 @@ RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
 
 _COMPARED_FIGURES = ("accuracy-units", "kl-units", "accuracy-kl", "cost")
 FIGURE_NAMES: dict[Kind, tuple[str, ...]] = {
-    "run": ("by-construction", "values", "drop-one", "control", "accuracy-kl", "learning", "stages"),
+    "run": (
+        "by-construction",
+        "values",
+        "drop-one",
+        "control",
+        "accuracy-kl",
+        "learning",
+        "stages",
+        "natural",
+        "dose",
+    ),
     "comparison": (*_COMPARED_FIGURES, *(f"equal-{name}" for name in _COMPARED_FIGURES)),
 }
 """The figures that the report draws."""

@@ -36,6 +36,7 @@ from pivotal.jobs.run_files import (
     TRACES,
     remove_own_files,
 )
+from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
@@ -65,7 +66,7 @@ class RunFolder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings decide the result. Two runs with equal settings are the same run."""
-        return self.info.settings
+        return updated(self.info.settings)
 
     def stated(self, setting: str, kind: type[T]) -> T:
         """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,10 @@ from pivotal.lm.watch import Silent, TrainingWatch
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
+from pivotal.problem.unknown import with_unknown
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.phenomena.number_agreement import LABELS, PLACES
+from pivotal.questions.readers.lakretz import attractor_numbers
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
     ("gulordava", "all"): 0.727,
@@ -33,7 +34,6 @@ PUBLISHED: Mapping[tuple[str, str], float] = {
 log-probabilities: on their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
 
 _NATURAL = {"gulordava"}
-_NUMBER = {form: label for forms in PLACES for form, label in zip(forms, LABELS, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -104,10 +104,9 @@ def agreement(model: LanguageModel, pairs: PairSet) -> Agreement:
     """
     with_unk = 0
     if pairs.name in _NATURAL and isinstance(model, RecurrentLM):
-        known = set(model.words)
-        read = tuple(_with_unk(pair, known, model.unk) for pair in pairs)
+        read = with_unknown(model, pairs)
         with_unk = sum(a.prefix != b.prefix for a, b in zip(read, pairs, strict=True))
-        pairs = PairSet(pairs.name, pairs.labels, read)
+        pairs = read
     try:
         problem = Problem(model, pairs, steps="every")
     except PivotalError as error:  # a small vocabulary may lack all of the words; report the other figures
@@ -130,14 +129,8 @@ def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
 
 def _condition(pair: MinimalPair) -> str:
     """For example `nounpp SP`: a singular subject, and a plural noun closer to the verb."""
-    nouns = [word for word in pair.prefix.split()[2:] if word in _NUMBER]
+    number = attractor_numbers()
+    nouns = [word for word in pair.prefix.split()[2:] if word in number]
     if not pair.group.startswith("nounpp") or len(nouns) != 1:
         return ""
-    return f"{pair.group} {pair.label[0].upper()}{_NUMBER[nouns[0]][0].upper()}"
-
-
-def _with_unk(pair: MinimalPair, known: set[str], unk: str) -> MinimalPair:
-    words = pair.prefix.split()
-    if unk not in known or words[pair.cue] not in known or all(word in known for word in words):
-        return pair
-    return replace(pair, prefix=" ".join(word if word in known else unk for word in words))
+    return f"{pair.group} {pair.label[0].upper()}{number[nouns[0]][0].upper()}"

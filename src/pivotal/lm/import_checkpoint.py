@@ -20,7 +20,7 @@ from pivotal.lm.unpickle import BadPickle, Made, Name
 from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
-from pivotal.questions.words import EOS, UNK, read_words
+from pivotal.questions.words import EOS, read_words
 
 _MODULES = {"Embedding", "LSTM", "GRU", "RNN", "Linear", "Dropout"}
 _TENSOR = re.compile(r"encoder\.weight|decoder\.(weight|bias)|rnn\.(weight|bias)_(ih|hh)_l\d{1,3}")
@@ -199,9 +199,8 @@ def _read_vocabulary(path: Path, rows: int) -> list[str]:
             f"The vocabulary must have one line per row of the embedding: there are {rows:,} rows, but {path} has "
             f"{len(words):,} lines."
         )
-    missing = [word for word in (EOS, UNK) if word not in words]
-    if missing:
+    if EOS not in words:  # a closed vocabulary has no <unk>
         raise PivotalError(
-            f"The vocabulary must have {EOS} and {UNK}, but {path} lacks {' and '.join(missing)}."
+            f"The vocabulary must have {EOS}, after which every sentence begins, but {path} lacks it."
         )
     return words

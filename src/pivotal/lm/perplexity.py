@@ -55,7 +55,7 @@ def perplexity_of(
     """
     stream = _stream(model, lines, tokens)
     nats = surprisals(model, stream, columns, watch)
-    is_unk = stream == model.single_token(model.unk)
+    is_unk = stream == model.tokens_of(model.unk)[0]
     if is_unk.all():
         raise PivotalError(f"The text must contain words that {model.name} knows, but it has none.")
     return Perplexity(
@@ -76,7 +76,7 @@ def surprisals(
     length = -(-len(stream) // columns)
     targets = np.full(columns * length, stream[-1], dtype=np.int64)
     targets[: len(stream)] = stream
-    before = np.concatenate([[model.single_token(EOS)], targets[:-1]])
+    before = np.concatenate([model.tokens_of(EOS), targets[:-1]])
     inputs, aims = (
         torch.from_numpy(ids.reshape(columns, length).T.copy()).to(model.device) for ids in (before, targets)
     )

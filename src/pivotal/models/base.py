@@ -69,8 +69,25 @@ class LanguageModel(ABC):
         """The tokens of a prefix. Raises PivotalError if a word is outside the vocabulary."""
 
     @abstractmethod
-    def single_token(self, word: str) -> int:
-        """The one token of `word` after a prefix. Raises PivotalError with the reason if there is none."""
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        """The tokens of `word` after a prefix. Raises PivotalError with the reason if it has none."""
+
+    def word_ends(self) -> tuple[int, ...]:
+        """The tokens that show that the word before them is complete: they begin another word, or are punctuation.
+        Only a model whose words may have several tokens has any."""
+        return ()
+
+    def knows(self, word: str) -> bool:
+        """Whether the model can read a word."""
+        try:
+            return bool(self.encode(word).ids)
+        except PivotalError:
+            return False
+
+    @property
+    def unknown_word(self) -> str | None:
+        """The word that stands for words outside the vocabulary, such as `<unk>`; None if the model has none."""
+        return None
 
     @abstractmethod
     def word(self, token: int) -> str:

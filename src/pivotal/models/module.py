@@ -22,6 +22,7 @@ from pivotal.models.hooks import Tap, check_causal, edited, first_of, lock_of, r
 from pivotal.models.layout import Layout, parts, rows
 from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
+from pivotal.models.words import WordVocabulary
 from pivotal.units import Site
 
 _STEPS = 7
@@ -67,10 +68,10 @@ class ModuleLM(ChunkedLM):
             self._taps = _taps(module, sites, tokens)
             self._head = _head(module, tokens, logits)
         if isinstance(words, Sequence):
-            self._words: Words | Tokens = Words(words, self._size, priming or "", unk)
+            self._words: WordVocabulary | Tokens = _vocabulary(words, self._size, priming or "", unk)
         else:
             self._words = Tokens(words, self._size, priming)
-        known = "\n".join([checksum(module), *self._words.words(), repr(priming)])
+        known = "\n".join([checksum(module), *self._words.listed(), repr(priming)])
         self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
         self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(module))
 
@@ -99,8 +100,15 @@ class ModuleLM(ChunkedLM):
     def encode(self, text: str) -> Encoding:
         return self._words.encode(text)
 
-    def single_token(self, word: str) -> int:
-        return self._words.single_token(word)
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self._words.tokens_of(word)
+
+    def word_ends(self) -> tuple[int, ...]:
+        return self._words.ends()
+
+    @property
+    def unknown_word(self) -> str | None:
+        return self._words.unk
 
     def word(self, token: int) -> str:
         return self._words.text(token)
@@ -236,38 +244,10 @@ def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None
     return found[0] if found else None
 
 
-class Words:
-    """A vocabulary of whole words, separated by white space."""
-
-    def __init__(self, words: Sequence[str], size: int, priming: str, unk: str) -> None:
-        if len(words) != size or len(set(words)) != size:
-            raise PivotalError(
-                f"A module with {size} logits needs {size} different words, but {len(words)} words were given, "
-                f"{len(set(words))} of them different."
-            )
-        self._texts = tuple(words)
-        self._ids = {word: i for i, word in enumerate(words)}
-        self._unk = unk
-        self.priming = self.encode(priming).ids
-
-    def encode(self, text: str) -> Encoding:
-        words = text.split()
-        missing = [word for word in words if word not in self._ids]
-        if missing:
-            raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
-        return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
-
-    def single_token(self, word: str) -> int:
-        return self.encode(word).ids[0]
-
-    def text(self, token: int) -> str:
-        return self._texts[token]
-
-    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
-        return " ".join([prompt, *(self._texts[token] for token in tokens)])
-
-    def special(self) -> list[int]:
-        return [self._ids[self._unk]] if self._unk in self._ids else []
-
-    def words(self) -> Sequence[str]:
-        return self._texts
+def _vocabulary(words: Sequence[str], size: int, priming: str, unk: str) -> WordVocabulary:
+    if len(words) != size or len(set(words)) != size:
+        raise PivotalError(
+            f"A module with {size} logits needs {size} different words, but {len(words)} words were given, "
+            f"{len(set(words))} of them different."
+        )
+    return WordVocabulary(words, unk, priming)

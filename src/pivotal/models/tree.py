@@ -186,12 +186,36 @@ class PrefixTree:
         keep[0] = True
         return self._subset(keep, self.leaf[examples])
 
+    def told_apart(self) -> PrefixTree:
+        """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows
+        the node of each row, whatever the order of the rows."""
+        nodes = np.arange(len(self.token))
+        return PrefixTree(
+            token=self.token,
+            parent=self.parent,
+            depth=self.depth,
+            direction=nodes,
+            edited=nodes > 0,
+            live=nodes > 0,
+            leaf=self.leaf,
+        )
+
     def frozen_part(self) -> PrefixTree:
         """The nodes before the first edits, as the tree of a clean run."""
         keep = ~self.live
         part = self._subset(keep, np.zeros(0, dtype=np.int64))
         part.live = np.arange(len(part.token)) > 0
         return part
+
+    def without_first(self) -> PrefixTree:
+        """The same tree without edits at the first tokens; the tree itself if it has no other edits."""
+        later = self.edited & (self.depth > 1)
+        if not later.any():
+            return self
+        same = {
+            name: getattr(self, name) for name in ("token", "parent", "depth", "direction", "live", "leaf")
+        }
+        return PrefixTree(edited=later, **same)
 
     def _subset(self, keep: np.ndarray, leaf: np.ndarray) -> PrefixTree:
         return PrefixTree(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
-from pivotal.models.tree import Span
+from pivotal.models.tree import PrefixTree, Span
 from pivotal.units import UnitSpace
+
+Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
+"""The lower and the upper end of a range for each coordinate."""
 
 _OUTERMOST = 0.01
 """The share of activations on each side that counts as outliers in a site without bounds."""
@@ -63,6 +66,30 @@ class Standard:
 
     def standardised(self, values: Float[Tensor, "*rows coordinates"]) -> Float[Tensor, "*rows coordinates"]:
         return (values - self.mean) / self.scale
+
+    @staticmethod
+    def within(low: Float[Tensor, " coordinates"], high: Float[Tensor, " coordinates"]) -> Standard:
+        """The scale on which the range of every unit is -1 to 1."""
+        half = (high - low) / 2
+        return Standard((low + high) / 2, torch.where(half > 0, half, torch.ones_like(half)))
+
+
+@torch.no_grad()
+def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> Range:
+    """The 1st and the 99th percentile of each coordinate over the distinct states to edit.
+
+    Where a site has no bounds, as in transformers, the first tokens of the sentences are left out: some units have
+    activations in the thousands there, and only there.
+    """
+    if any(site.bounds is None for site in space.sites):
+        tree = tree.without_first()
+    recorder = _Recorder(space, 1 + int(tree.direction.max()))
+    model.states(model.prepare(tree), recorder)
+    ends = [
+        _usual(torch.cat([torch.cat(rows) for rows in recorder.rows[site.name] if rows]))
+        for site in space.sites
+    ]
+    return torch.cat([low for low, _ in ends]), torch.cat([high for _, high in ends])
 
 
 @torch.no_grad()

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.asking import AskedPair, Asking, Tokens
+from pivotal.problem.unknown import cure_of
+from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
 
@@ -23,15 +25,23 @@ class Rejected:
     """Counts of the pairs that the model cannot be asked, by reason."""
 
     reasons: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """The number of pairs that are asked without some word of a set, by reason."""
 
     @property
     def total(self) -> int:
         return sum(self.reasons.values())
 
+    def __add__(self, other: Rejected) -> Rejected:
+        return Rejected(self.reasons + other.reasons, self.left_out + other.left_out)
+
     def describe(self, most: int = 5) -> str:
-        listed = [f"{reason} ({count})" for reason, count in self.reasons.most_common(most)]
-        more = len(self.reasons) - most
-        return "; ".join(listed) + (f"; and {more} other reasons" if more > 0 else "")
+        """The reasons with their counts, and at most so many words for each reason."""
+        return told_reasons(dict(self.reasons.most_common()), most)
+
+    def describe_left_out(self, most: int = 5) -> str:
+        """The words of sets that are left out, with the reasons."""
+        return told_reasons(dict(self.left_out.most_common()), most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +52,32 @@ class Examples:
     tree: PrefixTree
     direction: np.ndarray
     """For each example, the index of the target label. It is the label of the word that is not preferred."""
+    sets: tuple[Tokens, ...]
+    """The distinct sets of tokens whose probabilities are added: one token each first, in order."""
     words: np.ndarray
-    """For each example, the tokens of its two words, in the order of the labels."""
+    """For each example, the indices of the sets of its two labels."""
     rejected: Rejected
 
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps) -> Examples:
-        questions, kept, rejected = _questions(model, pairs)
-        preferred = _clean_preference(model, questions)
+        asked, kept, rejected = _asked(model, pairs, steps)
+        sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
+        place = {ids: i for i, ids in enumerate(sets)}
+        words = np.array([[place[side] for side in one.sides] for one in asked])
+        preferred = _clean_preference(model, asked, sets, words)
         if undecided := int((preferred < 0).sum()):
             rejected.reasons[_UNDECIDED] += undecided
             chosen = np.flatnonzero(preferred >= 0).tolist()
-            questions, kept, preferred = (
-                [questions[i] for i in chosen],
-                [kept[i] for i in chosen],
-                preferred[chosen],
-            )
-            _check_some(questions, model, pairs, rejected)
+            asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
+            words, preferred = words[chosen], preferred[chosen]
+            _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
-        ids, cues = [q.ids for q in questions], [q.cue for q in questions]
         return Examples(
             PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
-            PrefixTree.build(ids, cues, direction.tolist(), steps),
+            PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps),
             direction,
-            np.array([q.words for q in questions]),
+            sets,
+            words,
             rejected,
         )
 
@@ -80,92 +92,56 @@ class Examples:
             words=self.words[chosen],
         )
 
-
-@dataclass(frozen=True, slots=True)
-class WordIndex:
-    """The indices of the two logits of each example in a readout of the distinct words at the distinct leaves."""
-
-    vocabulary: Int[Tensor, " words"]
-    leaves: Int[Tensor, " leaves"]
-    leaf: Int[Tensor, " examples"]
-    d: Int[Tensor, " examples"]
-    """The column of the preferred word."""
-    t: Int[Tensor, " examples"]
-    """The column of the target, the other word."""
-
-    @staticmethod
-    def of(examples: Examples, device: torch.device) -> WordIndex:
-        tree, direction, rows = examples.tree, examples.direction, np.arange(len(examples.direction))
-        vocabulary, column = np.unique(examples.words, return_inverse=True)
-        column = column.reshape(examples.words.shape)
-        leaves, leaf = np.unique(tree.live_row[tree.leaf], return_inverse=True)
-        found = (vocabulary, leaves, leaf, column[rows, 1 - direction], column[rows, direction])
-        return WordIndex(*(torch.as_tensor(indices, device=device) for indices in found))
+    def index(self, device: torch.device) -> WordIndex:
+        """Where the preferred words and the targets are in a readout."""
+        rows = np.arange(len(self.direction))
+        preferred, target = self.words[rows, 1 - self.direction], self.words[rows, self.direction]
+        return WordIndex.of(self.tree, self.sets, preferred, target, device)
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A pair as the model sees it."""
-
-    ids: tuple[int, ...]
-    cue: int
-    words: tuple[int, int]
+def positions(asked: Sequence[AskedPair]) -> list[int]:
+    """The positions of the cues; -1 without a cue."""
+    return [-1 if one.cue is None else one.cue for one in asked]
 
 
-def _questions(model: LanguageModel, pairs: PairSet) -> tuple[list[_Question], list[MinimalPair], Rejected]:
+def _asked(
+    model: LanguageModel, pairs: PairSet, steps: Steps
+) -> tuple[list[AskedPair], list[MinimalPair], Rejected]:
     """The pairs that the model can be asked. The other pairs are counted by reason."""
-    encodings: dict[str, Encoding | PivotalError] = {}
-    tokens: dict[str, int | PivotalError] = {}
-    rejected = Rejected()
-    questions, kept = [], []
+    asking, reasons = Asking(model, steps), Counter[str]()
+    asked, kept = [], []
     for pair in pairs:
         try:
-            encoding = _once(encodings, pair.prefix, model.encode)
-            if model.longest is not None and len(encoding.ids) > model.longest:
-                raise PivotalError(f"longer than the {model.longest} tokens that have a position")
-            first, second = (_once(tokens, word, model.single_token) for word in pair.words)
-            if first == second:
-                raise PivotalError(f"the same token for both words: {' / '.join(pair.words)}")
+            asked.append(asking.ask(pair))
         except PivotalError as error:
-            rejected.reasons[str(error)] += 1
+            reasons[str(error)] += 1
             continue
-        questions.append(_Question(encoding.ids, encoding.last_token_of(pair.cue), (first, second)))
         kept.append(pair)
-    _check_some(questions, model, pairs, rejected)
-    return questions, kept, rejected
+    rejected = Rejected(reasons, asking.left_out)
+    _check_some(asked, model, pairs, rejected, steps)
+    return asked, kept, rejected
 
 
 _UNDECIDED = "no preference: the model gives both words the same probability, or none"
 
 
-def _check_some(questions: list[_Question], model: LanguageModel, pairs: PairSet, rejected: Rejected) -> None:
-    if not questions:
+def _check_some(
+    asked: list[AskedPair], model: LanguageModel, pairs: PairSet, rejected: Rejected, steps: Steps
+) -> None:
+    if not asked:
         raise PivotalError(
             f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
-            "Use words that the model knows in texts that it has room for, or another model."
+            f"{cure_of(model, pairs, steps)}"
         )
 
 
-def _once(cache: dict[str, Any], key: str, compute: Any) -> Any:
-    if key not in cache:
-        try:
-            cache[key] = compute(key)
-        except PivotalError as error:
-            cache[key] = error
-    if isinstance(cache[key], PivotalError):
-        raise cache[key]
-    return cache[key]
-
-
 @torch.no_grad()
-def _clean_preference(model: LanguageModel, questions: list[_Question]) -> np.ndarray:
+def _clean_preference(
+    model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
+) -> np.ndarray:
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
     preference: there would be nothing to flip, and its accuracy would depend on the order of the labels."""
-    tree = PrefixTree.build([q.ids for q in questions])
-    states = model.states(model.prepare(tree))[:, 0]
-    words = np.array([q.words for q in questions])
-    vocabulary, column = np.unique(words, return_inverse=True)
-    logits = model.readout(states, torch.as_tensor(vocabulary, device=model.device)).cpu().numpy()
-    rows, column = tree.live_row[tree.leaf], column.reshape(words.shape)
-    first, second = logits[rows, column[:, 0]], logits[rows, column[:, 1]]
+    tree = PrefixTree.build([one.ids for one in asked])
+    index = WordIndex.of(tree, sets, words[:, 0], words[:, 1], model.device)
+    first, second = (side[0].cpu().numpy() for side in index.read(model, model.states(model.prepare(tree))))
     return np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.problem import Problem
+from pivotal.problem.unknown import with_unknown
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 
@@ -27,5 +28,10 @@ def model_of(
 
 
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
-    """The problem of asking `model` these pairs, at the question's sites and steps."""
-    return Problem(model, pairs, sites=question.sites, steps=question.steps)
+    """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
+    return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
+
+
+def as_read(question: Question, model: LanguageModel, pairs: PairSet) -> PairSet:
+    """The pairs as the question wants the model to read them: with `unknown="unk"`, unknown words are `<unk>`."""
+    return with_unknown(model, pairs) if question.unknown == "unk" else pairs

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
-from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.activations import Activations, Standard, measure
-from pivotal.problem.examples import Examples, Rejected, WordIndex
+from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
+from pivotal.problem.examples import Examples, Rejected
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps
+from pivotal.units import Steps, Values
 
 T = TypeVar("T")
 
@@ -68,24 +67,39 @@ class Problem:
         *,
         sites: str = "all",
         steps: Steps = "every",
+        values: Values = "unbounded",
         work: Work | None = None,
+        part_of: Problem | None = None,
     ) -> None:
-        """`pairs` may be prepared examples. `work` is a counter to share with another problem."""
+        """`values` restricts what a search may set units to. `pairs` may be prepared examples. `work` is a counter to
+        share with another problem, and `part_of` a larger problem with the same ranges of values."""
         if steps not in ("single", "every"):
             raise PivotalError(
                 f"Steps are 'single' (at the cue) or 'every' (all of the prefix), not {steps!r}."
             )
+        if values not in get_args(Values):
+            raise PivotalError(
+                f"values cannot be {values!r}.{did_you_mean(str(values), get_args(Values))}", "values"
+            )
         self.model = model
         self.sites = sites
+        self.values: Values = values
         self.steps: Steps = steps
         self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
         self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
-        self._index = WordIndex.of(self._examples, model.device)
+        self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
+        self._part_of = part_of
+        self._natural: Range | None = None
+
+    @property
+    def examples(self) -> Examples:
+        """The pairs as tokens."""
+        return self._examples
 
     @property
     def pairs(self) -> PairSet:
@@ -106,6 +120,11 @@ class Problem:
     def direction(self) -> np.ndarray:
         """For each example, the index of the label to flip to."""
         return self._examples.direction
+
+    @cached_property
+    def prefix_ids(self) -> np.ndarray:
+        """For each example, the number of its prefix. Pairs with the same prefix are no independent evidence."""
+        return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -146,10 +165,30 @@ class Problem:
             self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
         return self._activations
 
+    def natural_range(self) -> Range:
+        """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
+        prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
+        if self._part_of is not None:
+            return self._part_of.natural_range()
+        if self._natural is None:
+            part = self.sample(_SAMPLE)
+            self.work.forward += part.tree.n_live
+            self._natural = natural_range(self.model, part.tree, self.space)
+        return self._natural
+
+    def bounds(self) -> Range:
+        """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
+        if self.values == "natural":
+            return self.natural_range()
+        low, high = (torch.tensor(ends, device=self.model.device) for ends in self.space.bounds())
+        return low, high
+
     def standard(self) -> Standard:
         """The scale on which values are learned. It measures activations if a site has no bounds."""
         if self._standard is None:
-            if all(site.bounds is not None for site in self.space.sites):
+            if self.values == "natural":
+                self._standard = Standard.within(*self.natural_range())
+            elif all(site.bounds is not None for site in self.space.sites):
                 self._standard = Standard.plain(self.space.coordinates, self.model.device)
             else:
                 self._standard = Standard.of(self.space, self.measure_activations())
@@ -166,21 +205,36 @@ class Problem:
         return sum(right) / len(right) if right else None
 
     def on(self, pairs: PairSet, model: LanguageModel | None = None) -> Problem:
-        """The same question asked of other pairs, e.g. held-out ones, or of another model with the same sites."""
-        return Problem(model or self.model, pairs, sites=self.sites, steps=self.steps)
+        """The same question asked of other pairs, e.g. held-out ones, or of another model with the same sites. Values
+        keep the ranges of this problem, unless the model is another."""
+        return Problem(
+            model or self.model,
+            pairs,
+            sites=self.sites,
+            steps=self.steps,
+            values=self.values,
+            part_of=self if model is None else None,
+        )
 
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on a subset of its examples. Both share the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
-        part = self._examples.restrict(chosen)
-        return Problem(self.model, part, sites=self.sites, steps=self.steps, work=self.work)
+        return Problem(
+            self.model,
+            self._examples.restrict(chosen),
+            sites=self.sites,
+            steps=self.steps,
+            values=self.values,
+            work=self.work,
+            part_of=self,
+        )
 
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
         sequences = self.tree.sequences()
         ends = [len(tokens) - 1 for tokens in sequences]
         tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single")
-        return self._with_tree(tree, "single")
+        return self.with_tree(tree, "single")
 
     def towards(self, direction: int) -> Problem:
         """The same examples, all edited in one direction, whichever word the model prefers."""
@@ -191,11 +245,19 @@ class Problem:
         compared stay the same. It applies an intervention whose labels are others."""
         sequences, cues = self.tree.sequences(), self.tree.cues()
         of = [int(directions[d]) for d in self.direction]
-        return self._with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
+        return self.with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
 
-    def _with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
-        examples = replace(self._examples, tree=tree)
-        return Problem(self.model, examples, sites=self.sites, steps=steps, work=self.work)
+    def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
+        """The same examples, in the same order, with another tree, such as one with other edited steps."""
+        return Problem(
+            self.model,
+            replace(self._examples, tree=tree),
+            sites=self.sites,
+            steps=steps,
+            values=self.values,
+            work=self.work,
+            part_of=self,
+        )
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
         """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. They are cached.
@@ -279,12 +341,10 @@ class Problem:
         return self._log_ratio(states)
 
     def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words. Two logits suffice, because the denominator of the softmax cancels. The
+        """The log ratio of the two words. Their logits suffice, because the denominator of the softmax cancels. The
         result is float32 for every model."""
-        index = self._index
-        logits = self.model.readout(distinct_rows(states, index.leaves), index.vocabulary)
-        by_run = logits.transpose(0, 1)
-        return (by_run[:, index.leaf, index.d] - by_run[:, index.leaf, index.t]).float()
+        preferred, target = self._index.read(self.model, states)
+        return (preferred - target).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 

@@ -8,14 +8,16 @@ import math
 import random
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import get_args, overload
+from typing import Any, get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.pairs_file import PairRow, read_rows, write_rows
-from pivotal.questions.splits import Lexemes, Split, lexical, stratified
+from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.pairs_file import PairRow, name_of, read_rows, write_rows
+from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified, todays
+from pivotal.questions.word_sets import check_words, joined, members
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +25,11 @@ class MinimalPair:
     """A prefix and two words that may follow it. White space is normalised to single spaces."""
 
     prefix: str
-    cue: int
-    """The index in `prefix.split()` of the word to edit at, from 0."""
+    cue: int | None
+    """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair can then
+    be asked at every step only."""
     words: tuple[str, str]
-    """The two next words, in the order of the set's labels."""
+    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
     label: str = ""
     """The label of the expected word, or empty if neither word is expected."""
     group: str = ""
@@ -38,6 +41,8 @@ class MinimalPair:
     as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
 
     def __post_init__(self) -> None:
+        if any(not isinstance(entry, str) for entry in self.words):
+            object.__setattr__(self, "words", tuple(map(_entry, self.words)))
         texts = (
             self.prefix,
             *self.words,
@@ -73,21 +78,38 @@ class MinimalPair:
     def parse(
         cls,
         prefix: str,
-        cue: int | str,
-        words: tuple[str, str],
+        cue: int | str | None,
+        words: Sequence[str | Sequence[str]],
         label: str = "",
         group: str = "",
         lexemes: Mapping[str, str] | None = None,
         counterfactuals: tuple[str, str] = ("", ""),
     ) -> MinimalPair:
-        """Make a pair from data. The cue may be an index or a word."""
-        index = cue if isinstance(cue, int) else find_cue(prefix, cue)
-        return cls(prefix, index, words, label, group, tuple((lexemes or {}).items()), counterfactuals)
+        """Make a pair from data. The cue may be an index or a word, and a set of words may be a list."""
+        index = find_cue(prefix, cue) if isinstance(cue, str) else cue
+        both: Any = tuple(words)
+        return cls(prefix, index, both, label, group, tuple((lexemes or {}).items()), counterfactuals)
+
+    def lower(self) -> MinimalPair:
+        """The same pair in lower case."""
+        first, second = (entry.lower() for entry in self.words)
+        return replace(
+            self,
+            prefix=self.prefix.lower(),
+            words=(first, second),
+            counterfactuals=(self.counterfactuals[0].lower(), self.counterfactuals[1].lower()),
+        )
+
+    @property
+    def word_sets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The words of each label. Most labels have one word."""
+        first, second = self.words
+        return members(first), members(second)
 
     @property
     def cue_word(self) -> str:
-        """The word of the prefix that decides which of the two words is expected."""
-        return self.prefix.split(" ")[self.cue]
+        """The word of the prefix that decides which of the two words is expected; empty without a cue."""
+        return "" if self.cue is None else self.prefix.split(" ")[self.cue]
 
 
 @dataclass(frozen=True)
@@ -98,7 +120,13 @@ class PairSet:
     labels: tuple[str, str]
     pairs: tuple[MinimalPair, ...]
     dropped: int = 0
-    """For the training part of a lexical split: the number of pairs in neither part."""
+    """For the training part of a split by words: the number of pairs in neither part."""
+    held_out: int | float | None = None
+    """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
+    merged: int = 0
+    """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
+    notes: tuple[str, ...] = field(default=(), compare=False)
+    """What a reader inferred or left out, for the user to check. It is no part of the set."""
 
     def __post_init__(self) -> None:
         labels = tuple(clean_text(label, "words") for label in self.labels)
@@ -132,7 +160,7 @@ class PairSet:
     def __getitem__(self, index: slice) -> PairSet: ...
     def __getitem__(self, index: int | slice) -> MinimalPair | PairSet:
         if isinstance(index, slice):
-            return replace(self, pairs=self.pairs[index], dropped=0)
+            return replace(self, pairs=self.pairs[index], dropped=0, merged=0)
         return self.pairs[index]
 
     @property
@@ -148,6 +176,10 @@ class PairSet:
             digest.update(json.dumps(content).encode())
         return digest.hexdigest()[:16]
 
+    def lower(self) -> PairSet:
+        """The same pairs in lower case. Labels, groups and lexemes stay as they are."""
+        return replace(self, pairs=tuple(pair.lower() for pair in self.pairs))
+
     def sample(self, n: int, seed: int = 0) -> PairSet:
         """A random sample of `n` pairs, stratified by group and label."""
         if not 0 < n <= len(self):
@@ -156,20 +188,25 @@ class PairSet:
             )
         return self._take(stratified(self._strata(), n, random.Random(seed)))
 
-    def split(self, test: int | float = 1000, seed: int = 0, by: str = "random") -> tuple[PairSet, PairSet]:
+    def split(self, test: int | float = 1000, seed: int = 0, by: str = "prefixes") -> tuple[PairSet, PairSet]:
         """Split into (train, test). `test` is a number of pairs, or a fraction below 1.
 
-        "random" is stratified by group and label. "lexical" holds out lemmas: test pairs have held-out lemmas in every
-        slot, and training pairs have none. `train.dropped` counts the other pairs.
+        "prefixes" keeps all pairs of a prefix in one part, so that the test part has about `test` pairs. "words" holds
+        out lemmas: test pairs have held-out lemmas in every slot, and training pairs have none; `train.dropped` counts
+        the other pairs. "pairs" holds out single pairs, whose prefixes may occur in training. All are stratified by
+        group and label as far as possible.
         """
+        by = todays(by)
         count = self._test_count(test)
         rng = random.Random(seed)
-        if by == "random":
+        if by == "prefixes":
+            train_part, test_part = by_prefix([p.prefix for p in self.pairs], self._strata(), count, rng)
+        elif by == "pairs":
             test_part = stratified(self._strata(), count, rng)
             held = set(test_part)
             train_part = [i for i in range(len(self)) if i not in held]
-        elif by == "lexical":
-            train_part, test_part = lexical(self._lexemes(), self._strata(), count, rng)
+        elif by == "words":
+            train_part, test_part = lexical(self.lexemes(), self._strata(), count, rng)
         else:
             raise PivotalError(f"Unknown kind of split: '{by}'.{did_you_mean(by, get_args(Split))}")
         dropped = len(self) - len(train_part) - len(test_part)
@@ -195,20 +232,23 @@ class PairSet:
         write_rows(Path(path), self.labels, rows)
 
     def _take(self, indices: list[int]) -> PairSet:
-        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0)
+        return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
 
     def _strata(self) -> list[tuple[str, str]]:
         return [(pair.group, pair.label) for pair in self.pairs]
 
-    def _lexemes(self) -> list[Lexemes]:
-        # If some pairs have no slots, use the cue and the words of all pairs instead.
+    def lexemes(self) -> list[Lexemes]:
+        """The lemmas of each pair, by slot. If some pairs have none, they are the cue and the words of all pairs."""
         if all(pair.lexemes for pair in self.pairs):
             return [pair.lexemes for pair in self.pairs]
-        return [
-            (("cue", pair.cue_word.lower()), ("word", " ".join(pair.words).lower())) for pair in self.pairs
-        ]
+        return [(*_cue_lexeme(pair), ("word", " ".join(pair.words).lower())) for pair in self.pairs]
 
     def _test_count(self, test: int | float) -> int:
+        if len(self) < 2:
+            raise PivotalError(
+                f"A set must have two pairs or more to be split into a training and a test part, but '{self.name}' has "
+                f"{len(self)}{' different one' if self.merged else ''}. Add pairs."
+            )
         count = round(test * len(self)) if 0 < test < 1 else test
         if not math.isfinite(count) or count != int(count):
             raise PivotalError(f"The test part is a number of pairs or a fraction below 1, not {test}.")
@@ -220,22 +260,34 @@ class PairSet:
         return int(count)
 
 
-def read_pairs(path: str | Path) -> PairSet:
-    """Read the pairs of a .jsonl, .csv or .tsv file. Errors name the file, the line and the column."""
+def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
+    """Read the pairs of a .jsonl, .csv or .tsv file, which may be compressed (.gz).
+
+    A pair that occurs several times is read once; `merged` counts the repetitions. Errors name the file, the line and
+    the column. With `skip_bad`, rows with errors are left out, and the notes of the set list them.
+    """
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
-    for row in read_rows(path):
-        try:
-            labels = labels or _labels_of(row)
-            pairs.append(_pair_of(row, labels))
-        except PivotalError as error:
-            raise PivotalError(
-                f"{path}, line {row.line}, column '{error.field}': {error}", error.field
-            ) from None
-    if labels is None:
-        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.")
-    return PairSet(path.stem, labels, tuple(pairs))
+    bad = BadRows(skip_bad)
+    for read in read_rows(path):
+        with bad.row():
+            row = read()
+            try:
+                labels = labels or _labels_of(row)
+                pairs.append(_pair_of(row, labels))
+            except PivotalError as error:
+                raise PivotalError(
+                    f"{path}, line {row.line}, column '{error.field}': {error}", error.field
+                ) from None
+    if labels is None or not pairs:
+        raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
+    distinct = tuple(dict.fromkeys(pairs))
+    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=bad.notes())
+
+
+def _cue_lexeme(pair: MinimalPair) -> Lexemes:
+    return [] if pair.cue is None else [("cue", pair.cue_word.lower())]
 
 
 def find_cue(prefix: str, cue: str) -> int:
@@ -270,23 +322,28 @@ def clean_text(text: str, field: str) -> str:
     return text
 
 
+def _entry(words: str | Sequence[str]) -> str:
+    """The words of a label, which may be given as a list, as one text."""
+    if isinstance(words, str):
+        return words
+    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
+        raise PivotalError(f"The words of a label are a word or a list of words, not {words!r}.", "words")
+    return joined([clean_text(word, "words") for word in words])
+
+
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
         raise PivotalError("The prefix is empty; it must hold at least the cue word.", field="prefix")
-    if isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length:
+    if pair.cue is not None and (
+        isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
+    ):
         raise PivotalError(
             f"The cue is an index from 0 to {length - 1} into the words of '{pair.prefix}', "
             f"not {pair.cue!r}.",
             field="cue",
         )
-    if len(pair.words) != 2 or pair.words[0] == pair.words[1]:
-        raise PivotalError(f"A pair has two different words, not {pair.words!r}.", field="words")
-    for word in pair.words:
-        if not word or " " in word:
-            raise PivotalError(
-                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
-            )
+    check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(

@@ -9,26 +9,26 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import check_choices
-from pivotal.questions.splits import Split
-from pivotal.units import Steps
+from pivotal.options import LATER, check_choices
+from pivotal.questions.splits import Split, todays
+from pivotal.units import Steps, Values
 
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
+
+Unknown = Literal["skip", "unk"]
+"""What to do with a pair if its prefix has words outside the vocabulary."""
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
 MOST_SEED = 2**53
 """The largest seed. Larger numbers are not exact in JSON."""
-
-_TEST = {"number-agreement": 1000, "lakretz": 1000, "gender-bias": 200, "vig": 200}
-"""The default number of held-out pairs, as in the paper."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,18 @@ class Question:
     model: str = "wiki-lstm"
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
     phenomenon: str = "number-agreement"
-    """The pairs: a name from `pivotal list phenomena`, `name:PATH`, or a pairs file (.jsonl, .csv, .tsv)."""
+    """The pairs: a name from `pivotal list phenomena`, `name:PATH`, a template file (.yaml), or a pairs file (.jsonl,
+    .csv, .tsv)."""
     steps: Steps = "every"
     """Set the units at every step of the prefix, or only at the cue."""
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
-    split: Split = "random"
-    """Hold out random pairs, or hold out words: no held-out noun or verb occurs in training."""
+    values: Values = field(default="unbounded", metadata=LATER)
+    """What units may be set to: anything, or only values inside the natural range of each unit, the 1st to 99th
+    percentile of its own states at the edited steps."""
+    split: Split = "prefixes"
+    """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
+    the pair."""
     test: int | float | None = None
     """Held-out pairs: a number, or a fraction below 1. Default: as in the paper, otherwise a fifth."""
     seed: int = 0
@@ -55,8 +60,17 @@ class Question:
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
+    lower: bool = field(default=False, metadata=LATER)
+    """Read all pairs in lower case, for a model that knows no capitals."""
+    unknown: Unknown = field(default="skip", metadata=LATER)
+    """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
+    columns: str = field(default="", metadata=LATER)
+    """The columns of a table of others: prefix=sentence,good=right,bad=wrong and the like."""
+    skip_bad: bool = field(default=False, metadata=LATER)
+    """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "split", todays(self.split))
         check_choices(self)
         for name in ("seed", "split_seed"):
             if (seed := getattr(self, name)) is not None:
@@ -77,7 +91,7 @@ class Question:
         names = {field.name for field in dataclasses.fields(Question)}
         try:
             return msgspec.convert(
-                {name: value for name, value in settings.items() if name in names}, Question
+                {name: value for name, value in updated(settings).items() if name in names}, Question
             )
         except msgspec.ValidationError as error:
             raise PivotalError(
@@ -87,20 +101,30 @@ class Question:
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon."""
         from pivotal.questions.phenomena import load_phenomenon
+        from pivotal.questions.readers.base import Reading
 
-        return load_phenomenon(self.phenomenon)
+        pairs = load_phenomenon(self.phenomenon, Reading(columns=self.columns, skip_bad=self.skip_bad))
+        return pairs.lower() if self.lower else pairs
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:
         """The training pairs and the held-out pairs."""
-        test = default_test(self.phenomenon, len(pairs)) if self.test is None else self.test
+        test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)
 
 
-def default_test(phenomenon: str, pairs: int) -> int:
-    """The number of held-out pairs if `test` is not given."""
-    fifth = max(1, pairs // 5)
-    return min(_TEST.get(phenomenon.partition(":")[0], fifth), fifth)
+def updated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version may have stored, in the present spelling."""
+    return {name: todays(value) if name == "split" else value for name, value in settings.items()}
+
+
+def default_test(pairs: PairSet) -> int:
+    """The number of held-out pairs if `test` is not given: what the set asks for, but at most a fifth."""
+    fifth = max(1, len(pairs) // 5)
+    asked = pairs.held_out
+    if asked is None:
+        return fifth
+    return min(max(1, round(asked * len(pairs))) if asked < 1 else int(asked), fifth)
 
 
 def check_seed(seed: int, name: str = "seed") -> None:

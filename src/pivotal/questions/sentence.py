@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import MinimalPair, PairSet, find_cue
+from pivotal.questions.word_sets import members, shown
 
 _EXAMPLE = "“The doctor near the cars admires”"
 
@@ -35,10 +36,10 @@ def pair_of(
         asked, prefix = _other_word(said[-1], known(), labels), said[:-1]
     else:
         asked = _two(words, labels)
-        prefix = said[:-1] if said and said[-1] in asked else said
+        prefix = said[:-1] if said and any(said[-1] in members(entry) for entry in asked) else said
         if not prefix:
             raise PivotalError(
-                f"A sentence has some words before {' or '.join(asked)}, but it is {sentence!r}."
+                f"A sentence has some words before {' or '.join(map(shown, asked))}, but it is {sentence!r}."
             )
     text = " ".join(prefix)
     place = _given_cue(text, cue) if cue is not None else _known_cue(prefix, known())
@@ -61,19 +62,19 @@ def _two(words: Sequence[str], labels: tuple[str, str]) -> tuple[str, str]:
 
 
 def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str, str]:
-    pairs = Counter(pair.words for pair in known if word in pair.words)
+    pairs = Counter(pair.words for pair in known if any(word in words for words in pair.word_sets))
     if len(pairs) == 1:
         return next(iter(pairs))
     cure = f"Name both with --words, {labels[0]} first."
     if not pairs:
-        forms = sorted({form for pair in known for form in pair.words})
+        forms = sorted({form for pair in known for words in pair.word_sets for form in words})
         near = difflib.get_close_matches(word, forms, n=3)
         guess = f"Did you mean {' or '.join(near)}? " if near else f"It has {_few(forms)}. "
         raise PivotalError(
             f"The last word of the sentence must be one of the words that {known.name} asks about, but {word!r} is "
             f"not. {guess}{cure}"
         )
-    listed = "; ".join(" or ".join(two) for two, _ in pairs.most_common(3))
+    listed = "; ".join(" or ".join(map(shown, two)) for two, _ in pairs.most_common(3))
     raise PivotalError(
         f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
         f"{known.name}: {listed}. {cure}"
@@ -94,7 +95,7 @@ def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
     for pair in known:
         if pair.prefix == text:
             return pair.cue
-    cues = {pair.cue_word for pair in known}
+    cues = {pair.cue_word for pair in known if pair.cue is not None}
     found = [index for index, word in enumerate(prefix) if word in cues]
     if len(found) > 1:
         usual = {pair.cue for pair in known}

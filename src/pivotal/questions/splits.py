@@ -5,12 +5,21 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from pivotal.errors import PivotalError
 
-Split = Literal["random", "lexical"]
-"""Hold out random pairs, or whole lemmas."""
+Split = Literal["prefixes", "words", "pairs"]
+"""Hold out whole prefixes, whole lemmas, or single pairs."""
+
+FORMER: dict[str, Split] = {"random": "pairs", "lexical": "words"}
+"""The names of splits in earlier versions. Run folders and recipes may have them."""
+
+
+def todays(split: Any) -> Any:
+    """The present name of a split."""
+    return FORMER.get(split, split) if isinstance(split, str) else split
+
 
 Lexemes = Sequence[tuple[str, str]]
 
@@ -37,6 +46,44 @@ def stratified(strata: Sequence[Hashable], n: int, rng: random.Random) -> list[i
     return sorted(chosen)
 
 
+def by_prefix(
+    prefixes: Sequence[str], strata: Sequence[Hashable], test: int, rng: random.Random
+) -> tuple[list[int], list[int]]:
+    """Train and test indices such that no prefix is in both parts. The test part has about `test` items.
+
+    A prefix belongs to the stratum of its first item. Each stratum is sampled in proportion, as far as whole prefixes
+    allow, and what one stratum gives too much or too little is made up by the next.
+    """
+    members: dict[str, list[int]] = defaultdict(list)
+    for index, prefix in enumerate(prefixes):
+        members[prefix].append(index)
+    if len(members) < 2:
+        raise PivotalError(
+            f"A split by prefixes keeps all pairs of a prefix in one part, so it needs two prefixes or more, but the "
+            f"{len(prefixes)} pairs have {len(members)}. Add pairs with other prefixes, or split by='pairs'."
+        )
+    order = list(members)
+    rng.shuffle(order)
+    by_stratum: dict[Hashable, list[str]] = defaultdict(list)
+    for prefix in order:
+        by_stratum[strata[members[prefix][0]]].append(prefix)
+    held: list[str] = []
+    owed = 0.0
+    for group in by_stratum.values():
+        owed += test * sum(len(members[prefix]) for prefix in group) / len(prefixes)
+        for prefix in group:
+            if 2 * owed >= len(members[prefix]):  # closer to the share with this prefix than without it
+                held.append(prefix)
+                owed -= len(members[prefix])
+    smallest_first = sorted(order, key=lambda prefix: len(members[prefix]))
+    held = held or smallest_first[:1]
+    if len(held) == len(members):
+        held.remove(smallest_first[0])
+    test_part = sorted(index for prefix in held for index in members[prefix])
+    inside = set(test_part)
+    return [i for i in range(len(prefixes)) if i not in inside], test_part
+
+
 def lexical(
     lexemes: Sequence[Lexemes], strata: Sequence[Hashable], test: int, rng: random.Random
 ) -> tuple[list[int], list[int]]:
@@ -45,7 +92,13 @@ def lexical(
     An item with some held-out and some other lemmas is in neither part. A slot with one lemma cannot be held out and is
     ignored.
     """
-    ranks = _shuffled_ranks(lexemes, rng)
+    ranks = shuffled_ranks(lexemes, rng)
+    if not ranks:
+        found = ", ".join(f"{slot}: 1" for slot in sorted({slot for item in lexemes for slot, _ in item}))
+        raise PivotalError(
+            f"A split by words needs at least two lemmas in some slot; this set has {found or 'none'}. "
+            "Give the pairs 'lexemes', or split by='prefixes'."
+        )
     # An item is in the test part if all its lemmas rank below the cut of their slot.
     items = [[(slot, ranks[slot][lemma]) for slot, lemma in item if slot in ranks] for item in lexemes]
 
@@ -73,14 +126,14 @@ def lexical(
     if len(test_part) < test or not train_part:
         sizes = ", ".join(f"{slot}: {len(rank)}" for slot, rank in ranks.items())
         raise PivotalError(
-            f"A lexical split keeps every lemma on one side; with the lemmas of this set ({sizes}) it cannot "
-            f"give {test} test pairs and leave pairs to train on. Ask for fewer or use by='random'."
+            f"A split by words keeps every lemma on one side; with the lemmas of this set ({sizes}) it cannot "
+            f"give {test} test pairs and leave pairs to train on. Ask for fewer, or split by='prefixes'."
         )
     kept = stratified([strata[i] for i in test_part], test, rng)
     return train_part, [test_part[i] for i in kept]
 
 
-def _shuffled_ranks(lexemes: Sequence[Lexemes], rng: random.Random) -> dict[str, dict[str, int]]:
+def shuffled_ranks(lexemes: Sequence[Lexemes], rng: random.Random) -> dict[str, dict[str, int]]:
     """For every slot with at least two lemmas, the rank of each lemma in a random order."""
     slots: dict[str, set[str]] = defaultdict(set)
     for item in lexemes:
@@ -92,10 +145,4 @@ def _shuffled_ranks(lexemes: Sequence[Lexemes], rng: random.Random) -> dict[str,
         rng.shuffle(lemmas)
         if len(lemmas) > 1:
             ranks[slot] = {lemma: rank for rank, lemma in enumerate(lemmas)}
-    if not ranks:
-        found = ", ".join(f"{slot}: {len(lemmas)}" for slot, lemmas in sorted(slots.items()))
-        raise PivotalError(
-            f"A lexical split needs at least two lemmas in some slot; this set has {found or 'none'}. "
-            "Give the pairs 'lexemes' or use by='random'."
-        )
     return ranks

@@ -4,23 +4,53 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pivotal.records.knowledge import Knowledge
 from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
 
 Word = Literal["decide", "switch", "nudge", "no evidence"]
 """The verdicts, from the strongest to the weakest."""
 
 
-class Share(Record, frozen=True):
-    """A share of pairs with its 95% interval."""
+Level = Literal["none", "quick", "full"]
+"""How much evidence is collected."""
 
-    value: Number
+
+class UnitRange(Record, frozen=True, kw_only=True):
+    """The natural range of a unit at the edited steps, and the values that it is set to."""
+
+    unit: str
+    """Site and index, such as `hidden.0:122`."""
     low: Number
+    """The 1st percentile of its states in the untouched model."""
     high: Number
-    n: int
-    """The number of pairs."""
+    """The 99th percentile."""
+    values: dict[str, Number | None]
+    """By direction; null if it is not set."""
 
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+    @property
+    def inside(self) -> bool:
+        """Whether all its values lie in the natural range."""
+        return all(value is None or self.low <= value <= self.high for value in self.values.values())
+
+
+class Natural(Record, frozen=True, kw_only=True):
+    """The same units with their values moved into their natural ranges."""
+
+    ranges: tuple[UnitRange, ...]
+    """Empty for units of several coordinates."""
+    flipped: Share
+    by_direction: dict[str, Share]
+    kl: Number
+
+
+class Interchange(Record, frozen=True, kw_only=True):
+    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned."""
+
+    flipped: Share
+    by_direction: dict[str, Share]
+    whole_site: Share
+    """All units of their sites set so: the most that an interchange there can do."""
 
 
 class Dose(Record, frozen=True, kw_only=True):
@@ -107,6 +137,17 @@ class Effect(Record, frozen=True, kw_only=True):
         return max(abs(share.value - self.untouched.value) for share in self.edited.values())
 
 
+class Panel(Record, frozen=True, kw_only=True):
+    """What `pivotal evaluate --panel` prints: what an intervention does besides what it was found for."""
+
+    model: str
+    phenomenon: str
+    """What the intervention was found for."""
+    text: TextCost | None
+    """Null if the model cannot read the text."""
+    effects: tuple[Effect, ...]
+
+
 class Search(Record, frozen=True, kw_only=True):
     """The same search where there is nothing to find."""
 
@@ -120,7 +161,10 @@ class Search(Record, frozen=True, kw_only=True):
 class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     """What was measured about the best run. A check that was not made is absent."""
 
-    level: Literal["none", "quick", "full"] = "quick"
+    level: Level = "quick"
+    knowledge: Knowledge | None = None
+    natural: Natural | None = None
+    interchange: Interchange | None = None
     dose: Dose | None = None
     paths: Paths | None = None
     divergence: Divergence | None = None

@@ -51,11 +51,17 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     phenomenon: str
     steps: str
     sites: str
+    values: str = "unbounded"
+    """What units might be set to."""
     split: str
     test: int | float | None
     split_seed: int
     priming: str | None
     dtype: str | None
+    lower: bool = False
+    unknown: str = "skip"
+    columns: str = ""
+    skip_bad: bool = False
     search: str
     preset: str | None
     options: dict[str, Any]
@@ -70,7 +76,7 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     accuracy: Number | None = None
     """Share of held-out pairs whose preference is flipped."""
     interval: tuple[Number, Number] | None = None
-    """95% bootstrap interval of the accuracy."""
+    """95% interval of the accuracy."""
     by_group: dict[str, Number] = {}
     by_direction: dict[str, Number] = {}
     kl: Number | None = None

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.serial import Number, Record
+from pivotal.records.share import Share
 from pivotal.units import Steps
-
-
-class Share(Record, frozen=True):
-    """A share of flipped preferences with its 95% bootstrap interval."""
-
-    value: Number
-    low: Number
-    high: Number
-    n: int
-    """The number of pairs."""
-
-    def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class DropOne(Record, frozen=True):
@@ -53,6 +44,23 @@ class Rejections(Record, frozen=True, kw_only=True):
     """The number of pairs by reason, the most frequent first."""
 
 
+def told_reasons(reasons: Mapping[str, int], most: int = 5) -> str:
+    """The reasons of rejections in one line. Reasons that differ in the word alone are told once, with the words."""
+    kinds: dict[str, dict[str, int]] = {}
+    for reason, count in reasons.items():
+        kind, _, word = reason.partition(": ")
+        kinds.setdefault(kind, {})[word] = count
+    told = []
+    for kind, words in kinds.items():
+        if list(words) == [""]:
+            told.append(f"{kind} ({words['']:,})")
+            continue
+        listed = [f"{word} ({count:,})" for word, count in list(words.items())[:most]]
+        more = len(words) - most
+        told.append(f"{kind}: {', '.join(listed)}" + (f" and {more:,} more" if more > 0 else ""))
+    return "; ".join(told)
+
+
 class PairCounts(Record, frozen=True, kw_only=True):
     """The numbers of pairs."""
 
@@ -61,6 +69,34 @@ class PairCounts(Record, frozen=True, kw_only=True):
     """Held out."""
     dropped: int = 0
     """Pairs in neither part, because they mix held-out words with other words."""
+    merged: int = 0
+    """Lines of the pairs file that repeat an earlier line. They were read once."""
+
+
+class Overlap(Record, frozen=True, kw_only=True):
+    """What held-out pairs have in common with training pairs: shares of the held-out pairs."""
+
+    prefix: Number
+    """The prefix occurs in a training pair."""
+    cue: Number
+    """The cue word occurs as the cue of a training pair."""
+    words: Number
+    """One of the two words occurs among the words of a training pair."""
+
+
+class UnseenWords(Record, frozen=True, kw_only=True):
+    """The units of the best run on held-out pairs whose words their values were not learned with.
+
+    Half of the lemmas of every slot are drawn. The values of the same units are learned again, from the start, on the
+    training pairs that have none of these lemmas, and scored on the held-out pairs that have no others. The units
+    themselves were chosen with all words; `--split words` holds words out of the whole search.
+    """
+
+    flip_accuracy: Share
+    slots: tuple[str, ...]
+    """The slots whose lemmas are unseen, such as `subject` and `verb`. Slots with one lemma are not among them."""
+    train: int
+    """The number of pairs on which the values were learned."""
 
 
 class Prevalence(Record, frozen=True, kw_only=True):
@@ -76,7 +112,7 @@ class Example(Record, frozen=True, kw_only=True):
     """A held-out pair, for examples of how to apply the intervention."""
 
     prefix: str
-    cue: int
+    cue: int | None
     words: tuple[str, str]
     direction: str
 
@@ -97,7 +133,7 @@ class RunScores(Record, frozen=True, kw_only=True):
     flip_accuracy: Number
     """Share of held-out pairs whose preference is flipped."""
     interval: tuple[Number, Number]
-    """95% bootstrap interval of the flip accuracy."""
+    """95% interval of the flip accuracy."""
     units: int
     """The number of units."""
     kl: Number
@@ -124,7 +160,7 @@ class RunScores(Record, frozen=True, kw_only=True):
 
 
 class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """summary.json: what a run found. The scores at the top are those of the median run."""
+    """summary.json: what a run found. The scores at the top are those of the best run, which is handed over."""
 
     model: str
     phenomenon: str
@@ -135,7 +171,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     all_units: int
     """The number of units searched."""
     flip_accuracy: Number
-    """This and the next four scores are those of the median run; `runs` explains them."""
+    """This and the next four scores are those of the best run; `runs` explains them."""
     interval: tuple[Number, Number]
     units: int
     kl: Number
@@ -143,7 +179,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     max_kl: float | None = None
     """The bound on KL; absent if there was none."""
     kl_bound_kept: bool | None = None
-    """Whether the median run keeps it, up to a tenth; absent if there was no bound."""
+    """Whether the best run keeps it, up to a tenth; absent if there was no bound."""
     median: int
     """The run of median flip accuracy; of two middle runs, the lower."""
     best: int
@@ -156,12 +192,20 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     labelled: int | None = None
     """The held-out pairs that state an expected word."""
     pairs: PairCounts
+    overlap: Overlap | None = None
+    """Absent in summaries of earlier versions."""
+    unseen_words: UnseenWords | None = None
+    """Absent if the words do not vary, or if too few pairs are left; also in summaries of earlier versions."""
     rejected: Rejections
     controls: Control
     prevalence: dict[str, Prevalence]
     """One entry per unit, the most frequent first."""
     example: Example
     runs: tuple[RunScores, ...]
+    evidence: Evidence | None = None
+    """What was checked about the best run; absent if an earlier version made the run."""
+    verdict: Verdict | None = None
+    """What may be said about the best run."""
     seconds: Seconds = Seconds()
     """Filled in by the job when it has finished."""
 

@@ -153,8 +153,8 @@ class PairOutcome(Record, frozen=True, kw_only=True):
     pair: int
     """Its number among the held-out pairs that the model can be asked."""
     prefix: str
-    cue: int
-    """The index of the cue among the words of the prefix."""
+    cue: int | None
+    """The index of the cue among the words of the prefix; null if there is none."""
     words: tuple[str, str]
     """The two words that may follow, in the order of the labels."""
     label: str

@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 from pivotal.records.history import Progress
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
+from pivotal.report.evidence import MOST_UNITS, dose_figure, natural_figure
 from pivotal.report.learning import learning_curves, stages
 from pivotal.report.tables import ByKind, counted, interval, number, percent, points, signed, table
 
@@ -31,9 +32,6 @@ class UnitValues(Protocol):
 _NAMED = 10
 """With more runs than this, the labels of the runs would overlap and are not drawn."""
 
-MOST_UNITS = 20
-"""The most units that a chart shows. The table below the chart has all units."""
-
 
 def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
     """All figures for which there is data."""
@@ -45,8 +43,20 @@ def figures(summary: Summary, history: Sequence[Progress]) -> list[Figure]:
         accuracy_and_kl(summary),
         learning_curves(history),
         stages(summary),
+        *evidence_figures(summary),
     )
     return [figure for figure in made if figure is not None]
+
+
+def evidence_figures(summary: Summary) -> list[Figure | None]:
+    """The natural ranges and the dose, as far as they were measured."""
+    evidence = summary.evidence
+    if evidence is None:
+        return []
+    return [
+        None if evidence.natural is None else natural_figure(evidence.natural),
+        None if evidence.dose is None else dose_figure(evidence.dose),
+    ]
 
 
 # -- the figures -------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivotal.errors import PivotalError
+from pivotal.questions.word_sets import shown
 from pivotal.records.intervention import Intervention
 from pivotal.report import certified, tables
 from pivotal.report.figures import shares_chart, values_chart
@@ -64,13 +65,14 @@ plot_evaluation, plot_trace = shares_chart, trace_chart
 
 def pairs_html(pairs: PairSet) -> str:
     rows = [
-        (_marked(pair.prefix, pair.cue), *pair.words, pair.label, pair.group) for pair in pairs.pairs[:_PAIRS]
+        (_marked(pair.prefix, pair.cue), *map(shown, pair.words), pair.label, pair.group)
+        for pair in pairs.pairs[:_PAIRS]
     ]
     columns = ("prefix, [cue]", *pairs.labels, "label", "group")
     more = len(pairs) - len(rows)
     groups = ", ".join(f"{name or 'without a name'} {count:,}" for name, count in pairs.groups.items())
-    shown = Table("", columns, tuple(rows), note=f"And {more:,} more." if more else "")
-    return paragraphs(f"{pairs!r}", f"Groups: {groups}.") + table_of(shown)
+    listed = Table("", columns, tuple(rows), note=f"And {more:,} more." if more else "")
+    return paragraphs(f"{pairs!r}", f"Groups: {groups}.") + table_of(listed)
 
 
 def problem_html(problem: Problem) -> str:
@@ -169,7 +171,9 @@ class _Values:
     values: dict[str, tuple[float | None, ...]]
 
 
-def _marked(prefix: str, cue: int) -> str:
+def _marked(prefix: str, cue: int | None) -> str:
     """A prefix with its cue in brackets."""
+    if cue is None:
+        return prefix
     words = prefix.split(" ")
     return " ".join([*words[:cue], f"[{words[cue]}]", *words[cue + 1 :]])

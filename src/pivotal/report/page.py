@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pivotal.jobs.run_files import REPORT
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate
 from pivotal.records.summary import PairCounts, Summary
-from pivotal.report import certified, sentences, tables
+from pivotal.report import certified, evidence, sentences, tables
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.figures import figures
 from pivotal.report.html import (
@@ -33,6 +33,12 @@ _UNITS_NOTE = (
     "are."
 )
 
+_VERDICT_NOTE = (
+    "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
+    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
+    "more often. “No evidence”: anything else."
+)
+
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
@@ -52,9 +58,15 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
     sections = [
+        *_evidence(summary, figure),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
-        Section("Where it works", figure("by-construction") + paragraphs(tables.skipped_sentence(summary.rejected))),
+        Section("Where it works", figure("by-construction")
+                + paragraphs(
+                    tables.overlap_sentence(summary),
+                    tables.unseen_sentence(summary),
+                    tables.skipped_sentence(summary.rejected),
+                )),
         Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
         Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
@@ -76,6 +88,31 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
 
 
 # -- parts of the page -------------------------------------------------------------------------------------
+
+
+def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
+    """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
+    if summary.verdict is None or summary.evidence is None:
+        return []
+    effects = evidence.effects_table(summary.evidence.effects)
+    return [
+        Section(
+            "The verdict",
+            paragraph(summary.verdict.sentence)
+            + table_of(evidence.checks_table(summary.verdict), title=False)
+            + paragraph(_VERDICT_NOTE),
+        ),
+        Section(
+            "Are the values natural?",
+            paragraphs(*evidence.natural_sentences(summary.evidence)) + figure("natural"),
+        ),
+        Section(
+            "What else it changes",
+            paragraphs(*evidence.cost_sentences(summary, summary.evidence))
+            + figure("dose")
+            + ("" if effects is None else table_of(effects)),
+        ),
+    ]
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:

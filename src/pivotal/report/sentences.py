@@ -12,6 +12,7 @@ from html import escape
 from typing import Any
 
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.questions.word_sets import shown
 from pivotal.records.traces import PairOutcome, Traces
 from pivotal.report.html import paragraph
 from pivotal.report.tables import counted, number, signed
@@ -86,7 +87,7 @@ def _item(pair: PairOutcome, labels: tuple[str, str], traced: bool) -> str:
     }
     attributes = "".join(f' data-{name}="{escape(value)}"' for name, value in kinds.items())
     wanted = labels.index(pair.direction)
-    words = pair.words[1 - wanted], pair.words[wanted]
+    words = shown(pair.words[1 - wanted]), shown(pair.words[wanted])
     look, verdict = ("flipped", "flipped") if pair.flipped else ("kept", "not flipped")
     return (
         f"<li id=pair-{pair.pair}{attributes}><details>"
@@ -97,7 +98,7 @@ def _item(pair: PairOutcome, labels: tuple[str, str], traced: bool) -> str:
 
 def _sentence(pair: PairOutcome, preferred: str, wanted: str) -> str:
     words = [escape(word) for word in pair.prefix.split()]
-    if pair.cue < len(words):
+    if pair.cue is not None and pair.cue < len(words):
         words[pair.cue] = f"<mark>{words[pair.cue]}</mark>"
     return f"{' '.join(words)} <s>{escape(preferred)}</s> <b>{escape(wanted)}</b>"
 

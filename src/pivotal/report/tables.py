@@ -9,10 +9,8 @@ from math import isnan
 from typing import Protocol, runtime_checkable
 
 from pivotal.records.comparison import ComparisonRecord
-from pivotal.records.summary import DropOne, Rejections, RunScores, Share, Summary
-
-DECIDING = 0.5
-"""The least share of flipped preferences for which a sentence states that units decide a phenomenon."""
+from pivotal.records.share import Share
+from pivotal.records.summary import DropOne, Rejections, RunScores, Summary, told_reasons
 
 
 @runtime_checkable
@@ -84,21 +82,28 @@ def counted(n: int, noun: str) -> str:
 # -- sentences ---------------------------------------------------------------------------------------------
 
 
+VERBS = {"decide": ("decides", "decide"), "switch": ("switches", "switch"), "nudge": ("nudges", "nudge")}
+"""The verbs of the verdicts, for one unit and for several."""
+
+
 def sentence(summary: Summary) -> str:
-    """The result in one sentence: the numbers of the median run on held-out pairs."""
+    """The result in one sentence: the verdict, and the numbers of the best run on held-out pairs."""
     units = summary.units
     where = "set at every step" if summary.steps == "every" else "set once, at the cue,"
-    verb, they, flip = ("decides", "it", "flips") if units == 1 else ("decide", "they", "flip")
-    of = "" if len(summary.runs) == 1 else f" (median of {len(summary.runs)} runs)"
+    they, flip = ("it", "flips") if units == 1 else ("they", "flip")
+    of = "" if len(summary.runs) == 1 else f" (the best of {len(summary.runs)} runs by training pairs)"
     found = f"{units} of {summary.all_units:,} units"
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
     broken = summary.kl_bound_kept is False
     bound = f" This KL exceeds the bound of {summary.max_kl:g}." if broken else ""
     what = f"{summary.phenomenon} in {summary.model}"
-    if summary.flip_accuracy >= DECIDING:
+    word = "no evidence" if summary.verdict is None else summary.verdict.word
+    if word in VERBS:
+        verb = VERBS[word][units != 1]
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
-    return f"{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
+    prefix = "" if summary.verdict is None else "No evidence: "
+    return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
 
 
 def control_sentence(summary: Summary) -> str:
@@ -112,6 +117,31 @@ def control_sentence(summary: Summary) -> str:
         f"with values learned on the same pairs, flip {percent(control.mean)} on average and "
         f"{percent(control.best)} at best, "
         f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
+    )
+
+
+def overlap_sentence(summary: Summary) -> str:
+    """What held-out pairs share with training pairs; empty if it was not measured."""
+    shared = summary.overlap
+    if shared is None:
+        return ""
+    return (
+        f"Of the {summary.pairs.test:,} held-out pairs, {percent(shared.prefix)} share their prefix with one of the "
+        f"{summary.pairs.train:,} training pairs, {percent(shared.cue)} their cue word and {percent(shared.words)} "
+        "one of their two words."
+    )
+
+
+def unseen_sentence(summary: Summary) -> str:
+    """The score on words that the values were not learned with; empty if it was not measured."""
+    unseen = summary.unseen_words
+    if unseen is None:
+        return ""
+    share = unseen.flip_accuracy
+    return (
+        f"Unseen words, best run: with values learned again without half of the words ({', '.join(unseen.slots)}), the "
+        f"same units flip {percent(share.value)} of the {counted(share.n, 'held-out pair')} that have only those words "
+        f"(95% interval {interval(share.low, share.high)})."
     )
 
 
@@ -131,9 +161,7 @@ def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
     """The pairs that could not be asked, with reasons; empty if there are none."""
     if not rejected.total:
         return ""
-    reasons = [f"{reason} ({count})" for reason, count in list(rejected.reasons.items())[:most]]
-    more = len(rejected.reasons) - most
-    listed = "; ".join(reasons) + (f"; and {counted(more, 'other reason')}" if more > 0 else "")
+    listed = told_reasons(rejected.reasons, most)
     return f"{counted(rejected.total, 'pair')} could not be used with this model: {listed}."
 
 

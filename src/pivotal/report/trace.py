@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
+from pivotal.questions.word_sets import shown
 from pivotal.records.traces import Trace
 from pivotal.report.tables import Table, counted, number, percent, signed, table
 
@@ -76,9 +77,15 @@ def mean_kl(trace: Trace) -> float:
     return sum(trace.kl) / (len(trace.kl) + 1)
 
 
+def asked(trace: Trace) -> tuple[str, str]:
+    """The two words as they are shown. A long set of words is shortened."""
+    first, second = trace.words
+    return shown(first), shown(second)
+
+
 def told(trace: Trace) -> str:
     """The outcome, in some sentences."""
-    wanted, other = trace.words[trace.target], trace.words[1 - trace.target]
+    wanted, other = asked(trace)[trace.target], asked(trace)[1 - trace.target]
     before, after = shares(trace)
     units = counted(sum(acting(trace)), "unit")
     if trace.frame.steps == "every":
@@ -95,7 +102,7 @@ def told(trace: Trace) -> str:
 
 def verdict(trace: Trace) -> str:
     before, after = trace.log_odds
-    wanted, other = trace.words[trace.target], trace.words[1 - trace.target]
+    wanted, other = asked(trace)[trace.target], asked(trace)[1 - trace.target]
     if trace.flipped:
         return f"The preference flips from {other} to {wanted}."
     if before > 0:
@@ -112,12 +119,12 @@ def numbers(trace: Trace) -> Table:
         rows += [
             (side, name, *map(activation, line)) for name, line in zip(unit_names(trace), grid, strict=True)
         ]
-    for w, word in enumerate(trace.words):
+    for w, word in enumerate(asked(trace)):
         steps = [trace.probability(w, step) for step in range(len(trace.tokens))]
         rows += [
             (side, f"p({word})", *(chance(two[s]) for two in steps)) for s, side in enumerate(sides(trace))
         ]
-    wanted = trace.words[trace.target]
+    wanted = asked(trace)[trace.target]
     rows += [
         (side, f"{wanted} of both", *map(percent, line))
         for side, line in zip(sides(trace), shares(trace), strict=True)

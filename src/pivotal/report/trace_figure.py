@@ -16,6 +16,7 @@ from pivotal.report.drawing import COLOURS, Figure, draw
 from pivotal.report.trace import (
     acting,
     activation,
+    asked,
     chance,
     most_moved,
     numbers,
@@ -49,8 +50,8 @@ def alternative(trace: Trace) -> str:
     before, after = trace.log_odds
     return (
         f"Heat maps of {len(trace.frame.units)} units over {len(trace.tokens)} steps, without and with the "
-        f"intervention, the probability of {' and '.join(trace.words)}, KL, and the change of each layer. "
-        f"{told(trace)} Log-odds of {trace.words[trace.target]}: {before:.2f} before, {after:.2f} after. "
+        f"intervention, the probability of {' and '.join(asked(trace))}, KL, and the change of each layer. "
+        f"{told(trace)} Log-odds of {asked(trace)[trace.target]}: {before:.2f} before, {after:.2f} after. "
         f"KL is largest after “{trace.tokens[trace.kl.index(max(trace.kl))]}”."
     )
 
@@ -107,7 +108,7 @@ def _words(trace: Trace) -> Any:
 
     rows: list[Row] = [
         {"step": step, "word": word, "side": side, "p": max(_LEAST, trace.probability(w, step)[s])}
-        for w, word in enumerate(trace.words)
+        for w, word in enumerate(asked(trace))
         for s, side in enumerate(sides(trace))
         for step in range(len(trace.tokens))
     ]
@@ -118,7 +119,7 @@ def _words(trace: Trace) -> Any:
         "p:Q", title=None, axis=axis, scale=alt.Scale(type="log", domain=[tens[0], tens[-1]], nice=False)
     )
     word = alt.Color(
-        "word:N", title=None, scale=alt.Scale(domain=list(trace.words), range=[COLOURS[2], COLOURS[3]])
+        "word:N", title=None, scale=alt.Scale(domain=list(asked(trace)), range=[COLOURS[2], COLOURS[3]])
     )
     return (
         alt.Chart(alt.Data(values=rows))
@@ -147,7 +148,7 @@ def _share(trace: Trace) -> Any:
         .encode(x=_steps_axis(trace), y=y, strokeDash=_dashes(trace))
     )
     half = alt.Chart(alt.Data(values=[{"share": 0.5}])).mark_rule(color=COLOURS[6]).encode(y=y)
-    title = f"Share of {trace.words[trace.target]} in the probability of both words (dashed: untouched)"
+    title = f"Share of {asked(trace)[trace.target]} in the probability of both words (dashed: untouched)"
     return (half + line).properties(title=_title(title), **_size(trace, 4))
 
 

@@ -82,7 +82,8 @@ class Selection(Search):
         attempt: Attempt,
     ) -> Discovery:
         """Refit the values of the chosen units and score the result on training pairs."""
-        mask, values = mask.to(problem.model.device), values.to(problem.model.device)
+        mask = mask.to(problem.model.device)
+        values = values.to(problem.model.device).clamp(*problem.bounds())
         stages = Stages(self.terms, problem.sample(_SAMPLE, attempt.seed), attempt)
         stages.add("chosen", mask.float(), values)
         if self.refit:

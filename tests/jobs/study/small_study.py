@@ -16,7 +16,7 @@ name: tiny
 runs: 2
 seed: 3
 resources: {cpus: 1}
-defaults: {phenomenon: planted, test: 80, updates: 12, refit: 2, max_units: 3}
+defaults: {phenomenon: planted, test: 81, updates: 12, refit: 2, max_units: 3}
 grid:
   model: [planted, "planted:1"]
   steps: [every, single]

@@ -21,7 +21,7 @@ RECIPE = """\
 name: killed
 runs: 2
 resources: {cpus: 1}
-defaults: {phenomenon: planted, test: 80, refit: 2, max_units: 3}
+defaults: {phenomenon: planted, test: 81, refit: 2, max_units: 3}
 grid:
   model: [planted, "planted:1"]
   steps: [every, single]
@@ -85,6 +85,7 @@ def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: s
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_study_needs_neither_typer_nor_rich() -> None:
     code = (
         "import sys\n"

@@ -10,7 +10,7 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.tools.refit import Refit, bounds_of
+from pivotal.searches.tools.refit import Refit
 from pivotal.units import Steps, Unit
 
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
@@ -42,12 +42,13 @@ def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
     problem, planted = planted_problem("every"), plant()
     mask = mask_of(problem, planted.units, planted.decoys)
     values = Refit(terms=Terms(margin=50.0), updates=60, rate=0.5).fit(problem, mask).values
-    low, high = bounds_of(problem)
+    low, high = problem.bounds()
     assert (values >= low).all() and (values <= high).all()
     assert values[0][mask[0] > 0].abs().max() == 1  # a margin out of reach drives them to the bound
     assert (values[mask == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_the_kl_bound_is_kept_on_the_sample() -> None:
     problem, planted = planted_problem("every"), plant()
     mask = mask_of(problem, planted.units)

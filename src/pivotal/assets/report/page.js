@@ -104,7 +104,15 @@
   // JSON has no infinity: null stands for the logarithm of zero, and for differences with it.
   const minus = (a, b) => a.map((value, i) => (value === null || b[i] === null ? null : value - b[i]));
 
+  // A set of words is written is|was|has; a long one is shortened.
+  function shown(entry) {
+    const words = entry.split("|");
+    if (words.includes("")) return entry;
+    return (words.length > 3 ? [...words.slice(0, 2), "…"] : words).join("/");
+  }
+
   function course(frame, trace) {
+    const named = trace.words.map(shown);
     const probability = (rows) => rows.map((row) => row.map((log) => (log === null ? 0 : Math.exp(log))));
     const before = probability(trace.log_p.untouched), after = probability(trace.log_p.edited);
     const target = frame.labels.indexOf(trace.direction);
@@ -124,9 +132,9 @@
       heading(trace),
       block("Units, untouched", units, trace.activation.untouched, activations),
       block("Units, with the edit", units, trace.activation.edited, activations, isSet),
-      block(`Log-odds of “${trace.words[target]}”`, ["untouched", "with the edit"], odds, preference),
-      block("Probability of each word, untouched", trace.words, before, chances),
-      block("Probability of each word, with the edit", trace.words, after, chances),
+      block(`Log-odds of “${named[target]}”`, ["untouched", "with the edit"], odds, preference),
+      block("Probability of each word, untouched", named, before, chances),
+      block("Probability of each word, with the edit", named, after, chances),
       block("KL to the untouched model", ["KL"], [trace.kl], { top: largest([trace.kl]), show: fixed(2), grows: true }),
     );
     if (frame.layers.length) table.append(block("Change of each layer", frame.layers, trace.change, moved));

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import dense
 from pivotal.problem.problem import Problem
@@ -15,8 +15,8 @@ from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import Effect
 from pivotal.records.intervention import Intervention
 
-PREFIXES = 200
-"""The distinct prefixes of another phenomenon that are asked."""
+PAIRS = 200
+"""The most pairs of another phenomenon that are asked."""
 
 
 @torch.no_grad()
@@ -26,17 +26,19 @@ def effect_on(
     pairs: PairSet,
     *,
     labels: Mapping[str, str] | None = None,
-    prefixes: int = PREFIXES,
+    most: int = PAIRS,
 ) -> Effect:
-    """Ask another phenomenon with the intervention applied, towards each of its directions.
+    """Ask another phenomenon with the intervention applied, towards each of its directions. At most `most` pairs are
+    asked.
 
     `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
     labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
     """
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-    problem = Problem(model, pairs, sites=sites, steps=intervention.steps).sample(prefixes)
+    asked = pairs.sample(most) if len(pairs) > most else pairs
+    problem = Problem(model, asked, sites=sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
-    share = Bootstrap(problem)
+    share = shares_of(problem.prefix_ids)
     expected = _expected(problem)
     after = {}
     for d, direction in enumerate(intervention.directions):

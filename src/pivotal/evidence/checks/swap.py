@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import Bootstrap
+from pivotal.evidence.intervals import shares_of
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem, divergence
 from pivotal.questions.pairs import PairSet
@@ -39,7 +39,7 @@ def cue_swap(problem: Problem) -> CueSwap | None:
     places = {id(pair): (i, label) for i, label, pair in asked}
     of, called = np.array([places[id(pair)] for pair in forms.pairs]).T
     preferred = 1 - forms.direction
-    share = Bootstrap(forms)
+    share = shares_of(forms.prefix_ids)
     # The counterfactual of a pair is the form that calls for the word that the untouched model does not prefer.
     own, other = part.tree.sequences(), forms.tree.sequences()
     changed = np.array([other[j] != own[i] for j, i in enumerate(of)])

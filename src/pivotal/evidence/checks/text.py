@@ -45,14 +45,17 @@ def text_cost(
     sentences: Sequence[str] | None = None,
     *,
     name: str = "the bundled text",
-) -> TextCost:
-    """Perplexity of sentences, untouched and edited towards each label.
+) -> TextCost | None:
+    """Perplexity of sentences, untouched and edited towards each label. None if the model does not know most of the
+    words: then its predictions say nothing about the text.
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
     ids = [tokens for line in sentences or sentences_of() if len(tokens := _tokens(model, line)) > 1]
-    if not ids:
-        raise PivotalError(f"None of the lines of {name} can be read by {model.name}. Give another text.")
+    unk = getattr(model, "unk", None)
+    unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)
+    if 2 * unknown >= sum(map(len, ids)):
+        return None
     middle = [len(tokens) // 2 for tokens in ids]
     tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)
     space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -16,7 +15,8 @@ from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
 from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.options import stored_settings
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -112,8 +112,10 @@ def compare(
     watch = watch or Nobody()
     check_runs(plan.runs, question.seed)
     model, pairs = model_of(question, device), question.load_pairs()
-    train_pairs, test_pairs = question.divide(pairs)
-    train, test = problem_of(question, model, train_pairs), problem_of(question, model, test_pairs)
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
+    train = problem_of(question, model, train_pairs)
+    test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
 
@@ -121,7 +123,9 @@ def compare(
     path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
         return Comparison(done, done.comparison(), already=True)
-    say_left_out(watch, train, test, train_pairs.dropped)
+    for note in asked.notes:
+        watch.say(note)
+    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     info = {
         "command": command,
         "device": str(model.device),
@@ -159,7 +163,7 @@ def _settings(
     question: Question, plan: ComparisonPlan, model: LanguageModel, pairs: PairSet
 ) -> dict[str, Any]:
     return {
-        **dataclasses.asdict(question),
+        **stored_settings(question),
         **plan.settings(),
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),

@@ -15,7 +15,8 @@ from typing import Any
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.options import build, options_of, stored_settings
-from pivotal.questions.question import Question
+from pivotal.questions.question import Question, updated
+from pivotal.questions.splits import FORMER
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.base import check_runs
@@ -81,7 +82,11 @@ class Cell:
     @property
     def key(self) -> str:
         """A hash of everything that decides the results except the seed. Labels, preset and batching are not in it."""
-        decides = {**dataclasses.asdict(self.question), "search": self.search.name, "options": self.options}
+        decides = {**stored_settings(self.question), "search": self.search.name, "options": self.options}
+        # Published rows have keys with the former names of the splits.
+        decides["split"] = {new: old for old, new in FORMER.items()}.get(
+            self.question.split, self.question.split
+        )
         del decides["seed"]
         text = json.dumps(plain(decides), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -131,7 +136,7 @@ def chosen(cells: Sequence[Cell], pattern: str | None) -> tuple[Cell, ...]:
 
 def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
     settings, defaults = _named(draft.settings), _named(draft.defaults)
-    given = {**defaults, **settings}
+    given = updated({**defaults, **settings})
     where = _Where(recipe, draft)
     try:
         own = build(CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION})

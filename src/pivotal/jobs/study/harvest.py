@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pivotal.jobs.run_files import ABLATION, INTERVENTIONS
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
+from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated
 from pivotal.records.intervention import CARD, Card
@@ -74,7 +74,7 @@ def recovered(batches: Iterable[Batch], have: set[tuple[str, int]], name: str, s
 
 def _asked(batch: Batch, name: str) -> dict[str, Any]:
     """The fields that every row has, whether its run succeeded or failed."""
-    cell, question = batch.cell, dataclasses.asdict(batch.cell.question)
+    cell, question = batch.cell, stored_settings(batch.cell.question)
     del question["seed"]
     return {
         **question,

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.files import asset, read_text
-from pivotal.jobs.study.yaml_lines import Place, parse
 from pivotal.options import build, options_of
+from pivotal.yaml_places import Place, parse
 
 LABEL = "label"
 MOST_CELLS = 10_000

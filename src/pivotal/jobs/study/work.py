@@ -16,7 +16,7 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import failed_rows, rows_of
 from pivotal.models import LanguageModel
-from pivotal.problem.prepare import model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
@@ -116,7 +116,8 @@ def _is_stale(begun: RunFolder, question: Question, model: LanguageModel) -> boo
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
     """Run single-unit ablation on training pairs, for all units that the runs found."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
-    train = problem_of(question, model, question.divide(question.load_pairs())[0])
+    pairs = as_read(question, model, question.load_pairs())
+    train = problem_of(question, model, question.divide(pairs)[0])
     units = sorted({unit for intervention in found for unit in intervention.units})
     rows = found_by_ablation(units, train)
     folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))

@@ -11,19 +11,23 @@ import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
+from pivotal.files import disk
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.edits import Edit
 from pivotal.models.gather import distinct_rows
 from pivotal.models.recurrent.cells import CELLS, Incoming
+from pivotal.models.recurrent.modules import weights_of
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of
 from pivotal.models.shuffle import shuffle_rows
 from pivotal.models.tree import Level, PrefixTree
+from pivotal.models.words import WordVocabulary
 from pivotal.units import Site, Unit
 
 
@@ -76,10 +80,11 @@ class RecurrentLM(LanguageModel):
         check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
-        self.words = tuple(words)
+        self._vocabulary = WordVocabulary(words, unk)
+        self.words = self._vocabulary.words
         self.unk = unk
+        self._source: tuple[str, dict[str, Tensor]] | None = (cell, dict(weights))
         self._cell = CELLS[cell]
-        self._ids = {word: i for i, word in enumerate(self.words)}
         self._fingerprint = fingerprint or fingerprint_of(weights, self.words)
         self._fingerprint += (
             f"+{hashlib.sha256(priming.encode()).hexdigest()[:4]}" if priming != "<eos>" else ""
@@ -108,21 +113,37 @@ class RecurrentLM(LanguageModel):
         unk: str = "<unk>",
     ) -> RecurrentLM:
         """Make a model from three torch modules and the words in the order of their ids."""
-        if rnn.bidirectional:
-            raise PivotalError(
-                "A language model must read from left to right, but this recurrent module is bidirectional."
-            )
-        if getattr(rnn, "proj_size", 0):
-            raise PivotalError("LSTMs with a projection (proj_size) are not supported. Use one without.")
-        if isinstance(rnn, nn.RNN) and rnn.nonlinearity != "tanh":
-            raise PivotalError(f"A plain RNN must use tanh, but this one uses {rnn.nonlinearity}.")
-        weights = {f"rnn.{key}": value.detach() for key, value in rnn.state_dict().items()}
-        weights["encoder.weight"] = encoder.weight.detach()
-        weights["decoder.weight"] = decoder.weight.detach()
-        if decoder.bias is not None:
-            weights["decoder.bias"] = decoder.bias.detach()
-        cell = {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn")
+        cell, weights = weights_of(encoder, rnn, decoder)
         return RecurrentLM(name, cell=cell, words=words, weights=weights, priming=priming, unk=unk)
+
+    def save(self, folder: str | Path, summary: str = "", *, replace: bool = False) -> Path:
+        """Write the model to a folder, which `load_model` and every command open by its path.
+
+        Search for units in the loaded model: its fingerprint is that of the files. With `replace`, the folder may hold
+        another model.
+        """
+        from pivotal.models.recurrent.folder import save_folder
+
+        if self._source is None:
+            raise PivotalError(
+                f"{self.name} is made for controls and is not saved. Save the model that it is made of."
+            )
+        cell, weights = self._source
+        card = {
+            "name": Path(folder).name,
+            "summary": summary or f"{cell.upper()} of {len(self.words):,} words",
+        }
+        with disk(Path(folder)):
+            return save_folder(
+                Path(folder),
+                cell=cell,
+                words=self.words,
+                weights=weights,
+                card=card,
+                priming=self.priming,
+                unk=self.unk,
+                replace=replace,
+            )
 
     def _layer(self, weights: dict[str, Tensor], level: int) -> Layer:
         recurrent = weights[f"rnn.weight_hh_l{level}"]
@@ -157,22 +178,23 @@ class RecurrentLM(LanguageModel):
         return self._fingerprint
 
     def encode(self, text: str) -> Encoding:
-        words = text.split()
-        missing = [word for word in words if word not in self._ids]
-        if missing:
-            raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
-        return Encoding(tuple(self._ids[word] for word in words), tuple(range(len(words))))
+        return self._vocabulary.encode(text)
 
-    def single_token(self, word: str) -> int:
-        if word not in self._ids:
-            raise PivotalError(f"outside the vocabulary: {word}")
-        return self._ids[word]
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self._vocabulary.tokens_of(word)
+
+    def word_ends(self) -> tuple[int, ...]:
+        return self._vocabulary.ends()
+
+    @property
+    def unknown_word(self) -> str | None:
+        return self._vocabulary.unk
 
     def word(self, token: int) -> str:
         return self.words[token]
 
     def unspeakable(self) -> list[int]:
-        return [self._ids[self.unk]] if self.unk in self._ids else []
+        return self._vocabulary.special()
 
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """A unit of the last layer is read by the decoder. The units of other layers have no direct path."""
@@ -188,6 +210,7 @@ class RecurrentLM(LanguageModel):
         noise = torch.Generator().manual_seed(seed)
         made = copy.copy(self)
         made.name = f"{self.name} with shuffled weights"
+        made._source = None
         made._fingerprint = f"{self._fingerprint}-shuffled-{seed}"
         made._encoder = shuffle_rows(self._encoder, noise)
         made._decoder = shuffle_rows(self._decoder, noise)

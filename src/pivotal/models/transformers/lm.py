@@ -134,8 +134,11 @@ class TransformersLM(ChunkedLM):
     def encode(self, text: str) -> Encoding:
         return self._tokens.encode(text)
 
-    def single_token(self, word: str) -> int:
-        return self._tokens.single_token(word)
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        return self._tokens.tokens_of(word)
+
+    def word_ends(self) -> tuple[int, ...]:
+        return self._tokens.ends()
 
     def word(self, token: int) -> str:
         return self._tokens.text(token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ class Tokens:
         self.tokenizer = self._tokenizer = tokenizer
         self._vocabulary = vocabulary
         self._anchor = self._ids(_BEFORE)
+        self._ends: tuple[int, ...] | None = None
+        self.unk: str | None = None  # no word of a text stands for unknown words
         self.priming = self._priming(priming)
 
     def _ids(self, text: str) -> list[int]:
@@ -63,16 +66,26 @@ class Tokens:
             raise PivotalError(f"some word has no tokens of its own: {text}")
         return Encoding(tuple(ids), tuple(words))
 
-    def single_token(self, word: str) -> int:
+    def tokens_of(self, word: str) -> tuple[int, ...]:
+        """The tokens of a word after another word."""
         ids = self._ids(f"{_BEFORE} {word}")
         new = ids[len(self._anchor) :]
         if ids[: len(self._anchor)] != self._anchor or not new:
             raise PivotalError(f"no token of its own after a word: {word}")
-        if len(new) > 1:
-            raise PivotalError(
-                f"several tokens after a space: {word} ({'|'.join(self.text(i) for i in new)})"
-            )
-        return self._checked(new, word)[0]
+        return tuple(self._checked(new, word))
+
+    def ends(self) -> tuple[int, ...]:
+        """The tokens that cannot continue a word: they begin with a space or with punctuation, or are special.
+
+        A token that is a part of a letter may continue a word, so it is none of them.
+        """
+        if self._ends is None:
+            every = range(min(len(self._tokenizer), self._vocabulary))
+            special = set(self._tokenizer.all_special_ids)
+            texts = self._tokenizer.backend_tokenizer.decode_batch([[*self._anchor, i] for i in every])
+            start = len(self._tokenizer.decode(self._anchor))
+            self._ends = tuple(i for i in every if i in special or _ends_a_word(texts[i][start:]))
+        return self._ends
 
     def text(self, token: int) -> str:
         """The text of a token, with its leading space if it has one."""
@@ -92,7 +105,7 @@ class Tokens:
         used = range(len(self._tokenizer), self._vocabulary)
         return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
 
-    def words(self) -> list[str]:
+    def listed(self) -> list[str]:
         return _words_of(self._tokenizer)
 
     def _checked(self, ids: list[int], text: str) -> list[int]:
@@ -128,9 +141,15 @@ def share_of_whole_words(tokenizer: Any) -> float:
 
 def _reads(tokens: Tokens, word: str) -> int | None:
     try:
-        return tokens.single_token(word)
+        ids = tokens.tokens_of(word)
     except PivotalError:
         return None
+    return ids[0] if len(ids) == 1 else None
+
+
+def _ends_a_word(text: str) -> bool:
+    """Whether a word is complete before this text, which begins with neither a letter nor a digit."""
+    return bool(text) and text[0] != "\ufffd" and unicodedata.category(text[0])[0] not in "LMN"
 
 
 def _word_of(text: str, starts: Sequence[int], a: int, b: int) -> int:

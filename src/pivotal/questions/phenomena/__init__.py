@@ -1,40 +1,124 @@
-"""Sources of minimal pairs. Each file in this folder adds one source."""
+"""Sources of minimal pairs: bundled template files, and phenomena in code, one module each."""
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
+from pivotal.files import suffix_of
 from pivotal.options import build
+from pivotal.questions import pairs_file, templates
 from pivotal.questions.pairs import PairSet, read_pairs
-from pivotal.questions.pairs_file import SUFFIXES
 from pivotal.questions.phenomena.base import Phenomenon
+from pivotal.questions.readers import READERS, Reading, hint, reader_of
 from pivotal.registry import Registry
 
-__all__ = ["PHENOMENA", "Phenomenon", "load_phenomenon"]
+__all__ = ["PHENOMENA", "Listed", "Phenomenon", "listed_phenomena", "load_phenomenon", "phenomenon_names"]
 
 PHENOMENA: Registry[Phenomenon] = Registry(
     "phenomena",
     "pivotal.questions.phenomena",
     Phenomenon,  # type: ignore[type-abstract]
 )
+"""The phenomena that are classes, such as plugins. The bundled template files are `templates.bundled()`."""
 
 
-def load_phenomenon(spec: str | Path, **options: object) -> PairSet:
-    """Load pairs by name ("number-agreement"), by name and path ("lakretz:FOLDER"), or from a file ("my.jsonl")."""
+@dataclass(frozen=True)
+class Listed:
+    """What `pivotal list phenomena` shows of a phenomenon."""
+
+    name: str
+    """As users write it: `number-agreement`, or `lakretz:PATH`."""
+    labels: tuple[str, ...]
+    """The two labels; empty if they depend on a file."""
+    summary: str
+    pairs: int | None
+    """The number of pairs, or None if it depends on a file."""
+
+
+def load_phenomenon(spec: str | Path, reading: Reading | None = None, **options: object) -> PairSet:
+    """Load pairs by name ("number-agreement"), with a reader ("blimp:FILE"), or from a file: a template file
+    ("my.yaml") or a pairs file ("my.jsonl"). `reading` says how files of others are read."""
+    reading = reading or Reading()
+    if (reader := reader_of(spec, reading)) is not None:
+        _check_no_options(options)
+        return reader.pairs()
     name, _, path = str(spec).partition(":")
-    if name in PHENOMENA:
-        cls = PHENOMENA.get(name)
-        if cls.takes_path and not path:
+    bundled = templates.bundled()
+    if name in bundled or name in PHENOMENA:
+        cls = None if name in bundled else PHENOMENA.get(name)
+        takes_path = cls is not None and cls.takes_path
+        if takes_path and not path:
             raise PivotalError(f"'{name}' reads files and needs to know where they are. Write {name}:PATH.")
-        if path and not cls.takes_path:
+        if path and not takes_path:
             raise PivotalError(f"'{name}' makes its own pairs and takes no path, not '{path}'. Write {name}.")
-        return build(cls, {**options, "path": path} if path else options).pairs()
-    if Path(spec).suffix.lower() in SUFFIXES or Path(spec).exists():
-        if options:
-            raise PivotalError(f"A pairs file takes no options, not '{next(iter(options))}'.")
-        return read_pairs(spec)
+        if cls is not None:
+            return build(cls, {**options, "path": path} if path else options).pairs()
+        return _from_template(bundled[name], options)
+    suffix = suffix_of(Path(spec))
+    if suffix in templates.SUFFIXES:
+        return _from_template(Path(spec), options)
+    if suffix in pairs_file.SUFFIXES or Path(spec).exists():
+        _check_no_options(options)
+        return _from_file(Path(spec), reading)
+    near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
     raise PivotalError(
-        f"A phenomenon is a known name or a pairs file ({', '.join(SUFFIXES)}), but '{spec}' is neither."
-        f"{did_you_mean(name, PHENOMENA.names())}"
+        f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
+        f"({', '.join(pairs_file.SUFFIXES)}) or a file of others (blimp:PATH …), but '{spec}' is none of them."
+        f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
+
+
+def phenomenon_names() -> list[str]:
+    """All names in alphabetical order; `lakretz:` if a path must follow. No file is read."""
+    classes = [f"{name}:" if cls.takes_path else name for name, cls in PHENOMENA.items()]
+    return sorted([*templates.bundled(), *classes, *(f"{name}:" for name in READERS.names())])
+
+
+def listed_phenomena() -> list[Listed]:
+    """All phenomena in alphabetical order."""
+    found = []
+    for name, path in templates.bundled().items():
+        file = templates.read_template(path)
+        found.append(Listed(name, file.labels, file.summary, file.size()))
+    for name, cls in PHENOMENA.items():
+        title = f"{name}:PATH" if cls.takes_path else name
+        found.append(Listed(title, cls.labels, cls.summary, None if cls.takes_path else len(cls().pairs())))
+    found += [Listed(f"{name}:PATH", cls.labels or (), cls.summary, None) for name, cls in READERS.items()]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _check_no_options(options: dict[str, object]) -> None:
+    if options:
+        raise PivotalError(f"A file of pairs takes no options, not '{next(iter(options))}'.")
+
+
+def _from_file(path: Path, reading: Reading) -> PairSet:
+    """The pairs of a pairs file. With a map of columns it is a table of others."""
+    if reading.columns:
+        return READERS.get("table")(str(path), reading).pairs()
+    try:
+        return read_pairs(path, skip_bad=reading.skip_bad)
+    except PivotalError as error:
+        raise PivotalError(f"{error}{hint(path)}", error.field) from None
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """The options of a template file."""
+
+    seed: int = 0
+    """Seed of the choice among the possible sentences."""
+
+
+def _from_template(path: Path, options: dict[str, object]) -> PairSet:
+    file = templates.read_template(path)
+    try:
+        seed = build(_Sampling, options).seed
+    except PivotalError as error:
+        raise PivotalError(
+            str(error).replace(f"'{_Sampling.__name__}'", f"'{file.name}'"), error.field
+        ) from None
+    return file.pairs(seed)

@@ -33,14 +33,16 @@ class PlantedAgreement(Phenomenon):
         found = []
         for c, part in enumerate(LEXICON):
             for forms, verb, gap, number in product(part["noun"], part["verb"], gaps, (0, 1)):
+                singular, plural = (" ".join(("The", form, *gap)) for form in forms)
                 found.append(
                     MinimalPair(
-                        prefix=" ".join(("The", forms[number], *gap)),
+                        prefix=plural if number else singular,
                         cue=1,
                         words=verb,
                         label=self.labels[number],
                         group=f"class {c}",
                         lexemes=(("noun", forms[0]), ("verb", verb[1])),
+                        counterfactuals=(singular, plural),
                     )
                 )
         return PairSet(name=self.name, labels=self.labels, pairs=tuple(found))

@@ -19,7 +19,6 @@ from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
 from pivotal.searches.tools.gradients import drop_infinite
 from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
-from pivotal.searches.tools.refit import bounds_of
 from pivotal.searches.tools.trials import first_order, grid_of
 
 _PROBED = 128
@@ -118,7 +117,7 @@ class Learner:
         if search.max_kl is not None:
             self.kl_constraint = KLConstraint(runs, search.max_kl, *search.kl_rates, device)
         self.batches = problem.batches(search.batch, seed)
-        self.low, self.high = (self.standard.standardised(bound) for bound in bounds_of(problem))
+        self.low, self.high = (self.standard.standardised(bound) for bound in problem.bounds())
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
         """For each run, the first update whose loss was not finite, or -1."""

@@ -75,15 +75,16 @@ class Refit:
     ) -> Fitted:
         """Fit the values of each mask. Without `values` they start at the units' means (zero in bounded sites)."""
         standard = problem.standard()
-        low, high = (standard.standardised(bound) for bound in bounds_of(problem))
+        low, high = (standard.standardised(bound) for bound in problem.bounds())
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
         on = spread(problem.space, mask)
         x = torch.zeros_like(on)
         if values is not None:
+            values = values.detach().clamp(*problem.bounds())
             best.look(values)
             if self.terms.max_kl is not None:
                 values = self._gentler(problem, best, values)
-            x = standard.standardised(values.detach())
+            x = standard.standardised(values)
         x = (x * on).requires_grad_()
         optimiser = torch.optim.Adam([x], lr=self.rate, betas=(0.9, 0.99))
         constraint = None
@@ -178,9 +179,3 @@ def update_nodes(problem: Problem, batch: int) -> float:
     """The average number of node evaluations of one update of one run: one batch, forward and backward."""
     parts = problem.batches(batch)
     return 2 * sum(part.tree.n_live for part in parts) / len(parts)
-
-
-def bounds_of(problem: Problem) -> tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]:
-    low, high = problem.space.bounds()
-    device = problem.model.device
-    return torch.tensor(low, device=device), torch.tensor(high, device=device)

@@ -1,0 +1,102 @@
+"""`pivotal convert`: write the pairs of any question as a pairs file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pivotal.cli import shared_options, terminal
+from pivotal.errors import PivotalError
+
+if TYPE_CHECKING:
+    from pivotal.questions.question import Question
+    from pivotal.questions.readers import Part
+
+
+@shared_options.takes_fields_of_question("phenomenon", "lower", "columns", "skip_bad")
+def convert(
+    out: Annotated[
+        Path,
+        typer.Argument(
+            metavar="OUT",
+            help="The file to write (.jsonl, .csv, .tsv, also .gz), or a folder for one file per question.",
+            show_default=False,
+        ),
+    ],
+    overwrite: Annotated[bool, shared_options.in_output("Replace existing files.", "--overwrite")] = False,
+    json: shared_options.Json = False,
+    **asked: Any,
+) -> None:
+    """Write the pairs of a phenomenon or of a file of others as a pairs file, to read or to edit."""
+    from pivotal.questions.question import Question
+
+    question = Question(**asked)
+    if out.suffix and not _is_file(out) and not out.is_dir():
+        raise PivotalError(
+            f"A pairs file ends in .jsonl, .csv or .tsv, but {out} does not. Name such a file, or a folder."
+        )
+    parts = _parts(question, one=_is_file(out))
+    rows = []
+    for part in parts:
+        row: dict[str, Any] = {"name": part.name, "file": None, "pairs": 0, "reason": part.reason}
+        if part.pairs is not None:
+            path = out if _is_file(out) else out / f"{part.name}.jsonl"
+            _save(part, path, overwrite)
+            found = {"pairs": len(part.pairs), "merged": part.pairs.merged, "notes": list(part.pairs.notes)}
+            row |= {"file": str(path), **found}
+        rows.append(row)
+    if json:
+        terminal.as_json(rows)
+    else:
+        _print(rows)
+
+
+def _is_file(out: Path) -> bool:
+    from pivotal.files import suffix_of
+    from pivotal.questions.pairs_file import SUFFIXES
+
+    return suffix_of(out) in SUFFIXES
+
+
+def _parts(question: Question, one: bool) -> list[Part]:
+    """The questions to write: all pairs together, or each question of a folder on its own."""
+    from pivotal.questions.readers import Part, Reading, reader_of
+
+    reading = Reading(columns=question.columns, skip_bad=question.skip_bad)
+    reader = reader_of(question.phenomenon, reading)
+    if one or reader is None:
+        pairs = question.load_pairs()
+        return [Part(pairs.name, pairs)]
+    parts = reader.parts()
+    if not any(part.pairs for part in parts):
+        raise PivotalError(
+            f"There is nothing to write: {question.phenomenon} has no pairs. {parts[0].reason}"
+        )
+    if question.lower:
+        parts = [Part(part.name, part.pairs and part.pairs.lower(), part.reason) for part in parts]
+    return parts
+
+
+def _save(part: Part, path: Path, overwrite: bool) -> None:
+    from pivotal.files import check_output, disk
+
+    assert part.pairs is not None
+    with disk(path):
+        if not path.parent.exists():
+            path.parent.mkdir(parents=True)
+    check_output(path, overwrite=overwrite)
+    part.pairs.save(path)
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        if row["file"] is None:
+            terminal.line(f"{row['name']}: {row['reason']}")
+            continue
+        terminal.line(f"{row['file']}: {row['pairs']:,} pairs.", style="bold")
+        for note in row["notes"]:
+            terminal.line(f"  {note}")
+        if row["merged"]:
+            terminal.line(f"  Left out {row['merged']:,} that repeat another.")

@@ -1,0 +1,86 @@
+"""Collect the evidence for an intervention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.checks.divergence import divergence_of
+from pivotal.evidence.checks.dose import dose_response
+from pivotal.evidence.checks.effects import effect_on
+from pivotal.evidence.checks.interchange import interchange
+from pivotal.evidence.checks.natural import natural_range
+from pivotal.evidence.checks.nothing import search_permuted, search_shuffled
+from pivotal.evidence.checks.paths import paths_of
+from pivotal.evidence.checks.swap import cue_swap
+from pivotal.evidence.checks.text import text_cost
+from pivotal.evidence.knowledge import knowledge_of
+from pivotal.models.base import LanguageModel
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
+from pivotal.records.evidence import Effect, Evidence, Level
+from pivotal.records.history import Progress
+from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
+from pivotal.searches.base import Search
+
+LEVELS: tuple[Level, ...] = ("none", "quick", "full")
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What evidence is collected, and for which search."""
+
+    search: Search
+    level: Level = "quick"
+    seed: int = 0
+    progress: Callable[[Progress], None] = field(default=lambda _: None)
+
+    def of(self, intervention: Intervention, train: Problem, test: Problem) -> Evidence:
+        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs."""
+        if self.level == "none":
+            return Evidence(level="none")
+        self._say("checks", 0)
+        evidence = Evidence(
+            level=self.level,
+            knowledge=knowledge_of(test),
+            natural=natural_range(intervention, test),
+            interchange=interchange(intervention, test),
+            dose=dose_response(intervention, test),
+            paths=paths_of(intervention, test),
+            divergence=divergence_of(intervention, test),
+            swap=cue_swap(test),
+            text=text_cost(intervention, test.model),
+        )
+        if self.level == "quick":
+            return evidence
+        self._say("other phenomena", 0)
+        effects = tuple(effects_on_others(intervention, test.model, bundled_phenomena()))
+        self._say("permuted labels", 0)
+        permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
+        self._say("shuffled weights", 0)
+        shuffled = search_shuffled(self.search, train, test, repeats=1, seed=self.seed)
+        return replace(evidence, effects=effects, permuted=permuted, shuffled=shuffled)
+
+    def _say(self, phase: str, step: int) -> None:
+        self.progress(Progress(phase, step, 1, [], [], []))
+
+
+def bundled_phenomena() -> Iterable[PairSet]:
+    """The pairs of every phenomenon that needs no file."""
+    return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
+
+
+def effects_on_others(
+    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet]
+) -> Iterable[Effect]:
+    """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
+    for pairs in others:
+        if pairs.name == intervention.phenomenon:
+            continue
+        try:
+            yield effect_on(intervention, model, pairs)
+        except PivotalError:  # no pair of it can be asked
+            continue

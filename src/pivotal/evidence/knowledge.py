@@ -1,0 +1,73 @@
+"""What the untouched model knows of a question, before any search."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pivotal.evidence.intervals import shares_of
+from pivotal.problem.problem import Problem
+from pivotal.records.knowledge import Knowledge, LabelKnowledge
+from pivotal.records.share import Share
+
+_PREFIXES = 256
+"""The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""
+_ROWS = 256
+"""The most rows of the vocabulary-wide softmax in memory."""
+
+
+def knowledge_of(problem: Problem) -> Knowledge:
+    """The preferences of the untouched model on the pairs of a problem."""
+    labels = [pair.label for pair in problem.pairs]
+    preferred = 1 - problem.direction
+    expected = np.array([problem.labels.index(label) if label else -1 for label in labels])
+    right = expected == preferred
+    groups = np.array([pair.group for pair in problem.pairs])
+    share = shares_of(problem.prefix_ids)
+
+    def accuracy(of: np.ndarray) -> Share | None:
+        return share(right, of) if of.any() else None
+
+    by_group = {group: accuracy((groups == group) & (expected >= 0)) for group in problem.pairs.groups}
+    mass, rank = _mass_and_rank(problem)
+    return Knowledge(
+        pairs=len(problem),
+        clusters=len({pair.prefix for pair in problem.pairs}),
+        labelled=int((expected >= 0).sum()),
+        accuracy=accuracy(expected >= 0),
+        by_label={
+            label: LabelKnowledge(
+                pairs=int((expected == i).sum()),
+                accuracy=accuracy(expected == i),
+                preferred=int((preferred == i).sum()),
+                prefixes=len(np.unique(problem.tree.leaf[preferred == i])),
+            )
+            for i, label in enumerate(problem.labels)
+        },
+        by_group={group: found for group, found in by_group.items() if found is not None},
+        one_sided=max(float((preferred == i).mean()) for i in range(2)),
+        mass=mass,
+        rank=rank,
+    )
+
+
+@torch.no_grad()
+def _mass_and_rank(problem: Problem) -> tuple[float, float]:
+    """The medians, over the pairs of a sample of the prefixes, of the probability of both words and of the rank of the
+    more likely one."""
+    part = problem.sample(_PREFIXES)
+    model, states = part.model, part.clean_states
+    first, second = (side[0] for side in part.examples.index(model.device).read(model, states[:, None]))
+    both, better = torch.logaddexp(first, second), torch.maximum(first, second)
+    leaves, of = np.unique(part.tree.live_row[part.tree.leaf], return_inverse=True)
+    mass, rank = torch.empty(len(part)), torch.empty(len(part))
+    for start in range(0, len(leaves), _ROWS):
+        rows = torch.as_tensor(leaves[start : start + _ROWS], device=states.device)
+        logits = model.readout(states[rows])
+        inside = np.flatnonzero((of >= start) & (of < start + _ROWS))
+        for some in torch.as_tensor(inside).split(_ROWS):
+            here = logits[torch.as_tensor(of[some.numpy()] - start, device=states.device)]
+            on_device = some.to(states.device)
+            mass[some] = (both[on_device] - here.logsumexp(-1)).exp().float().cpu()
+            rank[some] = 1 + (here > better[on_device, None]).sum(-1).float().cpu()
+    return float(mass.median()), float(rank.median())

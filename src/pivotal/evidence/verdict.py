@@ -1,0 +1,289 @@
+"""The verdict: what may be said about a run's best intervention. All rules are in this file.
+
+A search that may set any unit to any value flips almost any preference, so flips alone are no evidence. A verdict is
+the strongest word whose conditions hold:
+
+- *decide*: every check was made and passed.
+- *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do. Some
+  other check failed or was not made.
+- *nudge*: the model knows the phenomenon, and the units flip it more often than most random sets do (p <= 0.05), but
+  not reliably, or not clearly more often.
+- *no evidence*: anything else.
+"""
+
+from __future__ import annotations
+
+from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
+from pivotal.records.knowledge import Knowledge
+from pivotal.records.share import Share
+from pivotal.records.summary import Summary
+
+HALF = 0.5
+"""Chance for two words, and the least share of flips that is reliable."""
+LEAST_PREFIXES = 10
+"""The fewest distinct held-out prefixes in each direction."""
+LEAST_MASS = 1e-5
+"""The least median probability of the two words together."""
+DECIDES, NUDGES = 0.01, 0.05
+"""The largest p-values of the random control."""
+MOST_DIRECT = 0.5
+"""The largest share of the effect that may go straight to the output projection."""
+MOST_TEXT = 1.25
+"""The largest factor by which the perplexity of ordinary text may grow."""
+MOST_MOVED = 0.05
+"""The largest change in the accuracy of an unrelated phenomenon."""
+
+FULL = "Collect it with --evidence full."
+NATURAL = "Search inside the natural range with --values natural."
+
+
+def verdict_of(summary: Summary) -> Verdict:
+    """The verdict on the best run of a summary, with every check behind it."""
+    evidence = summary.evidence or Evidence(level="none")
+    asked = (
+        known(evidence),
+        both_directions(summary, evidence.knowledge),
+        likely_words(evidence.knowledge),
+    )
+    flips = reliable(summary)
+    control = random_sets(summary)
+    others = (
+        unseen_words(summary),
+        natural_values(evidence),
+        through_the_model(evidence),
+        ordinary_text(evidence),
+        other_phenomena(evidence),
+        permuted_labels(summary, evidence.permuted),
+        shuffled_weights(summary, evidence.shuffled),
+    )
+    checks = (*asked, flips, control, *others)
+    word = _word(summary, asked, flips, control, others)
+    return Verdict(word=word, sentence=_sentence(word, checks), checks=checks)
+
+
+def _word(
+    summary: Summary, asked: tuple[Check, ...], flips: Check, control: Check, others: tuple[Check, ...]
+) -> Word:
+    if any(check.passed is not True for check in asked):
+        return "no evidence"
+    p = summary.controls.p_value
+    if flips.passed and control.passed:
+        return "decide" if all(check.passed for check in others) else "switch"
+    return "nudge" if p is not None and p <= NUDGES else "no evidence"
+
+
+def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
+    failed = [check.name for check in checks if check.passed is False]
+    missing = [check.name for check in checks if check.passed is None]
+    meaning = {
+        "decide": "Decide: these units decide the phenomenon in this model.",
+        "switch": "Switch: these units switch the model's preference.",
+        "nudge": "Nudge: these units change the model's preference, but not reliably, or not clearly more often than "
+        "random units do.",
+        "no evidence": "No evidence: these figures do not show that the units decide anything.",
+    }[word]
+    parts = [meaning]
+    if failed:
+        parts.append(f"Failed: {', '.join(failed)}.")
+    if missing:
+        parts.append(f"Not checked: {', '.join(missing)}.")
+    return " ".join(parts)
+
+
+# -- can the question be asked? ----------------------------------------------------------------------------
+
+
+def known(evidence: Evidence) -> Check:
+    """Whether the untouched model prefers the expected word more often than chance, for both labels."""
+    name = "the model knows it"
+    shares, how = _knowing(evidence)
+    if not shares:
+        return Check(
+            name=name,
+            passed=None,
+            found="No pair states an expected word or a counterfactual prefix, so nobody can say what is right.",
+            cure="Give the pairs a label or counterfactual prefixes.",
+        )
+    found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."
+    if len(shares) < 2:
+        return Check(name=name, passed=False, found=found + " There is one label only.")
+    return Check(name=name, passed=all(share.low > HALF for share in shares.values()), found=found)
+
+
+def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
+    labels = {} if evidence.knowledge is None else evidence.knowledge.by_label
+    if shares := {name: label.accuracy for name, label in labels.items() if label.accuracy is not None}:
+        return shares, "The untouched model prefers the expected word"
+    if evidence.swap is not None:
+        return (
+            evidence.swap.right,
+            "After a cue that calls for one label, the untouched model prefers its word",
+        )
+    return {}, ""
+
+
+def both_directions(summary: Summary, knowledge: Knowledge | None) -> Check:
+    """Whether there are enough held-out prefixes to flip to each label."""
+    name = "both directions"
+    if knowledge is None:
+        return Check(name=name, passed=None, found="Not measured.")
+    counts = {label: knowledge.prefixes_towards.get(label, 0) for label in summary.labels}
+    listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
+    return Check(
+        name=name,
+        passed=min(counts.values()) >= LEAST_PREFIXES,
+        found=f"Held-out prefixes to flip: {listed}; at least {LEAST_PREFIXES} each are needed.",
+    )
+
+
+def likely_words(knowledge: Knowledge | None) -> Check:
+    """Whether the model ever predicts the two words."""
+    name = "likely words"
+    if knowledge is None:
+        return Check(name=name, passed=None, found="Not measured.")
+    return Check(
+        name=name,
+        passed=knowledge.mass >= LEAST_MASS,
+        found=f"The two words together have a median probability of {knowledge.mass:.1g}; at least {LEAST_MASS:.0e} "
+        "is needed.",
+    )
+
+
+# -- do the units flip it? ---------------------------------------------------------------------------------
+
+
+def reliable(summary: Summary) -> Check:
+    """Whether most held-out preferences flip, in both directions."""
+    shares = summary.best_run.by_direction
+    listed = ", ".join(f"to {label} {_percent(share)}" for label, share in shares.items())
+    return Check(name="flips", passed=_most(shares), found=f"Held-out preferences flipped: {listed}.")
+
+
+def random_sets(summary: Summary) -> Check:
+    """Whether random sets of as many units in the same layers do worse."""
+    control = summary.controls
+    if control.p_value is None:
+        return Check(
+            name="random sets", passed=None, found="No random sets were tried.", cure="Use --controls 99."
+        )
+    return Check(
+        name="random sets",
+        passed=control.p_value <= DECIDES,
+        found=f"{control.sets} random sets in the same layers flip {control.best or 0:.1%} at best: "
+        f"p = {control.p_value:.2g}.",
+        cure="" if control.sets >= 99 else "Use --controls 99: fewer sets cannot reach p = 0.01.",
+    )
+
+
+def unseen_words(summary: Summary) -> Check:
+    """Whether the units flip most preferences about words with which their values were not learned."""
+    name, unseen = "unseen words", summary.unseen_words
+    if unseen is None:
+        return Check(
+            name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
+        )
+    slots = " and ".join(unseen.slots)
+    return Check(
+        name=name,
+        passed=unseen.flip_accuracy.low > HALF,
+        found=f"With values learned without their words ({slots}), {_percent(unseen.flip_accuracy)} of the held-out "
+        "preferences flip.",
+    )
+
+
+# -- what do the flips mean? -------------------------------------------------------------------------------
+
+
+def natural_values(evidence: Evidence) -> Check:
+    """Whether the units flip most preferences within their natural range, or with the values of real sentences."""
+    name, natural, swapped = "natural values", evidence.natural, evidence.interchange
+    if natural is None:
+        return Check(name=name, passed=None, found="Not measured.")
+    outside = [found.unit for found in natural.ranges if not found.inside]
+    where = f"{len(natural.ranges) - len(outside)} of {len(natural.ranges)} units are set inside their natural range. "
+    found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
+    if swapped is not None:
+        found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
+    return Check(
+        name=name, passed=_most(natural.by_direction) or _agrees(swapped), found=found + ".", cure=NATURAL
+    )
+
+
+def _most(shares: dict[str, Share]) -> bool:
+    """Whether most preferences flip in each direction."""
+    return min((share.low for share in shares.values()), default=0.0) > HALF
+
+
+def _agrees(swapped: Interchange | None) -> bool:
+    return swapped is not None and _most(swapped.by_direction)
+
+
+def through_the_model(evidence: Evidence) -> Check:
+    """Whether most of the effect goes through later layers or steps. A direct effect is no concern if the states of
+    real sentences have it too: then the output projection reads the phenomenon from these units anyway."""
+    name, paths = "through the model", evidence.paths
+    if paths is None or paths.direct is None:
+        return Check(name=name, passed=None, found="The direct path was not measured.")
+    found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
+    if paths.direct > MOST_DIRECT and _agrees(evidence.interchange):
+        return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
+    return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
+
+
+def ordinary_text(evidence: Evidence) -> Check:
+    """Whether ordinary text stays as likely."""
+    name, text = "ordinary text", evidence.text
+    if text is None and evidence.level != "none":
+        return Check(name=name, passed=True, found="This model cannot read ordinary text.")
+    if text is None:
+        return Check(name=name, passed=None, found="Not measured.")
+    edited = ", ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
+    return Check(
+        name=name,
+        passed=text.ratio <= MOST_TEXT,
+        found=f"Perplexity of {text.text}: {text.untouched:.1f} untouched, {edited}.",
+    )
+
+
+def other_phenomena(evidence: Evidence) -> Check:
+    """Whether phenomena that have nothing to do with this one, and that the model knows, stay as they are."""
+    name = "other phenomena"
+    unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
+    if not unrelated and evidence.level == "full":
+        return Check(name=name, passed=True, found="No other phenomenon can be asked of this model.")
+    if not unrelated:
+        return Check(name=name, passed=None, found="Not measured.", cure=FULL)
+    worst = max(unrelated, key=lambda effect: effect.moved)
+    return Check(
+        name=name,
+        passed=worst.moved <= MOST_MOVED,
+        found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {worst.phenomenon} moves most: by "
+        f"{100 * worst.moved:.1f} points from {worst.untouched.value:.1%}.",
+    )
+
+
+def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
+    """Whether the same search flips less if the labels mean nothing."""
+    return _compared(
+        summary, permuted, "permuted labels", "with the two words exchanged for half of the prefixes"
+    )
+
+
+def shuffled_weights(summary: Summary, shuffled: Search | None) -> Check:
+    """Whether the same search flips less in a model that has learned nothing."""
+    return _compared(summary, shuffled, "shuffled weights", "in the model with shuffled weights")
+
+
+def _compared(summary: Summary, search: Search | None, name: str, where: str) -> Check:
+    if search is None:
+        return Check(name=name, passed=None, found="Not measured.", cure=FULL)
+    best = max(search.flip_accuracy)
+    return Check(
+        name=name,
+        passed=best < summary.best_run.interval[0],
+        found=f"The same search {where} flips {best:.1%}, against {summary.best_run.flip_accuracy:.1%}.",
+    )
+
+
+def _percent(share: Share) -> str:
+    return f"{share.value:.1%} ({share.low:.1%} to {share.high:.1%})"

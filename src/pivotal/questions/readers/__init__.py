@@ -1,0 +1,37 @@
+"""Readers of the files of others. Each file in this folder with a `Reader` adds one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pivotal.errors import PivotalError
+from pivotal.questions.readers.base import Part, Reader, Reading
+from pivotal.questions.readers.recognise import recognised
+from pivotal.registry import Registry
+
+__all__ = ["READERS", "Part", "Reader", "Reading", "hint", "reader_of"]
+
+READERS: Registry[Reader] = Registry(
+    "readers",
+    "pivotal.questions.readers",
+    Reader,  # type: ignore[type-abstract]
+)
+
+
+def reader_of(spec: str | Path, reading: Reading | None = None) -> Reader | None:
+    """The reader of `name:PATH`; None if the name is no reader's."""
+    name, colon, path = str(spec).partition(":")
+    if name not in READERS or (not colon and Path(name).exists()):
+        return None
+    if not path:
+        raise PivotalError(f"'{name}' reads files and needs to know where they are. Write {name}:PATH.")
+    return READERS.get(name)(path, reading or Reading())
+
+
+def hint(path: Path) -> str:
+    """A sentence to append to a message about a file that is no pairs file, if it has the format of a reader."""
+    name = recognised(path, READERS.items()) if path.exists() else None
+    if name is None:
+        return ""
+    called = {"blimp": "BLiMP", "syntaxgym": "SyntaxGym"}.get(name, f"the format of '{name}'")
+    return f" This looks like {called}: use {name}:{path}."

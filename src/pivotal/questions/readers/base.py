@@ -1,0 +1,71 @@
+"""The interface of a reader of files of others."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from pivotal.questions.pairs import PairSet
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files of others are read."""
+
+    columns: str = ""
+    """The columns of a table: `prefix=sentence,good=right,bad=wrong`."""
+    skip_bad: bool = False
+    """Leave out and list rows that cannot be read, instead of refusing the file."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the questions in a file or folder."""
+
+    name: str
+    pairs: PairSet | None
+    reason: str = ""
+    """Why it cannot be asked, if there are no pairs."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The beginning of a file, to recognise its format."""
+
+    path: Path
+    text: str
+    """The first part of the text; empty if the file is a folder or no text."""
+    keys: frozenset[str] = frozenset()
+    """The keys of the first JSON object, or the names in the first line of a table."""
+
+
+@dataclass(frozen=True)
+class Reader(ABC):
+    """Reads files of others as minimal pairs: users write `name:PATH`. A subclass is a frozen dataclass."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line for `pivotal list phenomena`."""
+    labels: ClassVar[tuple[str, str] | None] = None
+    """The two labels, if they are always the same."""
+
+    path: str
+    """The file or folder."""
+    reading: Reading = field(default_factory=Reading)
+    """How it is read."""
+
+    @abstractmethod
+    def pairs(self) -> PairSet:
+        """All pairs. Its notes say what was inferred and what was left out."""
+
+    def parts(self) -> list[Part]:
+        """The questions in the file or folder, each on its own. Most files have one."""
+        pairs = self.pairs()
+        return [Part(pairs.name, pairs)]
+
+    @classmethod
+    def recognises(cls, sample: Sample) -> bool:
+        """Whether a file that the user named without a reader has this format."""
+        return False

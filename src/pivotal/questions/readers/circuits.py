@@ -1,0 +1,81 @@
+"""Reader of prompts and answers as papers on circuits publish them.
+
+Each entry has a clean and a patched prefix and the answer to each: `clean_prefix`, `patch_prefix`, `clean_answer`,
+`patch_answer`; or `clean`, `corrupt`, `answers`, `wrong_answers`. The patched prefix is the counterfactual of the clean
+one. It is also asked itself, with the other answer as the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pivotal.errors import PivotalError
+from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import name_of
+from pivotal.questions.readers.assemble import assemble
+from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.choice import Choice
+from pivotal.questions.readers.rows import rows_of
+from pivotal.questions.word_sets import joined
+
+_NAMES = (
+    ("clean_prefix", "patch_prefix", "clean_answer", "patch_answer"),
+    ("clean", "corrupt", "answers", "wrong_answers"),
+)
+
+
+@dataclass(frozen=True)
+class Circuits(Reader):
+    """A JSON list of prompts, or a JSON object on every line."""
+
+    name: ClassVar[str] = "circuits"
+    summary: ClassVar[str] = (
+        "reads prompts of circuit papers: circuits:FILE.json with clean_prefix, patch_prefix, clean_answer …"
+    )
+
+    def pairs(self) -> PairSet:
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
+        choices = []
+        for where, row in rows_of(path, bad):
+            with bad.row():
+                choices += _choices(where, row)
+        return assemble(name_of(path), choices, bad)
+
+    @classmethod
+    def recognises(cls, sample: Sample) -> bool:
+        return any({names[0], names[2]} <= sample.keys for names in _NAMES)
+
+
+def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
+    """The question after the clean prefix and, if there is one, after the patched prefix."""
+    names = next((names for names in _NAMES if names[0] in row), _NAMES[0])
+    clean, patch = (_text(where, row, name) for name in names[:2])
+    good, bad = (_answers(where, row, name) for name in names[2:])
+    if not clean or not good or not bad:
+        raise PivotalError(f"{where}: an entry has {', '.join(names)}, not {', '.join(map(str, row))}.")
+    group = str(row.get("case", ""))
+    found = [Choice(where, clean, good, bad, other=patch, group=group)]
+    if patch and patch != clean:
+        found.append(Choice(where, patch, bad, good, other=clean, group=group))
+    return found
+
+
+def _text(where: str, row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name, "")
+    if not isinstance(value, str):
+        raise PivotalError(f"{where}, column '{name}': must be a text, not {value!r:.60}.")
+    return " ".join(value.split())
+
+
+def _answers(where: str, row: Mapping[str, Any], name: str) -> str:
+    """An answer, or several of which any is right. Of an answer of several words the first is asked."""
+    value = row.get(name, "")
+    answers = value if isinstance(value, list) else [value]
+    if not all(isinstance(answer, str) for answer in answers):
+        raise PivotalError(f"{where}, column '{name}': must be a text or a list of texts, not {value!r:.60}.")
+    words = [answer.split()[0] for answer in answers if answer.strip()]
+    return joined(list(dict.fromkeys(words)))

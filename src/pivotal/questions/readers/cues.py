@@ -1,0 +1,62 @@
+"""Find the cue in files that do not state it: the word that decides which of the two words is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pivotal.questions.readers import english
+from pivotal.questions.readers.choice import Choice
+from pivotal.questions.readers.labels import Labelling
+
+FindCue = Callable[[Sequence[str]], int | None]
+"""From the words of a prefix to the index of the cue; None if it has none."""
+
+
+def cue_rule(choices: Sequence[Choice], labelling: Labelling) -> tuple[FindCue, str] | None:
+    """How to find the cue by the kind of the labels, with a description; None if nothing is known of this kind."""
+    if labelling.kind == "the number of nouns":
+        return english.last_determiner, "the determiner before the noun"
+    if labelling.kind == "the number of verbs":
+        return english.subject_before_verb, "the head of the subject"
+    if labelling.kind in ("the number of pronouns", "gender"):
+        return english.subject, "the head of the subject at the beginning"
+    return None
+
+
+def between_prefixes(prefix: str, other: str) -> int | None:
+    """The index of the only word in which two prefixes differ; None if they differ in none or in several."""
+    first, second = prefix.split(), other.split()
+    if len(first) != len(second):
+        return None
+    places = [i for i, (a, b) in enumerate(zip(first, second, strict=True)) if a != b]
+    return places[0] if len(places) == 1 else None
+
+
+def twins(choices: Sequence[Choice], labelling: Labelling) -> list[int | None]:
+    """For each row the index of the only row that asks for the other word after a prefix that differs in one word.
+
+    Such a row is the counterfactual of the first: The doctor near the car -> is, The doctors near the car -> are. If
+    there are several, their words are not forms of one word, so there is no counterfactual.
+    """
+    places: dict[tuple[object, ...], tuple[dict[str, int], dict[str, int]]] = {}
+    for row, choice in enumerate(choices):
+        label = labelling.good[row]
+        if label is not None:
+            for key in _open_prefixes(choice):
+                places.setdefault(key, ({}, {}))[label].setdefault(choice.prefix, row)
+    found: list[int | None] = []
+    for row, choice in enumerate(choices):
+        label = labelling.good[row]
+        others: dict[str, int] = {}
+        if label is not None:
+            for key in _open_prefixes(choice):
+                others |= places[key][1 - label]
+        found.append(next(iter(others.values())) if len(others) == 1 else None)
+    return found
+
+
+def _open_prefixes(choice: Choice) -> list[tuple[object, ...]]:
+    """The prefix with each of its words left open, and the two words."""
+    words = choice.prefix.split()
+    asked = frozenset((choice.good, choice.bad))
+    return [(*words[:i], None, *words[i + 1 :], asked) for i in range(len(words))]

@@ -1,0 +1,93 @@
+"""Reader of plain pairs of sentences: a good one, a tab, and a bad one that differs in one word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pivotal.errors import PivotalError
+from pivotal.files import read_text
+from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import name_of
+from pivotal.questions.readers.assemble import assemble
+from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.choice import Choice, between_sentences
+
+_RIGHT, _WRONG = (
+    ("good", "correct", "right", "1", "grammatical"),
+    ("bad", "wrong", "incorrect", "0", "ungrammatical"),
+)
+_HEADS = {*_RIGHT, *_WRONG, "sentence_good", "sentence_bad", "sentence", "label"}
+
+
+@dataclass(frozen=True)
+class Sentences(Reader):
+    """Lines of `good<TAB>bad`, or of `sentence<TAB>correct` followed by `sentence<TAB>wrong`."""
+
+    name: ClassVar[str] = "sentences"
+    summary: ClassVar[str] = (
+        "reads pairs of sentences: sentences:FILE with lines good<TAB>bad, or sentence<TAB>correct"
+    )
+
+    def pairs(self) -> PairSet:
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
+        lines: Lines = []
+        for number, line in enumerate(read_text(path).split("\n"), start=1):
+            cells = [" ".join(cell.split()) for cell in line.split("\t")]
+            if any(cells) and not (not lines and {cell.lower() for cell in cells} <= _HEADS):
+                lines.append((f"{path}, line {number}", cells))
+        choices = []
+        for where, good, wrong in _judged(lines, bad) if _are_judged(lines) else _beside(lines, bad):
+            with bad.row():
+                try:
+                    choices.append(Choice(where, *between_sentences(good, wrong)))
+                except PivotalError as error:
+                    raise PivotalError(f"{where}: {error}") from None
+        return assemble(name_of(path), choices, bad)
+
+    @classmethod
+    def recognises(cls, sample: Sample) -> bool:
+        lines = [line for line in sample.text.split("\n")[:20] if line.strip()]
+        cells = [line.split("\t") for line in lines]
+        return bool(lines) and all(len(row) == 2 and " " in row[0].strip() for row in cells)
+
+
+Lines = list[tuple[str, list[str]]]
+
+
+def _are_judged(lines: Lines) -> bool:
+    """Whether the second cell of every line says if the first is right."""
+    verdicts = {*_RIGHT, *_WRONG}
+    return bool(lines) and all(len(cells) == 2 and cells[1].lower() in verdicts for _, cells in lines)
+
+
+def _beside(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
+    found = []
+    for where, cells in lines:
+        with bad.row():
+            if len(cells) != 2 or not all(cells):
+                raise PivotalError(
+                    f"{where}: a line has a good and a bad sentence with a tab between them, not {len(cells)} "
+                    f"{'cell' if len(cells) == 1 else 'cells'}."
+                )
+            found.append((where, cells[0], cells[1]))
+    return found
+
+
+def _judged(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
+    """Every two lines are a right and a wrong sentence, in any order."""
+    found = []
+    for i in range(0, len(lines), 2):
+        with bad.row():
+            two = lines[i : i + 2]
+            right = [cells[0] for _, cells in two if cells[1].lower() in _RIGHT]
+            wrong = [cells[0] for _, cells in two if cells[1].lower() in _WRONG]
+            if len(right) != 1 or len(wrong) != 1:
+                raise PivotalError(
+                    f"{two[0][0]}: a right sentence and a wrong one follow each other, but here are {len(right)} right "
+                    f"and {len(wrong)} wrong."
+                )
+            found.append((two[0][0], right[0], wrong[0]))
+    return found

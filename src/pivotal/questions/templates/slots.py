@@ -1,0 +1,134 @@
+"""Texts with slots, such as "The {noun} near the {place.any}"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pivotal.errors import did_you_mean
+from pivotal.questions.templates.lexicon import ANY, OTHER, Entry, Lexicon, WordList
+from pivotal.questions.templates.nodes import Node
+
+AGREES = ""
+"""The form of a slot that takes the form of the label, or the only form of a list without forms."""
+
+_SLOT = re.compile(r"\{([^{}]*)\}")
+_INNER = re.compile(r"\s*(\D+?)(\d*)(?:\.(.+?))?\s*")
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot of a text: which list it takes its word from, and in which form."""
+
+    name: str
+    """The list's name with the digits of the slot: `noun2`."""
+    words: WordList
+    form: str = AGREES
+    """The name of a form, `any`, `other` or AGREES."""
+    capital: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its form depends on the label that is asked for."""
+        return self.form == AGREES and bool(self.words.forms)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The words in the slots of one sentence."""
+
+    entries: Mapping[str, Entry]
+    forms: Mapping[str, str]
+    """The forms of the slots whose form is `any`."""
+    other: str = ""
+    """The label that is not the sentence's own; the form of slots that are `other`."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text with slots."""
+
+    parts: tuple[str | Slot, ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    def render(self, choice: Choice, label: str) -> str:
+        """The text with the forms that `label` asks for."""
+        return "".join(part if isinstance(part, str) else _word(part, choice, label) for part in self.parts)
+
+    def end_of(self, slot: str, choice: Choice, label: str) -> int:
+        """The index of the last word of a slot in the rendered text."""
+        at = next(i for i, part in enumerate(self.parts) if isinstance(part, Slot) and part.name == slot)
+        return len(Text(self.parts[: at + 1]).render(choice, label).split()) - 1
+
+
+def _word(slot: Slot, choice: Choice, label: str) -> str:
+    forms = choice.entries[slot.name].forms
+    if slot.form == ANY:
+        word = forms[choice.forms[slot.name]]
+    elif slot.form == OTHER:
+        word = forms[choice.other]
+    elif slot.form == AGREES:
+        word = forms.get(label) or forms[""]
+    else:
+        word = forms[slot.form]
+    return word[:1].upper() + word[1:] if slot.capital else word
+
+
+def parse_text(node: Node, lexicon: Lexicon, labels: tuple[str, str]) -> Text:
+    """The text of a node, with every slot found in the lexicon."""
+    text = node.text()
+    parts: list[str | Slot] = []
+    end = 0
+    for match in _SLOT.finditer(text):
+        parts += [text[end : match.start()], parse_slot(match[1], node, lexicon, labels)]
+        end = match.end()
+    parts.append(text[end:])
+    for part in parts:
+        if isinstance(part, str) and ("{" in part or "}" in part):
+            raise node.error(
+                f"a slot is a name in braces, as {{noun}}, but a brace of '{text}' has no partner."
+            )
+    return Text(tuple(part for part in parts if part))
+
+
+def parse_slot(inner: str, node: Node, lexicon: Lexicon, labels: tuple[str, str]) -> Slot:
+    """The slot that is written as {inner}."""
+    match = _INNER.fullmatch(inner)
+    if match is None:
+        raise node.error(
+            f"a slot is the name of a list, as {{noun}}, {{noun2}} or {{noun.plural}}, not '{{{inner}}}'."
+        )
+    written, digits, form = match[1], match[2], match[3] or AGREES
+    name = written[:1].lower() + written[1:]
+    if name not in lexicon:
+        raise node.error(f"the slot '{{{inner}}}' names no list of the lexicon.{did_you_mean(name, lexicon)}")
+    words = lexicon[name]
+    known = words.forms
+    two_labels = all(label in known for label in labels)
+    if form == AGREES and known and not two_labels:
+        choices = " or ".join(f"{{{written}{digits}.{one}}}" for one in known)
+        raise node.error(
+            f"the slot '{{{inner}}}' must say which form it takes, because '{name}' has no forms for the labels "
+            f"{labels[0]} and {labels[1]}. Write {choices}."
+        )
+    if form in (ANY, OTHER) and (not known or (form == OTHER and not two_labels)):
+        needs = f"the forms {labels[0]} and {labels[1]}" if form == OTHER else "forms"
+        raise node.error(
+            f"the slot '{{{inner}}}' needs {needs}, but '{name}' has {' and '.join(known) or 'none'}."
+        )
+    if form not in (AGREES, ANY, OTHER, *known):
+        raise node.error(f"the list '{name}' has no form '{form}'.{did_you_mean(form, (*known, ANY, OTHER))}")
+    return Slot(name + digits, words, form, written != name)
+
+
+def slots_of(texts: Iterator[Text] | tuple[Text, ...]) -> dict[str, Slot]:
+    """The slots of some texts by name, in the order of appearance."""
+    found: dict[str, Slot] = {}
+    for text in texts:
+        for slot in text.slots:
+            found.setdefault(slot.name, slot)
+    return found

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+from pivotal.questions.pairs import read_pairs
+from pivotal.questions.phenomena import load_phenomenon
+
+ROWS = [
+    {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps.", "UID": "small"},
+    {"sentence_good": "The Cat sleeps.", "sentence_bad": "The Cat sleep.", "UID": "small"},
+]
+
+
+@pytest.fixture
+def blimp(tmp_path: Path) -> Path:
+    folder = tmp_path / "blimp"
+    folder.mkdir()
+    (folder / "small.jsonl").write_text("\n".join(map(json.dumps, ROWS)))
+    other = {**ROWS[0], "UID": "whole", "one_prefix_method": False}
+    (folder / "whole.jsonl").write_text(json.dumps(other))
+    return folder
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv", ".jsonl.gz"])
+def test_a_file_of_others_becomes_ours(pivotal: Run, blimp: Path, tmp_path: Path, suffix: str) -> None:
+    out = tmp_path / f"mine{suffix}"
+    done = pivotal("convert", f"blimp:{blimp / 'small.jsonl'}", out)
+    assert done.code == 0 and f"{out}: 2 pairs." in done.out and "Cues inferred" in done.out
+    assert read_pairs(out).pairs == load_phenomenon(f"blimp:{blimp / 'small.jsonl'}").pairs
+    pivotal("convert", "planted", out).refused("exists already", "--overwrite")
+    assert pivotal("convert", "planted", out, "--overwrite").code == 0
+    assert read_pairs(out).pairs == load_phenomenon("planted").pairs
+
+
+def test_a_folder_becomes_a_file_for_each_question(pivotal: Run, blimp: Path, tmp_path: Path) -> None:
+    done = pivotal("convert", f"blimp:{blimp}", tmp_path / "new" / "ours", "--lower", "--json")
+    first, second = json.loads(done.out)
+    assert (first["name"], first["pairs"]) == ("small", 2) and "one prefix" in second["reason"]
+    assert read_pairs(first["file"])[0].prefix == "the cats"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["planted", "mine.txt"], ["ends in .jsonl, .csv or .tsv, but mine.txt does not"]),
+        (["none.jsonl", "mine.jsonl"], ["no such file"]),
+        (["table:none.csv", "mine.jsonl", "--columns", "x"], ["no such file"]),
+    ],
+)
+def test_what_cannot_be_converted(
+    pivotal: Run, arguments: list[str], said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pivotal("convert", *arguments).refused(*said)

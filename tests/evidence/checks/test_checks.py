@@ -1,0 +1,289 @@
+"""The checks on models whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from pivotal.evidence.checks.divergence import divergence_of
+from pivotal.evidence.checks.dose import dose_response
+from pivotal.evidence.checks.effects import effect_on
+from pivotal.evidence.checks.interchange import interchange
+from pivotal.evidence.checks.natural import natural_range
+from pivotal.evidence.checks.nothing import permuted, search_permuted, search_shuffled
+from pivotal.evidence.checks.paths import paths_of
+from pivotal.evidence.checks.swap import cue_swap
+from pivotal.evidence.checks.text import sentences_of, text_cost
+from pivotal.jobs.find import find
+from pivotal.models.edits import dense
+from pivotal.models.planted import plant
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
+from pivotal.records.intervention import Intervention
+from pivotal.searches.learned import LearnedMask
+
+PLANTED = plant()
+PAIRS = load_phenomenon("planted")
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return Problem(PLANTED.model, PAIRS.sample(300), steps="every")
+
+
+@pytest.fixture(scope="module")
+def found(problem: Problem) -> Intervention:
+    """The planted units, set to +1 for singular and -1 for plural."""
+    return Intervention(
+        units=PLANTED.units,
+        directions=("singular", "plural"),
+        values=np.array([[1.0] * 3, [-1.0] * 3]),
+        steps="every",
+        model="planted",
+        model_fingerprint=PLANTED.model.fingerprint(),
+        phenomenon="planted",
+        data_fingerprint=problem.pairs.fingerprint(),
+    )
+
+
+def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
+    dose = dose_response(found, problem)
+    at = dict(zip(dose.doses, dose.flip_accuracy, strict=True))
+    assert at[0.0] == 0 and at[1.0] == 1 and list(dose.flip_accuracy) == sorted(dose.flip_accuracy)
+    assert dose.kl[0] == 0 and list(dose.kl) == sorted(dose.kl)
+    assert dose.half is not None and 0 < dose.half < 1
+    assert (dose.monotone, dose.wrong_way) == (1, 0)
+    # Values of the wrong sign push every pair away from its target.
+    wrong = dose_response(replace(found, values=-found.values), problem)
+    assert (wrong.half, wrong.wrong_way) == (None, 1)
+
+
+def test_an_edit_that_changes_nothing_diverges_nowhere(problem: Problem, found: Intervention) -> None:
+    decoys = replace(found, units=PLANTED.decoys)
+    near, far = divergence_of(found, problem).ratio, divergence_of(decoys, problem).ratio
+    assert near > 0 and far > 0
+    extreme = replace(found, values=100 * found.values)
+    assert divergence_of(extreme, problem).ratio > 10 * near
+
+
+def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Intervention) -> None:
+    paths = paths_of(found, problem)
+    assert paths.change > 0
+    assert paths.direct == pytest.approx(1, abs=1e-4) and paths.last_step == pytest.approx(1, abs=1e-4)
+    # At the cue, the edit reaches the verb through the recurrence, unless the cue is the last word.
+    late = [i for i, pair in enumerate(PAIRS) if pair.cue < len(pair.prefix.split()) - 1][:100]
+    single = Problem(
+        PLANTED.model, PairSet("late", PAIRS.labels, tuple(PAIRS[i] for i in late)), steps="single"
+    )
+    assert paths_of(replace(found, steps="single"), single).direct == 0
+
+
+def two_layers() -> tuple[RecurrentLM, Problem]:
+    torch.manual_seed(0)
+    words = ["<eos>", "<unk>", "The", "cat", "dogs", "now", "runs", "run"]
+    modules = nn.Embedding(len(words), 6), nn.LSTM(6, 8, num_layers=2), nn.Linear(8, len(words), bias=False)
+    with (
+        torch.no_grad()
+    ):  # of weights that make it prefer one word after some prefixes and the other after others
+        for parameter in modules[1].parameters():
+            parameter.mul_(6)
+    model = RecurrentLM.from_modules("random", *modules, words)
+    texts = ("The cat", "The dogs", "The cat now", "The dogs now")
+    pairs = tuple(MinimalPair(text, 1, ("runs", "run")) for text in texts)
+    return model, Problem(model, PairSet("four", ("singular", "plural"), pairs))
+
+
+def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> None:
+    model, problem = two_layers()
+    space = model.unit_space()
+    found = Intervention(
+        units=(space.unit(2), space.unit(10)),
+        directions=("singular", "plural"),
+        values=np.array([[0.9, -0.8], [-0.7, 0.6]]),
+        steps="every",
+        model="random",
+        model_fingerprint=model.fingerprint(),
+        phenomenon="four",
+        data_fingerprint="",
+    )
+    paths = paths_of(found, problem)
+    # By hand: the unit of the last layer is set in the last state; the unit of the first layer has no direct path.
+    rows = problem.tree.live_row[problem.tree.leaf]
+    states = problem.clean_states[rows].clone()
+    states[:, 2] = torch.tensor(found.values[problem.direction, 1])
+    logits = model.readout(states)
+    d, t = (torch.tensor([6 + int(w) for w in which]) for which in (1 - problem.direction, problem.direction))
+    each = torch.arange(len(problem))
+    direct = problem.clean_log_ratio - (logits[each, d] - logits[each, t])
+    total = problem.clean_log_ratio - problem.run(*dense(found, problem.space)).log_ratio[0]
+    assert paths.direct == pytest.approx(float(direct.mean() / total.mean()), abs=1e-4)
+
+
+@pytest.mark.slow
+def test_a_real_change_of_the_cue(problem: Problem) -> None:
+    swap = cue_swap(problem)
+    assert swap is not None
+    assert swap.flipped.value == 1 and {share.value for share in swap.right.values()} == {1.0}
+    # By hand, for the first pairs: KL from the noun on, over all positions.
+    model, kl = PLANTED.model, []
+    part = problem.sample(256)
+    for pair, direction in zip(part.pairs, part.direction, strict=True):
+        texts = [pair.prefix.split(), pair.counterfactuals[direction].split()]
+        total = 0.0
+        for end in range(2, len(texts[0]) + 1):
+            p, q = (
+                model.next_logits([model.encode(" ".join(words[:end])).ids])[0].log_softmax(-1)
+                for words in texts
+            )
+            total += float((p.exp() * (p - q)).sum())
+        kl.append(total / (len(texts[0]) + 1))
+    assert swap.kl == pytest.approx(np.mean(kl), rel=1e-3)
+    bare = PairSet(
+        "bare", PAIRS.labels, tuple(replace(pair, counterfactuals=("", "")) for pair in PAIRS[:20])
+    )
+    assert cue_swap(Problem(PLANTED.model, bare)) is None
+
+
+def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> None:
+    model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
+    cost = text_cost(found, model, lines)
+    assert cost is not None
+    assert cost.tokens == 4 + 4  # a sentence of one token predicts nothing
+    p = []
+    for line in ("The noun0a near verb0as <unk>", "The noun1bs often quite verb1b"):
+        ids = model.encode(line).ids
+        log_p = [model.next_logits([ids[:k]])[0].log_softmax(-1)[ids[k]] for k in range(1, len(ids))]
+        p += [float(x) for x in log_p]
+    assert cost.untouched == pytest.approx(np.exp(-np.mean(p)), rel=1e-4)
+    assert set(cost.edited) == {"singular", "plural"} and cost.ratio > 1
+    # A unit that nothing reads leaves the text as it is.
+    decoys = replace(found, units=PLANTED.decoys)
+    same = text_cost(decoys, model, lines)
+    assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
+    assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
+
+
+def test_the_bundled_text_is_ordinary() -> None:
+    lines = sentences_of()
+    assert len(lines) == len(set(lines)) > 90 and all(line.endswith(".") for line in lines)
+
+
+def test_effects_on_the_same_question_and_on_another(found: Intervention) -> None:
+    same = effect_on(found, PLANTED.model, PAIRS.sample(100))
+    assert same.related and same.flipped is not None and same.flipped.value == 1
+    # All edited towards one number: the verbs of that number are preferred everywhere.
+    for label, share in same.edited.items():
+        right = np.mean([pair.label == label for pair in PAIRS.sample(100)])
+        assert share.value == pytest.approx(right)
+    renamed = PairSet("other", ("one", "many"), tuple(replace(pair, label="") for pair in PAIRS[:60]))
+    other = effect_on(found, PLANTED.model, renamed)
+    assert not other.related and other.flipped is None and other.untouched.value == 1
+    assert other.moved == pytest.approx(0.5, abs=0.1), "half of the preferences move, towards either number"
+    mapped = effect_on(found, PLANTED.model, renamed, labels={"one": "singular", "many": "plural"})
+    assert mapped.related and mapped.flipped is not None and mapped.flipped.value == 1
+    turned = effect_on(found, PLANTED.model, renamed, labels={"many": "singular", "one": "plural"})
+    assert turned.flipped is not None and turned.flipped.value == 0
+
+
+def test_permuted_labels_keep_the_preferences_and_lose_the_meaning() -> None:
+    mixed = permuted(PAIRS, seed=1)
+    assert len(mixed) == len(PAIRS) and Problem(PLANTED.model, mixed).clean_accuracy == 1
+    exchanged = {pair.prefix for pair, old in zip(mixed, PAIRS, strict=True) if pair.words != old.words}
+    kept = {pair.prefix for pair, old in zip(mixed, PAIRS, strict=True) if pair.words == old.words}
+    assert not exchanged & kept and abs(len(exchanged) - len(kept)) <= 1
+    for pair, old in zip(mixed, PAIRS, strict=True):
+        if pair.prefix in exchanged:
+            assert pair.words == old.words[::-1] and pair.label != old.label
+            assert pair.counterfactuals == old.counterfactuals[::-1]
+
+
+@pytest.mark.slow
+def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
+    train, test = PAIRS.split(200)
+    problems = Problem(PLANTED.model, train), Problem(PLANTED.model, test)
+    search = LearnedMask(max_units=3.0, updates=40, refit=10)
+    mixed = search_permuted(search, *problems, repeats=1, seed=0)
+    assert max(mixed.flip_accuracy) < 0.75 and len(mixed.units) == 1
+    shuffled = search_shuffled(search, *problems, repeats=1, seed=0)
+    assert shuffled.clean_accuracy is not None and shuffled.clean_accuracy < 0.75
+
+
+def test_shuffled_weights_are_the_same_numbers_in_other_places() -> None:
+    model, _ = two_layers()
+    other, again = model.shuffled(3), model.shuffled(3)
+    tokens = [model.encode("The cat now").ids]
+    assert torch.equal(other.next_logits(tokens), again.next_logits(tokens))
+    assert not torch.allclose(other.next_logits(tokens), model.next_logits(tokens), atol=1e-3)
+    assert other.fingerprint() != model.fingerprint() and other.name.endswith("with shuffled weights")
+
+
+def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, found: Intervention) -> None:
+    natural = natural_range(found, problem)
+    assert natural.flipped.value == 1 and len(natural.ranges) == 3
+    for unit in natural.ranges:  # the states of a planted unit are about +-0.87
+        assert -0.95 < unit.low < -0.8 and 0.8 < unit.high < 0.95 and not unit.inside
+    inside = replace(found, values=0.5 * found.values)
+    assert all(unit.inside for unit in natural_range(inside, problem).ranges)
+    # Clamped to their range, decoys and extreme values do what they can there.
+    extreme = natural_range(replace(found, values=100 * found.values), problem)
+    assert extreme.kl == pytest.approx(natural.kl)
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, found: Intervention) -> None:
+    problem = Problem(PLANTED.model, PAIRS.sample(200), steps=steps)
+    swapped = interchange(replace(found, steps=steps), problem)
+    assert swapped is not None and swapped.flipped.value == 1 and swapped.whole_site.value == 1
+    decoys = interchange(replace(found, units=PLANTED.decoys, steps=steps), problem)
+    assert decoys is not None and decoys.flipped.value == 0 and decoys.whole_site.value == 1
+    # A unit less loses its class.
+    fewer = interchange(replace(found.without(0), steps=steps), problem)
+    assert fewer is not None and 0.5 < fewer.flipped.value < 0.8
+
+
+def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
+    """Each of these sentences is the counterfactual of another, and some make the model prefer the other word."""
+    model, _ = two_layers()
+    texts = [f"The {a} {b}" for a in ("cat", "dogs", "now", "run") for b in ("cat", "dogs", "now", "runs")]
+    others = [*texts[1:], texts[0]]
+    pairs = tuple(
+        MinimalPair(text, 1, ("runs", "run"), counterfactuals=(other, other))
+        for text, other in zip(texts, others, strict=True)
+    )
+    problem = Problem(model, PairSet("many", ("singular", "plural"), pairs))
+    space = model.unit_space()
+    found = Intervention(
+        units=(space.unit(0), space.unit(8)),
+        directions=("singular", "plural"),
+        values=np.zeros((2, 2)),
+        steps="every",
+        model="random",
+        model_fingerprint=model.fingerprint(),
+        phenomenon="many",
+        data_fingerprint="",
+    )
+    differ = np.mean(problem.direction != np.roll(problem.direction, -1))
+    assert 0 < differ < 1
+    swapped = interchange(found, problem)
+    assert swapped is not None and swapped.whole_site.value == pytest.approx(differ)
+
+
+@pytest.mark.slow
+def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
+    search = LearnedMask(max_units=3.0, updates=60, refit=20)
+    found = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "run"), evidence="full")
+    verdict = found.summary.verdict
+    assert verdict is not None and verdict.word == "decide", verdict
+    # The same in a model whose weights are shuffled is no evidence.
+    model = PLANTED.model.shuffled(1)
+    other = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "other"), model=model)
+    assert other.summary.verdict is not None and other.summary.verdict.word == "no evidence"

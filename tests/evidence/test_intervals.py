@@ -1,0 +1,75 @@
+"""Intervals of shares: the usual ones for independent pairs; valid for clusters, near the edges and for few of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from pivotal.evidence.intervals import effective_number, interval, share_of, student_quantile
+
+
+@pytest.mark.parametrize(("p", "n"), [(0.25, 4), (0.5, 20), (0.999, 3000)])
+def test_between_the_edges_the_ends_are_those_of_a_score_test(p: float, n: int) -> None:
+    """A share is inside Wilson's interval if and only if the normal test does not reject it."""
+    for end in interval(p, n):
+        assert abs(p - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(1.96, abs=0.001)
+
+
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_at_the_edges_the_end_leaves_a_fortieth(n: int) -> None:
+    (low, high), (low_of_none, high_of_none) = interval(1.0, n), interval(0.0, n)
+    assert low**n == pytest.approx(0.025) and high == 1
+    assert (low_of_none, high_of_none) == (0, pytest.approx(1 - low))
+
+
+def test_quantiles_of_students_t() -> None:
+    """Printed in every table."""
+    for freedom, quantile in ((1, 12.706), (2, 4.303), (3, 3.182), (10, 2.228), (30, 2.042), (10**4, 1.960)):
+        assert student_quantile(freedom) == pytest.approx(quantile, rel=0.01)
+
+
+def test_without_clusters_it_is_the_plain_interval() -> None:
+    hits = np.arange(400) % 8 > 0
+    share = share_of(hits, np.arange(400))
+    low, high = interval(share.value, 400)
+    assert share.value == 0.875 and share.n == 400
+    assert (share.low, share.high) == (pytest.approx(low, abs=1e-3), pytest.approx(high, abs=1e-3))
+
+
+def test_certain_outcomes_have_an_interval() -> None:
+    one = share_of(np.ones(1, bool), np.zeros(1))
+    assert (one.value, one.low, one.high) == (1, pytest.approx(0.025), 1)
+    # Thirty copies of one pair are one observation, too.
+    copies = share_of(np.ones(30, bool), np.zeros(30))
+    assert (copies.low, copies.high) == (one.low, one.high)
+    none = share_of(np.zeros(40, bool), np.repeat(np.arange(20), 2))
+    assert (none.low, none.high) == (0, pytest.approx(interval(0.0, 20)[1]))
+    empty = share_of(np.ones(3, bool), np.arange(3), np.zeros(3, bool))
+    assert math.isnan(empty.value) and (empty.low, empty.high, empty.n) == (0, 1, 0)
+
+
+def test_pairs_that_share_a_prefix_are_no_further_evidence() -> None:
+    hits, clusters = np.arange(60) % 3 > 0, np.arange(60)
+    once, five_times = (
+        effective_number(hits, clusters),
+        effective_number(np.repeat(hits, 5), np.repeat(clusters, 5)),
+    )
+    assert five_times == pytest.approx(once, rel=0.05)
+
+
+@pytest.mark.parametrize("p", [0, 0.02, 0.5, 0.98, 1])
+@pytest.mark.parametrize("alike", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("clusters", [6, 40])
+def test_the_interval_covers_the_true_share(p: float, alike: float, clusters: int) -> None:
+    """Clusters of 1 to 15 pairs; `alike` is the correlation of two pairs of a cluster."""
+    rng = np.random.default_rng(round(100 * p + 10 * alike + clusters))
+    covered = []
+    for _ in range(250):
+        of = np.repeat(np.arange(clusters), rng.integers(1, 16, clusters))
+        own = rng.random(clusters) < p
+        copied = rng.random(len(of)) < math.sqrt(alike)
+        share = share_of(np.where(copied, own[of], rng.random(len(of)) < p), of)
+        covered.append(share.low <= p <= share.high)
+    assert np.mean(covered) >= 0.93

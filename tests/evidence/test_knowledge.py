@@ -1,0 +1,84 @@
+"""What the untouched model knows, against the whole vocabulary, pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from pivotal.evidence.knowledge import knowledge_of
+from pivotal.models.planted import plant
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+
+WORDS = ["<eos>", "<unk>", "The", "cat", "cats", "near", "sleeps", "sleep", "runs", "run"]
+LABELS = ("singular", "plural")
+
+
+def model() -> RecurrentLM:
+    torch.manual_seed(3)
+    return RecurrentLM.from_modules(
+        "small", nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7), nn.Linear(7, len(WORDS)), WORDS
+    )
+
+
+def problem() -> Problem:
+    made = [
+        MinimalPair(prefix, 1, words, label, group)
+        for prefix, label, group in (
+            ("The cat", "singular", "short"),
+            ("The cats", "plural", "short"),
+            ("The cats near The cat", "plural", "long"),
+            ("The cat near", "", "open"),
+        )
+        for words in (("sleeps", "sleep"), ("runs", "run"), ("runs|sleeps", "run|sleep"))
+    ]
+    return Problem(model(), PairSet("some", LABELS, tuple(made)))
+
+
+def test_counts_and_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = problem()
+    found = knowledge_of(asked)
+    preferred = [LABELS[1 - d] for d in asked.direction]
+    right = [p == pair.label for p, pair in zip(preferred, asked.pairs, strict=True) if pair.label]
+    assert (found.pairs, found.clusters, found.labelled) == (12, 4, 9)
+    assert found.accuracy is not None and found.accuracy.value == pytest.approx(sum(right) / 9)
+    assert found.accuracy.value == pytest.approx(asked.clean_accuracy)
+    assert {label: part.pairs for label, part in found.by_label.items()} == {"singular": 3, "plural": 6}
+    assert {label: part.preferred for label, part in found.by_label.items()} == {
+        label: preferred.count(label) for label in LABELS
+    }
+    assert found.directions == {"singular": preferred.count("plural"), "plural": preferred.count("singular")}
+    assert found.one_sided == max(preferred.count(label) for label in LABELS) / 12
+    assert list(found.by_group) == ["short", "long"], "no pair of the group 'open' states what is expected"
+    monkeypatch.setattr("pivotal.evidence.knowledge._ROWS", 2)
+    assert knowledge_of(problem()) == found, "whatever the chunks"
+
+
+def test_mass_and_rank() -> None:
+    asked = problem()
+    lm, mass, rank = asked.model, [], []
+    for pair in asked.pairs:
+        p = lm.next_logits([lm.encode(pair.prefix).ids])[0].softmax(-1)
+        words = [sum(float(p[lm.tokens_of(word)[0]]) for word in side) for side in pair.word_sets]
+        mass.append(sum(words))
+        rank.append(1 + int((p > max(words) * (1 + 1e-6)).sum()))
+    found = knowledge_of(asked)
+    assert found.mass == pytest.approx(float(torch.tensor(mass).median()), rel=1e-4)
+    assert found.rank == float(torch.tensor(rank).float().median())
+
+
+def test_pairs_without_labels_and_with_one_direction() -> None:
+    pairs = load_phenomenon("planted")
+    bare = PairSet("bare", pairs.labels, tuple(replace(pair, label="") for pair in pairs[:40]))
+    found = knowledge_of(Problem(plant().model, bare))
+    assert (found.accuracy, found.labelled, found.by_group) == (None, 0, {})
+    assert all(part.accuracy is None for part in found.by_label.values())
+    one = PairSet("one", pairs.labels, tuple(pair for pair in pairs if pair.label == "plural"))
+    found = knowledge_of(Problem(plant().model, one))
+    assert found.by_label["singular"].accuracy is None and found.one_sided == 1.0
+    assert found.directions == {"singular": len(one), "plural": 0}

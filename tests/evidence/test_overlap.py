@@ -1,0 +1,87 @@
+"""What held-out pairs share with training pairs, and the score on words that the values never saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pivotal.evidence.overlap import overlap_of, unseen_words
+from pivotal.models.planted import plant
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.intervention import Intervention
+
+PLANTED = plant()
+PAIRS = load_phenomenon("planted")
+LABELS = ("singular", "plural")
+
+
+def test_overlap_counts_prefixes_cues_and_words() -> None:
+    def pair(prefix: str, *words: str) -> MinimalPair:
+        return MinimalPair(prefix, 1, (words[0], words[1]))
+
+    train = PairSet("train", LABELS, (pair("The cat", "runs", "run"), pair("A dog", "eats", "eat")))
+    test = (
+        pair("The cat", "sees", "see"),
+        pair("the Cat", "runs", "ran"),
+        pair("A horse", "sleeps", "sleep"),
+        pair("The horse", "eats", "ate"),
+    )
+    found = overlap_of(train, PairSet("test", LABELS, test))
+    assert (found.prefix, found.cue, found.words) == (0.25, 0.5, 0.5)
+
+
+@pytest.mark.parametrize("by", ["prefixes", "words"])
+def test_the_splits_are_as_unseen_as_their_names_say(by: str) -> None:
+    found = overlap_of(*PAIRS.split(test=100, by=by))
+    assert found.prefix == 0
+    assert (found.cue, found.words) == ((1, 1) if by == "prefixes" else (0, 0))
+
+
+@pytest.fixture(scope="module")
+def halves() -> tuple[Problem, Problem]:
+    train, test = PAIRS.split(test=200, seed=0)
+    problem = Problem(PLANTED.model, train)
+    return problem, problem.on(test)
+
+
+def planted(problem: Problem) -> Intervention:
+    return Intervention(
+        units=PLANTED.units,
+        directions=LABELS,
+        values=np.zeros((2, 3)),  # they are learned again, so they do not matter
+        steps="every",
+        model="planted",
+        model_fingerprint=PLANTED.model.fingerprint(),
+        phenomenon="planted",
+        data_fingerprint=problem.pairs.fingerprint(),
+    )
+
+
+def test_the_planted_units_hold_for_words_that_their_values_never_saw(
+    halves: tuple[Problem, Problem],
+) -> None:
+    train, test = halves
+    found = unseen_words(planted(train), train, test, Terms(), seed=0)
+    assert found is not None and found.slots == ("noun", "verb")
+    assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
+    assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
+
+
+def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:
+    train, test = halves
+    found = unseen_words(replace(planted(train), units=PLANTED.decoys), train, test, Terms(), seed=0)
+    assert found is not None and found.flip_accuracy.value == 0
+
+
+def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves: tuple[Problem, Problem]) -> None:
+    train, test = halves
+    few = test.restrict(np.arange(6))
+    assert unseen_words(planted(train), train, few, Terms(), seed=0) is None
+    same = [replace(pair, lexemes=(("noun", "x"),)) for pair in PAIRS]
+    one = Problem(PLANTED.model, PairSet("same", LABELS, tuple(same[:300])))
+    assert unseen_words(planted(one), one, one, Terms(), seed=0) is None

@@ -1,0 +1,193 @@
+"""The rules of the verdict, on made-up figures: each check can fail alone, and what follows is fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pivotal.evidence.verdict import verdict_of
+from pivotal.records.evidence import (
+    CueSwap,
+    Effect,
+    Evidence,
+    Interchange,
+    Natural,
+    Paths,
+    Search,
+    TextCost,
+    UnitRange,
+)
+from pivotal.records.knowledge import Knowledge, LabelKnowledge
+from pivotal.records.serial import replace
+from pivotal.records.share import Share
+from pivotal.records.summary import (
+    Control,
+    Example,
+    PairCounts,
+    Rejections,
+    RunScores,
+    Summary,
+    UnseenWords,
+)
+
+HIGH, LOW = Share(0.97, 0.95, 0.99, 400), Share(0.55, 0.48, 0.62, 400)
+
+
+def label(accuracy: Share | None = HIGH, prefixes: int = 100) -> LabelKnowledge:
+    return LabelKnowledge(pairs=400, accuracy=accuracy, preferred=400, prefixes=prefixes)
+
+
+def knowledge(**changes: Any) -> Knowledge:
+    known = {
+        "pairs": 800, "clusters": 200, "labelled": 800, "accuracy": HIGH, "by_group": {}, "one_sided": 0.5,
+        "by_label": {"one": label(), "many": label()}, "mass": 0.01, "rank": 3.0,
+    }  # fmt: skip
+    return Knowledge(**{**known, **changes})
+
+
+def evidence(**changes: Any) -> Evidence:
+    collected = {
+        "level": "full",
+        "knowledge": knowledge(),
+        "paths": Paths(change=4.0, last_step=0.3, direct=0.2),
+        "text": TextCost(text="a text", tokens=900, untouched=30.0, edited={"one": 31.0, "many": 33.0}),
+        "effects": (effect(0.90),),
+        "permuted": Search(flip_accuracy=(0.48,), units=(3,)),
+        "shuffled": Search(flip_accuracy=(0.36,), units=(4,)),
+        "natural": natural(),
+        "interchange": swapped(LOW),
+    }
+    return Evidence(**{**collected, **changes})
+
+
+RANGE = UnitRange(unit="a", low=-0.5, high=0.5, values={"one": 0.2, "many": -0.3})
+
+
+def natural(share: Share = HIGH) -> Natural:
+    return Natural(ranges=(RANGE,), flipped=share, by_direction={"one": share, "many": share}, kl=0.1)
+
+
+def swapped(share: Share = HIGH) -> Interchange:
+    return Interchange(flipped=share, by_direction={"one": share, "many": share}, whole_site=HIGH)
+
+
+def effect(after: float, related: bool = False) -> Effect:
+    there = Share(0.91, 0.88, 0.94, 200)
+    edited = {"one": there, "many": Share(after, after - 0.03, after + 0.03, 200)}
+    return Effect(phenomenon="tense", pairs=200, related=related, untouched=there, edited=edited)
+
+
+def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | None = 0.01) -> Summary:
+    run = RunScores(
+        seed=0, flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3,
+        by_direction={"one": flips, "many": flips}, by_group={}, drop_one=(), unit_ids=(1, 2, 3),
+        unit_labels=("a", "b", "c"), unit_numbers=(2, 3, 4), train_score=0.1, stages={},
+        values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
+    )  # fmt: skip
+    return Summary(
+        model="m", phenomenon="number", steps="every", labels=("one", "many"), all_units=100,
+        flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3, median=0,
+        best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, pairs=PairCounts(train=3000, test=800),
+        rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
+        prevalence={}, example=Example(prefix="The", cue=0, words=("a", "b"), direction="one"), runs=(run,),
+        evidence=collected or evidence(), unseen_words=UnseenWords(flip_accuracy=HIGH, slots=("noun",), train=500),
+    )  # fmt: skip
+
+
+def test_every_check_passed_is_the_only_way_to_decide() -> None:
+    verdict = verdict_of(summary())
+    assert verdict.word == "decide" and not verdict.failed
+    assert all(check.passed for check in verdict.checks)
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"natural": natural(LOW)}, "natural values"),
+        ({"paths": Paths(change=4.0, last_step=1.0, direct=0.9)}, "through the model"),
+        ({"text": TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 61.0})}, "ordinary text"),
+        ({"effects": (effect(0.90), effect(0.70))}, "other phenomena"),
+        ({"permuted": Search(flip_accuracy=(0.5, 0.96), units=(3, 3))}, "permuted labels"),
+        ({"shuffled": Search(flip_accuracy=(0.97,), units=(3,))}, "shuffled weights"),
+    ],
+)
+def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[str, Any], name: str) -> None:
+    verdict = verdict_of(summary(evidence(**changes)))
+    assert verdict.word == "switch" and [check.name for check in verdict.failed] == [name]
+    assert f"Failed: {name}." in verdict.sentence
+
+
+@pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "shuffled"])
+def test_what_was_not_checked_is_not_passed(missing: str) -> None:
+    verdict = verdict_of(summary(evidence(**{missing: None})))
+    assert verdict.word == "switch" and not verdict.failed and "Not checked:" in verdict.sentence
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"by_label": {"one": label(), "many": label(LOW)}},
+        {"by_label": {"one": label(), "many": label(None)}},
+        {"by_label": {"one": label(prefixes=9), "many": label()}},
+        {"mass": 1e-7},
+    ],
+    ids=["at chance", "one label", "few prefixes", "unlikely words"],
+)
+def test_a_question_that_cannot_be_asked_gives_no_evidence(changes: dict[str, Any]) -> None:
+    assert verdict_of(summary(evidence(knowledge=knowledge(**changes)))).word == "no evidence"
+
+
+def test_without_labels_the_counterfactual_prefixes_say_what_is_right() -> None:
+    bare = knowledge(accuracy=None, by_label={"one": label(None), "many": label(None)})
+    assert verdict_of(summary(evidence(knowledge=bare))).word == "no evidence"
+    for share, word in ((HIGH, "decide"), (LOW, "no evidence")):
+        swap = CueSwap(kl=0.5, flipped=share, right={"one": share, "many": share})
+        assert verdict_of(summary(evidence(knowledge=bare, swap=swap))).word == word
+
+
+@pytest.mark.parametrize(
+    ("flips", "p", "word"),
+    [
+        (HIGH, 0.02, "nudge"),
+        (HIGH, 0.3, "no evidence"),
+        (HIGH, None, "no evidence"),
+        (LOW, 0.01, "nudge"),
+        (LOW, 0.06, "no evidence"),
+    ],
+)
+def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word: str) -> None:
+    assert verdict_of(summary(flips=flips, p=p)).word == word
+
+
+def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path() -> None:
+    direct = Paths(change=4.0, last_step=1.0, direct=1.0)
+    agreeing = evidence(natural=natural(LOW), paths=direct, interchange=swapped())
+    assert verdict_of(summary(agreeing)).word == "decide"
+    alone = evidence(natural=natural(LOW), paths=direct, interchange=None)
+    failed = [check.name for check in verdict_of(summary(alone)).failed]
+    assert failed == ["natural values", "through the model"]
+
+
+def test_a_model_without_ordinary_text_and_other_phenomena_has_nothing_to_disturb() -> None:
+    assert verdict_of(summary(evidence(text=None, effects=()))).word == "decide"
+    assert verdict_of(summary(evidence(effects=(), level="quick"))).word == "switch"
+
+
+def test_a_related_phenomenon_may_move() -> None:
+    moved = (effect(0.90), effect(0.20, related=True))
+    assert verdict_of(summary(evidence(effects=moved))).word == "decide"
+
+
+def test_words_that_the_values_were_not_learned_with_must_flip_too() -> None:
+    unseen = UnseenWords(flip_accuracy=LOW, slots=("noun", "verb"), train=500)
+    verdict = verdict_of(replace(summary(), unseen_words=unseen))
+    assert verdict.word == "switch" and [check.name for check in verdict.failed] == ["unseen words"]
+    assert verdict_of(replace(summary(), unseen_words=None)).word == "switch"
+
+
+def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
+    found = summary()
+    run = replace(found.runs[0], by_direction={"one": HIGH, "many": LOW})
+    verdict = verdict_of(replace(found, runs=(run,)))
+    assert verdict.word == "nudge" and [check.name for check in verdict.failed] == ["flips"]

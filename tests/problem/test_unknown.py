@@ -1,0 +1,107 @@
+"""Words that a model does not know: read as <unk>, in lower case, or refused with the cure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.prepare import as_read
+from pivotal.problem.problem import Problem
+from pivotal.problem.unknown import with_unknown
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.question import Question
+
+WORDS = ["<eos>", "<unk>", "the", "cat", "cats", "near", "sleeps", "sleep"]
+ASKED = ("sleeps", "sleep")
+
+
+@cache
+def model(unk: bool = True) -> RecurrentLM:
+    torch.manual_seed(0)
+    words = [word for word in WORDS if unk or word != "<unk>"]
+    return RecurrentLM.from_modules(
+        "small", nn.Embedding(len(words), 4), nn.LSTM(4, 5), nn.Linear(5, len(words)), words
+    )
+
+
+def pairs(*prefixes: str, cue: int | None = 1, words: tuple[str, str] = ASKED) -> PairSet:
+    made = tuple(MinimalPair(prefix, cue, words, "a", counterfactuals=("", "")) for prefix in prefixes)
+    return PairSet("some", ("a", "b"), made)
+
+
+def test_unknown_words_are_counted() -> None:
+    given = pairs("the cat", "the cat near the zebra", "the zebra near the cat", "the cats near zebra dax")
+    read = with_unknown(model(), given)
+    assert [pair.prefix for pair in read] == [
+        "the cat",
+        "the cat near the <unk>",
+        "the zebra near the cat",  # the cue is unknown
+        "the cats near <unk> <unk>",
+    ]
+    assert read.notes == ("Read unknown words as <unk> in 2 of 4 pairs: zebra (2), dax (1).",)
+    problem = Problem(model(), read)
+    assert (len(problem), problem.rejected.describe()) == (3, "outside the vocabulary: zebra (1)")
+    assert with_unknown(model(), given[:1]) == given[:1]
+
+
+def test_counterfactuals_are_read_alike() -> None:
+    pair = replace(
+        pairs("the cat near zebra")[0], counterfactuals=("the cat near zebra", "the cats near zebra")
+    )
+    (read,) = with_unknown(model(), PairSet("one", ("a", "b"), (pair,)))
+    assert read.counterfactuals == ("the cat near <unk>", "the cats near <unk>")
+
+
+def test_only_if_it_was_asked_for() -> None:
+    given = pairs("the cat near zebra")
+    assert as_read(Question(), model(), given) is given
+    assert as_read(Question(unknown="unk"), model(), given)[0].prefix == "the cat near <unk>"
+    assert with_unknown(model(unk=False), given) is given, "it has no word for unknown words"
+
+
+@pytest.mark.parametrize(
+    ("given", "steps", "cure"),
+    [
+        (
+            pairs("The Cat", words=("Sleeps", "Sleep")),
+            "every",
+            "In lower case the model knows the words: use --lower",
+        ),
+        (
+            pairs("the cat near the zebra"),
+            "every",
+            "--unknown unk reads the unknown words of prefixes as <unk>",
+        ),
+        (pairs("the cat", cue=None), "single", "The pairs have no cue: use --steps every"),
+        (pairs("the cat", words=("dax", "zup")), "every", "Use words that the model knows .*`pivotal words`"),
+    ],
+)
+def test_the_cure_is_named_if_nothing_can_be_asked(given: PairSet, steps: str, cure: str) -> None:
+    with pytest.raises(PivotalError, match=f"None of the 1 pairs can be asked of small: .*{cure}"):
+        Problem(model(), given, steps=steps)  # type: ignore[arg-type]
+
+
+def test_pairs_without_a_cue_are_asked_at_every_step() -> None:
+    problem = Problem(model(), PairSet("two", ("a", "b"), (*pairs("the cat", cue=None), *pairs("the cats"))))
+    assert len(problem) == 2
+    single = Problem(model(), problem.pairs, steps="single")
+    assert (len(single), single.rejected.describe()) == (1, "no cue, which a single step needs (1)")
+
+
+def test_lower_case() -> None:
+    pair = MinimalPair(
+        "The Cat", 1, ("Sleeps|Naps", "Sleep"), "A", "G", (("noun", "Cat"),), ("The Cat", "The Cats")
+    )
+    lower = PairSet("x", ("A", "B"), (pair,)).lower()[0]
+    assert (lower.prefix, lower.words, lower.counterfactuals) == (
+        "the cat",
+        ("sleeps|naps", "sleep"),
+        ("the cat", "the cats"),
+    )
+    assert (lower.label, lower.group, lower.lexemes) == ("A", "G", (("noun", "Cat"),))

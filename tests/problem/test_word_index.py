@@ -1,0 +1,242 @@
+"""Word sets and words of several tokens, against log-probabilities of the whole vocabulary, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import pytest
+import torch
+from tests.models.tiny import pieces, random_model
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.certify import certify
+from pivotal.evidence.trace import trace
+from pivotal.models import LanguageModel, load_model
+from pivotal.models.planted import plant
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.problem.asking import Asking
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.effort import Effort
+from pivotal.records.intervention import Intervention
+from pivotal.searches import SEARCHES
+from pivotal.searches.base import interventions_of
+from pivotal.searches.tools.refit import Refit
+from pivotal.testing import check_model
+from pivotal.units import Steps
+
+LABELS = ("singular", "plural")
+PREFIXES = ("The doctor", "Some doctor near The doctor", "The doctor near")
+PIECES = (
+    ("walks", "walk"),  # one word is the beginning of the other
+    ("walk", "walked"),
+    ("walks", "walked"),  # walk is shared
+    ("runnings", "running"),  # run|ning is shared
+    ("is", "runs"),
+    ("is|doctor", "walk|jumps"),  # sets, one with a word of two tokens
+    ("walk|walked", "walks"),  # a set that has a complete word and another
+)
+SETS = (("is|was|has", "are|were|have"), ("is", "are"), ("himself|itself", "themselves"))
+
+
+@cache
+def tiny() -> LanguageModel:
+    return TransformersLM("tiny", random_model("llama"), pieces())
+
+
+@cache
+def wiki() -> LanguageModel:
+    return load_model("wiki-lstm", device="cpu")
+
+
+def pairs_of(words: tuple[tuple[str, str], ...], prefixes: tuple[str, ...] = PREFIXES) -> PairSet:
+    return PairSet("some", LABELS, tuple(MinimalPair(p, 1, two) for p in prefixes for two in words))
+
+
+Next = Callable[[list[int]], torch.Tensor]
+"""The log-probabilities of the whole vocabulary after some tokens."""
+
+
+def naive(model: LanguageModel, pair: MinimalPair, next_log_p: Next) -> tuple[float, float]:
+    """log p of the words of both labels, at the first token where they differ."""
+    read = list(model.encode(pair.prefix).ids)
+    words = [[list(model.tokens_of(word)) for word in side] for side in pair.word_sets]
+    while len({tuple(tokens[:1]) for side in words for tokens in side}) == 1:
+        read.append(words[0][0][0])
+        words = [[tokens[1:] for tokens in side] for side in words]
+    p = next_log_p(read).double().exp()
+    found = []
+    for side, other in (words, words[::-1]):
+        tokens = {tokens[0] for tokens in side if tokens}
+        if [] in side:  # complete: what follows is another word, punctuation or the end
+            taken = {tokens[0] for tokens in other if tokens}
+            tokens |= {i for i in range(len(p)) if i not in taken and model.word(i)[:1] == " "}
+        found.append(float(p[sorted(tokens)].sum().log()))
+    return found[0], found[1]
+
+
+def intervention_of(problem: Problem, seed: int = 0) -> Intervention:
+    """Random units at random values, in both directions."""
+    noise = torch.Generator().manual_seed(seed)
+    mask = (torch.rand(1, 2, len(problem.space), generator=noise) < 0.2).float()
+    values = torch.randn(1, 2, problem.space.coordinates, generator=noise).clamp(-1, 1)
+    return interventions_of(problem, mask.bool(), values)[0]
+
+
+def problem_of(which: str, steps: Steps = "every") -> Problem:
+    if which == "pieces":
+        return Problem(tiny(), pairs_of(PIECES), sites="mlp", steps=steps)
+    return Problem(wiki(), pairs_of(SETS, ("The doctor", "The doctors near the car")), steps=steps)
+
+
+BOTH = pytest.mark.parametrize("which", ["pieces", "wiki-lstm"])
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+@BOTH
+def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) -> None:
+    problem = problem_of(which, steps)
+    model, found = problem.model, intervention_of(problem)
+    assert not problem.rejected.total
+    after = problem.run_intervention(found).log_ratio[0]
+    for e, pair in enumerate(problem.pairs):
+        to = int(problem.direction[e])
+        clean = naive(model, pair, lambda ids: model.next_logits([ids])[0].log_softmax(-1))
+        assert clean[1 - to] - clean[to] == pytest.approx(float(problem.clean_log_ratio[e]), abs=1e-4)
+        assert clean[1 - to] >= clean[to], "d is the word that the untouched model prefers"
+        edited = model.intervened(found, LABELS[to], cue=pair.cue)
+        cue = model.encode(pair.prefix).last_token_of(pair.cue)
+        log_p = naive(model, pair, lambda ids, e=edited, c=cue: e.next_logits([ids], c)[0].log_softmax(-1))
+        assert log_p[1 - to] - log_p[to] == pytest.approx(float(after[e]), abs=1e-4)
+
+
+@BOTH
+def test_traces_have_the_probabilities_of_the_sets(which: str) -> None:
+    problem = problem_of(which)
+    model, found = problem.model, intervention_of(problem)
+    for e, pair in enumerate(problem.pairs):
+        to = int(problem.direction[e])
+        made = trace(model, found, pair)
+        clean = naive(model, pair, lambda ids: model.next_logits([ids])[0].log_softmax(-1))
+        assert [row[-1] for row in made.log_p.untouched] == pytest.approx(clean, abs=1e-4)
+        edited = model.intervened(found, LABELS[to])
+        log_p = naive(model, pair, lambda ids, e=edited: e.next_logits([ids])[0].log_softmax(-1))
+        assert [row[-1] for row in made.log_p.edited] == pytest.approx(log_p, abs=1e-4)
+        assert made.direction == LABELS[to] and made.flipped == bool(log_p[to] > log_p[1 - to])
+
+
+def test_large_sets_give_the_same_values_and_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    def outcome() -> tuple[torch.Tensor, torch.Tensor]:
+        problem = Problem(tiny(), pairs_of(PIECES), sites="mlp")
+        noise = torch.Generator().manual_seed(1)
+        mask = (torch.rand(3, 2, len(problem.space), generator=noise) < 0.3).float()
+        values = torch.randn(3, 2, problem.space.coordinates, generator=noise).requires_grad_()
+        ratio = problem.run(mask, values).log_ratio
+        ratio.square().sum().backward()
+        assert values.grad is not None
+        return ratio.detach(), values.grad
+
+    small = outcome()
+    for entries in (1, 40, 10**6):
+        monkeypatch.setattr("pivotal.problem.word_index._LARGE", 2)
+        monkeypatch.setattr("pivotal.problem.word_index._ENTRIES", entries)
+        for a, b in zip(small, outcome(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_the_contract_holds_for_words_of_several_tokens() -> None:
+    check_model(tiny(), ["The doctor walks near", "The doctor walks", "The doctor runnings near Some"])
+
+
+# -- what a contrast is made of --
+
+
+def sides(*words: str) -> tuple[str, list[str], list[str]]:
+    """The shared tokens, and the tokens of both sides, as texts."""
+    one = Asking(tiny()).ask(MinimalPair("The doctor", 1, words))  # type: ignore[arg-type]
+    told = [[tiny().word(token) for token in side] for side in one.sides]
+    return "".join(tiny().word(token) for token in one.ids[2:]), told[0], told[1]
+
+
+def test_the_first_difference() -> None:
+    assert sides("walks", "walked") == (" walk", ["s"], ["ed"])
+    assert sides("runs", "runnings") == (" run", ["s"], ["ning"])
+    assert sides("is", "walks") == ("", [" is"], [" walk"])
+    shared, complete, longer = sides("running", "runnings")
+    assert (shared, longer) == (" running", ["s"])
+    assert " doctor" in complete and " ." in complete and not {"s", "ed", "ning"} & set(complete)
+    assert len(complete) == 3 + 10, "special tokens, whole words and punctuation"
+
+
+def test_words_that_cannot_be_compared_are_left_out_of_a_set() -> None:
+    asking = Asking(tiny())
+    one = asking.ask(MinimalPair("The doctor", 1, ("is|walks|zebra", "doctor|walk")))
+    assert [[tiny().word(t) for t in side] for side in one.sides] == [[" is"], [" doctor"]]
+    assert asking.left_out == {
+        "outside the vocabulary: zebra": 1,
+        "the words of both labels begin with the same token: walks": 1,
+        "the words of both labels begin with the same token: walk": 1,
+    }
+    with pytest.raises(PivotalError, match="begin with the same token: walks/jumps / walk/jump"):
+        asking.ask(MinimalPair("The doctor", 1, ("walks|jumps", "walk|jump")))
+    with pytest.raises(PivotalError, match="outside the vocabulary: dax"):
+        asking.ask(MinimalPair("The doctor", 1, ("zebra|dax", "walk|jump")))
+
+
+def test_words_of_sets_that_are_left_out_are_told() -> None:
+    pairs = pairs_of((("is|zebra", "walk"), ("is", "zebra")))
+    problem = Problem(tiny(), pairs, sites="mlp")
+    assert (len(problem), problem.rejected.describe()) == (3, "outside the vocabulary: zebra (3)")
+    assert problem.rejected.describe_left_out() == "outside the vocabulary: zebra (3)"
+
+
+# -- searches and certificates on sets --
+
+
+def planted_sets() -> PairSet:
+    """The planted pairs with all verbs of a class at once."""
+    pairs = load_phenomenon("planted")
+    by_class: dict[str, tuple[str, str]] = {}
+    for group in pairs.groups:
+        verbs = dict.fromkeys(pair.words for pair in pairs if pair.group == group)
+        by_class[group] = ("|".join(v for v, _ in verbs), "|".join(v for _, v in verbs))
+    made = dict.fromkeys(replace(pair, words=by_class[pair.group], lexemes=()) for pair in pairs)
+    return PairSet("planted", pairs.labels, tuple(made))
+
+
+SLOW = {"exchange", "greedy", "reinforce"}
+QUICK = {
+    "learned": {"max_units": 3.0, "updates": 80, "refit": 20},
+    "greedy": {"max_units": 3.0, "refit": 40},
+    "reinforce": {"updates": 40, "refit": 10},
+    "exchange": {"max_units": 3.0, "rounds": 1, "start": "attribution", "refit": 20, "polish": 10},
+    "random": {"refit": 10},
+    "ablation": {"refit": 10},
+    "attribution": {"refit": 10},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SEARCHES.names()],
+)
+def test_every_search_works_on_sets(name: str) -> None:
+    kind = SEARCHES.get(name)
+    problem = Problem(plant().model, planted_sets().sample(120), steps="every")
+    found = kind(**QUICK.get(name, {})).solve(problem, seed=0)
+    flipped = problem.run_intervention(found.best).flipped()
+    assert kind.chance or flipped.any()
+    if name in ("learned", "greedy"):
+        assert set(found.best.units) == set(plant().units) and flipped.all()
+
+
+def test_a_certificate_of_sets() -> None:
+    problem = Problem(plant().model, planted_sets(), steps="every")
+    mask = torch.zeros(1, 2, len(problem.space))
+    mask[:, :, [problem.space.flat(unit) for unit in plant().units]] = 1
+    found = interventions_of(problem, mask.bool(), Refit(updates=30).fit(problem, mask).values)[0]
+    made = certify(found, problem, effort=Effort(candidates=6, audit=0, sample=16, finalists=2, polish=10))
+    assert made.holds and made.found.flipped == 1

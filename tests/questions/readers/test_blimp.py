@@ -1,0 +1,217 @@
+"""BLiMP: which paradigms can be asked, and the labels and cues that are found in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.paths import SHARED
+
+from pivotal.errors import PivotalError
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import Reading
+from pivotal.questions.readers.blimp import Blimp
+
+DATA = SHARED / "data" / "blimp"
+published = pytest.mark.skipif(not DATA.is_dir(), reason="the files of BLiMP are not here")
+
+NUMBER, GENDER, ONE_WAY = ("singular", "plural"), ("not feminine", "feminine"), ("good", "bad")
+ASKED = {
+    "anaphor_gender_agreement": GENDER,
+    "anaphor_number_agreement": NUMBER,
+    "animate_subject_passive": ONE_WAY,
+    "determiner_noun_agreement_1": NUMBER,
+    "determiner_noun_agreement_irregular_1": NUMBER,
+    "determiner_noun_agreement_with_adj_irregular_1": NUMBER,
+    "determiner_noun_agreement_with_adjective_1": NUMBER,
+    "distractor_agreement_relational_noun": NUMBER,
+    "distractor_agreement_relative_clause": NUMBER,
+    "irregular_past_participle_verbs": ONE_WAY,
+    "irregular_plural_subject_verb_agreement_1": NUMBER,
+    "npi_present_1": ONE_WAY,
+    "npi_present_2": ONE_WAY,
+    "principle_A_c_command": NUMBER,
+    "principle_A_case_1": ONE_WAY,
+    "principle_A_case_2": ONE_WAY,
+    "principle_A_domain_1": ONE_WAY,
+    "principle_A_domain_2": GENDER,
+    "regular_plural_subject_verb_agreement_1": NUMBER,
+    "wh_island": ONE_WAY,
+}
+
+
+@published
+def test_twenty_paradigms_can_be_asked_and_the_others_say_why_not() -> None:
+    parts = {part.name: part for part in Blimp(str(DATA)).parts()}
+    assert len(parts) == 67
+    assert {name: part.pairs.labels for name, part in parts.items() if part.pairs} == ASKED
+    reasons = {part.reason for part in parts.values() if part.pairs is None}
+    assert reasons == {
+        "it compares one word after two prefixes, not two words after one prefix.",
+        "it compares whole sentences, not two words after one prefix.",
+    }
+    for name, labels in ASKED.items():
+        pairs = parts[name].pairs
+        assert pairs is not None and len(pairs) > 550
+        assert {pair.label for pair in pairs} == ({"good"} if labels == ONE_WAY else set(labels))
+        assert all(pair.cue is not None for pair in pairs) or "adj" in name
+        assert ("one direction" in " ".join(pairs.notes)) == (labels == ONE_WAY)
+        assert any("Cues inferred" in note for note in pairs.notes)
+
+
+@published
+@pytest.mark.parametrize(
+    ("paradigm", "prefix", "cue", "words", "label"),
+    [
+        ("anaphor_gender_agreement", "Katherine can't help", "Katherine", ("himself", "herself"), "feminine"),
+        (
+            "determiner_noun_agreement_1",
+            "Raymond is selling this",
+            "this",
+            ("sketch", "sketches"),
+            "singular",
+        ),
+        (
+            "determiner_noun_agreement_with_adjective_1",
+            "Rebecca was criticizing those good",
+            "those",
+            ("documentary", "documentaries"),
+            "plural",
+        ),
+        (
+            "distractor_agreement_relational_noun",
+            "A niece of most senators",
+            "niece",
+            ("hasn't", "haven't"),
+            "singular",
+        ),
+        (
+            "distractor_agreement_relative_clause",
+            "This customer who had visited most children",
+            "customer",
+            ("has", "have"),
+            "singular",
+        ),
+        ("irregular_plural_subject_verb_agreement_1", "Those radii", "radii", ("has", "have"), "plural"),
+        (
+            "regular_plural_subject_verb_agreement_1",
+            "Paula",
+            "Paula",
+            ("references", "reference"),
+            "singular",
+        ),
+        (
+            "principle_A_c_command",
+            "A lot of patients who can sell some couch didn't investigate",
+            "patients",
+            ("itself", "themselves"),
+            "plural",
+        ),
+        ("irregular_past_participle_verbs", "The Borgias", "Borgias", ("wore", "worn"), "good"),
+    ],
+)
+def test_labels_and_cues(paradigm: str, prefix: str, cue: str, words: tuple[str, str], label: str) -> None:
+    pairs = load_phenomenon(f"blimp:{DATA / paradigm}.jsonl")
+    (pair,) = (pair for pair in pairs if pair.prefix == prefix and pair.words == words)
+    assert (pair.cue_word, pair.label, pair.group) == (cue, label, paradigm)
+
+
+@published
+def test_a_folder_is_asked_with_the_labels_of_most_paradigms() -> None:
+    pairs = load_phenomenon(f"blimp:{DATA}")
+    assert (pairs.name, pairs.labels, len(pairs.groups)) == ("blimp", NUMBER, 10)
+    assert "10 of 67 paradigms" in pairs.notes[0]
+
+
+@published
+def test_a_file_named_without_the_reader_is_recognised() -> None:
+    file = DATA / "npi_present_1.jsonl"
+    with pytest.raises(PivotalError, match=rf"looks like BLiMP: use blimp:{file}"):
+        load_phenomenon(file)
+    with pytest.raises(PivotalError, match=rf"looks like BLiMP: use blimp:{DATA}"):
+        load_phenomenon(str(DATA))
+
+
+# -- small files --
+
+
+def row(**changes: object) -> dict[str, object]:
+    return {
+        "sentence_good": "The cats sleep.",
+        "sentence_bad": "The cats sleeps.",
+        "one_prefix_prefix": "The cats",
+        "one_prefix_word_good": "sleep",
+        "one_prefix_word_bad": "sleeps",
+        "one_prefix_method": True,
+        "two_prefix_method": False,
+        "UID": "small",
+        **changes,
+    }
+
+
+def other(**changes: object) -> dict[str, object]:
+    return row(
+        one_prefix_prefix="The cat", one_prefix_word_good="sleeps", one_prefix_word_bad="sleep", **changes
+    )
+
+
+def write(path: Path, *rows: dict[str, object]) -> str:
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return f"blimp:{path}"
+
+
+def test_the_sentences_suffice(tmp_path: Path) -> None:
+    """As Hugging Face has BLiMP: without the fields of the one-prefix method."""
+    bare = [
+        {"sentence_good": "The cats sleep.", "sentence_bad": "The cats sleeps.", "UID": "bare"},
+        {"sentence_good": "The cat sleeps.", "sentence_bad": "The cat sleep.", "UID": "bare"},
+    ]
+    assert load_phenomenon(write(tmp_path / "a.jsonl", *bare)).pairs == tuple(
+        pair for pair in load_phenomenon(write(tmp_path / "b.jsonl", row(UID="bare"), other(UID="bare")))
+    )
+
+
+def test_rows_that_ask_for_the_other_form_are_counterfactuals(tmp_path: Path) -> None:
+    first, second = load_phenomenon(write(tmp_path / "a.jsonl", row(), other()))
+    assert first.counterfactuals == second.counterfactuals == ("The cat", "The cats")
+
+
+def test_continuations_of_several_words(tmp_path: Path) -> None:
+    rows = [
+        row(one_prefix_word_good="drove to", one_prefix_word_bad="driven to"),
+        row(one_prefix_word_good="had left", one_prefix_word_bad="had leave"),
+    ]
+    first, second = load_phenomenon(write(tmp_path / "a.jsonl", *rows))
+    assert first.words == ("drove", "driven")
+    assert (second.prefix, second.words) == ("The cats had", ("left", "leave"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"one_prefix_word_good": 3},
+            r"line 2: one_prefix_prefix, one_prefix_word_good and .* must be texts",
+        ),
+        ({"one_prefix_prefix": ""}, "line 2: one_prefix_prefix, .* must be texts"),
+        (
+            {"one_prefix_word_good": "sleep", "one_prefix_word_bad": "sleep well"},
+            "line 2: .*must differ in a word",
+        ),
+        ({"one_prefix_method": False, "two_prefix_method": True}, "one word after two prefixes"),
+        ({"one_prefix_method": False}, "compares whole sentences"),
+    ],
+)
+def test_bad_rows(changed: dict[str, object], message: str, tmp_path: Path) -> None:
+    spec = write(tmp_path / "a.jsonl", row(), {**row(), **changed}, other())
+    with pytest.raises(PivotalError, match=message):
+        load_phenomenon(spec)
+    if "one_prefix_method" not in changed:
+        pairs = load_phenomenon(spec, Reading(skip_bad=True))
+        assert len(pairs) == 2 and "Left out 1 bad row" in pairs.notes[-1] and "line 2" in pairs.notes[-1]
+
+
+def test_a_folder_without_files(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=r"must hold the .jsonl files of BLiMP"):
+        load_phenomenon(f"blimp:{tmp_path}")
