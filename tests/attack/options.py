@@ -116,6 +116,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
+        "convert": lambda: ("convert", str(m.pairs), f"{new}.jsonl"),
+        "new-phenomenon": lambda: ("new-phenomenon", new),
         "list": lambda: ("list", "runs", str(m.root)),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
                              "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),

@@ -132,11 +132,11 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
     """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
     mine = tmp_path / "mine.txt"
     mine.write_text("The noun0a near verb0as\nThe noun1bs often quite verb1b\n")
-    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--text", mine, "--json").out)
+    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--sentences", mine, "--json").out)
     assert done["effects"] == [] and done["phenomenon"] == "planted"
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
-    said = pivotal("evaluate", run_folder, "--panel", "--text", mine).out
+    said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
     assert f"The perplexity of ordinary text ({mine}, 7 tokens) is" in said
     pivotal("evaluate", run_folder, "--panel", "--part", "all").refused("Leave --phenomenon and --part out")
-    pivotal("evaluate", run_folder, "--text", mine).refused("Add --panel")
-    pivotal("evaluate", run_folder, "--panel", "--text", tmp_path / "none.txt").refused("no such file")
+    pivotal("evaluate", run_folder, "--sentences", mine).refused("Add --panel")
+    pivotal("evaluate", run_folder, "--panel", "--sentences", tmp_path / "none.txt").refused("no such file")
