@@ -24,7 +24,7 @@ SSE := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast test-portable lint docs results fix clean
+.PHONY: help demo test test-fast attack test-portable lint docs results fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -37,6 +37,11 @@ test: .venv/installed-dev ## install, then run every test, the slow ones too
 
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
 	JAXTYPING_DISABLE=1 $(PYTEST) -m "not slow"
+
+CASES ?= 10000
+SEED ?= 0
+attack: .venv/installed-dev ## attack the tool: fuzzed inputs, hostile pickles, kills, broken disks; CASES=10000 SEED=0
+	OMP_NUM_THREADS=1 $(RUN) tests.attack --cases $(CASES) --seed $(SEED)
 
 test-portable: .venv/installed-dev ## run the tests of figures as on other processors and with two threads
 	OMP_NUM_THREADS=1 $(SSE) $(NUMERIC)

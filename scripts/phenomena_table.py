@@ -106,7 +106,7 @@ pivotal find wiki-lstm reflexive-gender
 pivotal new-phenomenon mine --like reflexive-gender    # begin a file of your own with a copy
 ```
 
-Every pair has a counterfactual prefix, the same sentence with the other form of the cue, and a group. Both labels occur
+Every pair has a group and a counterfactual prefix, the same sentence with the other form of the cue. Both labels occur
 equally often.
 
 ## Which model knows what
@@ -114,8 +114,8 @@ equally often.
 The table shows how often the untouched model prefers the right word, in percent of at most {most:,} pairs. In brackets:
 the 95% interval, from resampled prefixes. **Bold**: the model knows the phenomenon, which means that the lower end of
 the interval is above 50% for each of the two labels. A star marks models that can be asked only a part of the pairs,
-because a word is not in their vocabulary or is not one token. A phenomenon that no model of the table knows is not
-bundled. In `gender-bias` neither word is right.
+because a word is not in their vocabulary. A phenomenon that no model of the table knows is not bundled. In
+`gender-bias` neither word is right, and the table shows how often the model prefers *he*.
 
 Look at the model's accuracy before you search: if it does not know the phenomenon, flipped preferences mean little.
 

@@ -106,6 +106,7 @@ def test_card_has_gender_perplexity_and_provenance() -> None:
 
 
 @BOTH
+@pytest.mark.slow
 def test_card_accuracy_is_that_of_these_weights(folder: Path) -> None:
     """Plain torch on the stored tensors gives the accuracy that the card reports."""
     tensors = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
@@ -134,6 +135,7 @@ def test_card_accuracy_is_that_of_these_weights(folder: Path) -> None:
     assert right / len(pairs) == pytest.approx(reported, abs=0.001)
 
 
+@pytest.mark.slow
 def test_script_keeps_rows_exactly_and_rounds_the_rest(tmp_path: Path) -> None:
     """On a small random model: what the phenomena need and the frequent words stay, in order of frequency."""
     needed, frequent = sorted(words_of(*PHENOMENA)), ["wug", "dax", "blick", "fep"]

@@ -13,9 +13,8 @@ from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
-from pivotal.questions.phenomena import PHENOMENA, load_phenomenon
+from pivotal.questions.phenomena import PHENOMENA
 from pivotal.questions.phenomena.planted import PlantedAgreement
-from pivotal.questions.templates import bundled
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Discovery
 from pivotal.searches.learned import LearnedMask
@@ -59,11 +58,6 @@ def test_masks_with_mass_at_both_ends() -> None:
 @pytest.mark.parametrize("name", [name for name, cls in PHENOMENA.items() if not cls.takes_path])
 def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
-
-
-@pytest.mark.parametrize("name", bundled())
-def test_bundled_phenomena(name: str) -> None:
-    check_phenomenon(load_phenomenon(name))
 
 
 LONG = {"exchange", "reinforce"}

@@ -13,10 +13,12 @@ from safetensors.numpy import save_file
 
 from pivotal.errors import PivotalError
 from pivotal.files import (
+    check_plain,
     disk,
     inside,
     is_partial,
     open_to_append,
+    read_text,
     remove_partials,
     write_atomically,
     write_text,
@@ -77,6 +79,23 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(PivotalError, match="must be a plain file"):
         open_to_append(tmp_path / "pipe")
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
+def test_a_device_that_never_ends_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    for path in (Path("/dev/zero"), tmp_path / "zero"):
+        with pytest.raises(PivotalError, match="a device or a pipe"):
+            read_text(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_read_where_the_user_names_it_and_refused_in_a_folder(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    check_plain(tmp_path / "pipe", pipes=True)
+    with pytest.raises(PivotalError, match="a device or a pipe"):
+        check_plain(tmp_path / "pipe")
+    check_plain(tmp_path / "nothing")
 
 
 def test_only_our_leftovers_are_removed(tmp_path: Path) -> None:

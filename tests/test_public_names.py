@@ -40,6 +40,7 @@ def test_every_search_is_exported() -> None:
     assert built_in <= {getattr(pv, name) for name in pv.__all__ if name != "__version__"}
 
 
+@pytest.mark.slow
 def test_names_are_imported_when_they_are_used() -> None:
     code = (
         "import sys, pivotal as pv; assert 'torch' not in sys.modules; "

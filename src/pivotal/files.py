@@ -161,8 +161,20 @@ _MOST_TEXT = 2**30
 """The most bytes of a compressed text, so that a small file cannot fill the memory."""
 
 
+def check_plain(path: Path, *, pipes: bool = False) -> None:
+    """PivotalError if the path is a device, which may never end, or a pipe, which may never begin. `pipes` allows them,
+    for files that the user names: `<(command)` is one. A path that does not exist is left to the reader."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return
+    if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) or (stat.S_ISFIFO(mode) and not pipes):
+        raise PivotalError(f"{path} must be a plain file, but it is a device or a pipe. Give a file.")
+
+
 def read_bytes(path: Path) -> bytes:
     """The content of a file; of a .gz file, what it holds."""
+    check_plain(path, pipes=True)
     try:
         data = path.read_bytes()
     except FileNotFoundError:

@@ -42,8 +42,11 @@ class Place:
         return next((self.marks[part] for part in parts if part in self.marks), (0, 0))
 
 
-def parse(text: str, source: str, what: str = "a recipe", *, all_text: bool = False) -> tuple[Any, Place]:
-    """The content of a YAML text, and the place of each part. `what` names such a file in messages.
+def parse(
+    text: str, source: str, what: str = "a recipe", *, all_text: bool = False, cure: str = ""
+) -> tuple[Any, Place]:
+    """The content of a YAML text, and the place of each part. `what` names such a file in messages, and `cure` is what
+    they advise if the text is not YAML.
 
     With `all_text`, every value is text: `no`, `1912` and `null` are words.
     """
@@ -64,7 +67,7 @@ def parse(text: str, source: str, what: str = "a recipe", *, all_text: bool = Fa
         raise PivotalError(f"{source}: a value cannot be read ({str(error).splitlines()[0]}).") from None
     except yaml.YAMLError as error:
         raise PivotalError(
-            f"{source}{_mark_of(error, text)}: {what} is YAML, but this is not ({_reason(error)})."
+            f"{source}{_mark_of(error, text)}: {what} is YAML, but this is not ({_reason(error)}).{cure}"
         ) from None
     return content, Place(source, walk.marks)
 

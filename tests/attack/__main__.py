@@ -8,13 +8,32 @@ import platform
 import sys
 import tempfile
 import time
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def _apart(part: Callable[[], int]) -> int:
+    """Run a part in a process of its own: the threads that one part starts would not survive the forks of another."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        failed = 1
+        try:
+            failed = part()
+            sys.stdout.flush()
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(min(failed, 100))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
 def main() -> int:
     from tests.attack import parts
+    from tests.attack.command import limit_memory
     from tests.attack.materials import Materials
 
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
@@ -35,6 +54,7 @@ def main() -> int:
 
         print("\n".join(TARGETS))
         return 0
+    limit_memory()
     began, failed = time.monotonic(), 0
     print(
         f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, seed {given.seed}"
@@ -43,7 +63,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=shared if shared.is_dir() else None, prefix="attack-") as root:
         os.environ["ATTACK_OUTPUT"] = str(Path(root) / "output")
         for name in given.parts:
-            failed += parts.PARTS[name](given, Materials(Path(root) / name))
+            failed += _apart(lambda name=name: parts.PARTS[name](given, Materials(Path(root) / name)))
     print(
         f"\n{'No failures' if not failed else f'{failed} kinds of failures'}, {time.monotonic() - began:.0f} s"
     )

@@ -19,8 +19,10 @@ from typing import Any
 
 SECONDS = 30.0
 """A command that needs longer hangs: all inputs of the attack are tiny."""
-MEMORY = 1500
+MEMORY = 1000
 """Megabytes by which one command may raise the memory of the process."""
+LIMIT = 6 << 30
+"""Bytes of memory that this process may have, so that a bad case does not take the machine with it."""
 CODES = (0, 2)
 """The exit codes of a command that was not stopped: done, and refused."""
 
@@ -38,6 +40,12 @@ class Done:
 
 class Hang(BaseException):
     """Raised by the clock, beyond the reach of `except Exception`."""
+
+
+def limit_memory() -> None:
+    """Limit the memory of this process and its children. The limit is on data, since the renderer of charts reserves
+    far more address space than it uses."""
+    resource.setrlimit(resource.RLIMIT_DATA, (LIMIT, LIMIT))
 
 
 @cache

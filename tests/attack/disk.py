@@ -87,14 +87,15 @@ def _often() -> None:
 
 
 def attack(
-    rounds: int, seed: int, materials: Materials, scratch: Path
+    rounds: int, seed: int, materials: Materials, scratch: Path, only: tuple[str, ...] = ()
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
     """Let every long job meet every fault `rounds` times. Returns the failures, and how often each fault was met."""
     failures: dict[str, list[str]] = {}
     met: dict[str, int] = {}
     mountable = can_mount()
+    chosen = [job for job in jobs() if not only or job.name in only]
     whole = {}
-    for job in jobs():
+    for job in chosen:
         out = scratch / "whole" / job.name
         done = ended(fork(job.line(materials, out), _often))
         whole[job.name] = job.result(out) if done.code == 0 else None
@@ -103,7 +104,7 @@ def attack(
             if fault.mounts and not mountable:
                 met[f"{fault.name}: not tried, since nothing can be mounted here"] = 0
                 continue
-            for job in jobs():
+            for job in chosen:
                 for number in range(rounds):
                     case = f"{seed}:disk:{fault.name}:{job.name}:{number}"
                     wrong = _meet(

@@ -12,7 +12,7 @@ from tests.attack.command import Done, ended, fork
 from tests.attack.long_jobs import Job, jobs
 from tests.attack.materials import Materials
 
-MOST = 6
+MOST = 4
 """The most kills of one job before it may finish."""
 
 
@@ -61,7 +61,7 @@ def _kill(job: Job, m: Materials, out: Path, chance: random.Random, seconds: flo
     killed = 0
     for _ in range(most):
         pid = fork(job.line(m, out), often)
-        time.sleep(chance.uniform(0.0, 0.9 * seconds))
+        time.sleep(chance.uniform(0.0, 0.8 * seconds))
         os.kill(pid, signal.SIGKILL)
         if ended(pid).code != -signal.SIGKILL:
             break

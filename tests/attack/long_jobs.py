@@ -52,9 +52,9 @@ def _find(search: str) -> Callable[[Materials, Path], tuple[str, ...]]:
     more = [part for name, value in quick.items() if name in its for part in ("-o", f"{name}={value}")]
 
     def line(m: Materials, out: Path) -> tuple[str, ...]:
-        start = ("-o", f"start={m.run}") if search == "exchange" else ()
+        start = ("-o", f"start={m.run / 'interventions' / '0'}") if search == "exchange" else ()
         return (
-            *("find", "planted", str(m.pairs), "--search", search, "--max-units", "2", "--controls", "2"),
+            *("find", "planted", str(m.pairs), "--search", search, "--max-units", "4", "--controls", "2"),
             *("--test", "12", "--runs", "2", *more, *start, "--out", str(out)),
         )
 

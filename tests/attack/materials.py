@@ -9,13 +9,27 @@ import shutil
 from functools import cached_property
 from pathlib import Path
 
-from tests.attack.command import run
+from tests.attack.command import ended, fork
 
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.history import Progress
 
 FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
 RESUME = ("--updates", "4", "-o", "refit=4", "--controls", "0", "--test", "12", "--runs", "2", "-q")
+TEMPLATE = """\
+labels: [singular, plural]
+test: 4
+lexicon:
+  noun: [{singular: noun0a, plural: noun0as, kind: a}, {singular: noun0b, plural: noun0bs, kind: b}]
+  verb: {plural: [verb0a, verb0b], singular: [verb0as, verb0bs], kind: [a, b]}
+  near: [near, behind, quite, often]
+words: verb
+lexemes: [noun, verb]
+templates:
+  - "The {noun}"
+  - {group: far, cue: noun, prefix: "The {noun} {near}", sample: 16, where: verb.kind = noun.kind}
+  - {prefix: {singular: "The noun0c {near} {near2}", plural: "The noun0cs {near} {near2}"}, words: [verb0cs, verb0c]}
+"""
 RECIPE = """\
 name: small
 about: Two cells.
@@ -37,7 +51,8 @@ class Materials:
         self.root = root
 
     def _made(self, *arguments: str) -> None:
-        done = run(arguments)
+        # In a process of its own: the renderer of charts starts threads, which would not survive a later fork.
+        done = ended(fork(arguments))
         assert done.code == 0, (arguments, done.err[-2000:], done.failure)
 
     @cached_property
@@ -64,9 +79,16 @@ class Materials:
 
     @cached_property
     def run(self) -> Path:
-        """A finished run of two seeds, with a certificate."""
+        """A finished run of two seeds."""
         path = self.root / "run"
         self._made("find", "planted", str(self.pairs), *FIND, "--runs", "2", "-q", "--out", str(path))
+        return path
+
+    @cached_property
+    def certified(self) -> Path:
+        """The run, with a certificate."""
+        path = self.root / "certified"
+        shutil.copytree(self.run, path)
         self._made("certify", str(path), "--candidates", "1", "--sample", "0", "--finalists", "1", "-q")
         return path
 
@@ -112,6 +134,13 @@ class Materials:
             ),
             *("--runs", "1", "--test", "12", "-q", "--out", str(path)),
         )
+        return path
+
+    @cached_property
+    def template(self) -> Path:
+        """A template file whose words the planted model knows."""
+        path = self.root / "template.yaml"
+        path.write_text(TEMPLATE)
         return path
 
     @cached_property

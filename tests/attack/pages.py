@@ -63,7 +63,7 @@ def spoilt(content: Any, evil: str, key: str = "") -> Any:
 def written(m: Materials, place: Place, evil: str) -> list[Path]:
     """The pages of a run, a comparison, a study and a trace with the hostile text in their folders."""
     pages = []
-    for source in (m.run, m.comparison, m.study):
+    for source in (m.certified, m.comparison, m.study):
         folder = place.copy(source)
         for path in [*folder.glob("*.json"), *folder.glob("*.jsonl")]:
             lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
@@ -75,7 +75,7 @@ def written(m: Materials, place: Place, evil: str) -> list[Path]:
         assert done.code in (0, 2) and not done.failure, (source.name, done.failure, done.err[-500:])
         pages += [folder / "report.html"] if done.code == 0 else []
     out = place.path / "trace.html"
-    done = run(("trace", str(place.copy(m.run)), "--pair", str(_kept(m.run)), "--out", str(out)))
+    done = run(("trace", str(place.copy(m.certified)), "--pair", str(_kept(m.certified)), "--out", str(out)))
     assert done.code == 0, done.err[-500:]
     return [*pages, out]
 

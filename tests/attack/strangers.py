@@ -16,12 +16,14 @@ from tests.attack.materials import RESUME, Materials
 from tests.attack.place import TREASURE, Place
 
 
-def links(m: Materials, scratch: Path) -> tuple[dict[str, list[str]], int]:
+def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict[str, list[str]], int]:
     """Put a link, a pipe or a folder in the place of each file, and run the verbs that write. Returns the failures and
     the number of cases."""
     failures: dict[str, list[str]] = {}
     cases = 0
-    for source in (m.run, m.stopped[0], m.comparison, m.study):
+    sources = {"run": lambda: m.run, "stopped-learn": lambda: m.stopped[0]}
+    sources |= {"comparison": lambda: m.comparison, "study": lambda: m.study}
+    for source in (make() for name, make in sources.items() if not only or name in only):
         inside = sorted(path.relative_to(source) for path in source.rglob("*"))
         for name in [
             *inside,

@@ -6,6 +6,7 @@ returns the command line. `chance` must decide everything, so that a seed repeat
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.attack import mutations, options
+from tests.attack import foreign, mutations, options
 from tests.attack.command import CODES
 from tests.attack.materials import FIND, RESUME, Materials, train
 from tests.attack.mutations import Spoil
@@ -99,6 +100,13 @@ def pairs_tsv(chance: random.Random, m: Materials, place: Place) -> Sequence[str
     return _asking(chance, m, path, place)
 
 
+@target("template file", weight=2)
+def template(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.copy(m.template)
+    spoil(path, chance, mutations.yaml_text)
+    return _asking(chance, m, path, place)
+
+
 def _asking(chance: random.Random, m: Materials, path: Path, place: Place) -> Sequence[str]:
     if chance.random() < 0.02:
         return ("find", "planted", str(path), *FIND, "-q", "--out", str(place.path / "new"))
@@ -109,6 +117,34 @@ def _asking(chance: random.Random, m: Materials, path: Path, place: Place) -> Se
         str(path),
         *chance.choice([(), ("--part", "all"), ("--json",)]),
     )
+
+
+@target("files of others", weight=2)
+def foreign_files(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """The formats that the readers know, read by their reader, by another one, or as a pairs file."""
+    reader = chance.choice(sorted(foreign.SAMPLES))
+    spec, paths = foreign.written(reader, place.path)
+    path = chance.choice(paths)
+    ways = {".json": mutations.json_text, ".jsonl": mutations.json_lines}
+    spoil(path, chance, ways.get(path.suffix, mutations.lines), mutations.lines, mutations.raw)
+    if chance.random() < 0.2:
+        spec = chance.choice(
+            [str(path), f"{chance.choice(sorted(foreign.SAMPLES))}:{path}", f"{reader}:{place.path}"]
+        )
+    return (
+        "convert",
+        spec,
+        str(place.path / "new.csv"),
+        *chance.choice([(), ("--skip-bad",), ("--json",), ("--lower",)]),
+    )
+
+
+@target("compressed pairs", weight=0.5)
+def compressed(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    path = place.path / "pairs.jsonl.gz"
+    path.write_bytes(gzip.compress(m.pairs.read_bytes()))
+    spoil(path, chance, mutations.raw)
+    return ("convert", str(path), str(place.path / "new.csv"))
 
 
 # -- a run folder ----------------------------------------------------------------------------------
@@ -174,6 +210,13 @@ def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
     chosen = run / chance.choice(names)
     spoil(chosen, chance, mutations.json_lines if chosen.suffix == ".jsonl" else mutations.json_text)
+    return ("report", str(run))
+
+
+@target("certificate.json", weight=0.2, light=False)
+def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.certified)
+    spoil(run / "certificate.json", chance, mutations.json_text)
     return ("report", str(run))
 
 

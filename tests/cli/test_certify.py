@@ -17,6 +17,7 @@ def folder(run_folder: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(run_folder, tmp_path / "run"))
 
 
+@pytest.mark.slow
 def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -> None:
     before = (folder / "report.html").read_text() if (folder / "report.html").is_file() else ""
     done = pivotal("certify", folder, *QUICK)
@@ -29,11 +30,13 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
     assert "The certificate holds" not in before
 
 
+@pytest.mark.slow
 def test_json_is_what_is_written(pivotal: Any, folder: Path) -> None:
     done = pivotal("certify", folder, *QUICK, "--json")
     assert json.loads(done.out) == json.loads((folder / "certificate.json").read_text())
 
 
+@pytest.mark.slow
 def test_an_intervention_by_itself_is_certified_on_all_pairs(
     pivotal: Any, folder: Path, tmp_path: Path
 ) -> None:
@@ -50,6 +53,7 @@ def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
     assert not (folder / "certificate.json").exists()
 
 
+@pytest.mark.slow
 def test_an_intervention_of_a_comparison_is_certified_with_its_own_loss(pivotal: Any, tmp_path: Path) -> None:
     out = tmp_path / "cmp"
     settings = ("--searches", "attribution", "--max-units", "3", "--runs", "1", "--max-kl", "0.3")

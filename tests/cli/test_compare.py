@@ -20,6 +20,7 @@ COMPARE = (
 )
 
 
+@pytest.mark.slow
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*COMPARE, "--max-units", "3,1", "--runs", "2", "--mode", "both", "--out", tmp_path / "c")
     assert done.code == 0
@@ -41,6 +42,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert run["command"].startswith("pivotal compare planted planted --searches learned,learned@paper")
 
 
+@pytest.mark.slow
 def test_json_prints_compare_json_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*COMPARE, "--max-units", "1", "--runs", "1", "--json", "-q", "--out", tmp_path / "c")
     assert json.loads(done.out) == json.loads((tmp_path / "c" / "compare.json").read_text())
@@ -56,6 +58,7 @@ def test_what_was_found_can_be_evaluated_on_the_held_out_pairs(pivotal: Any, com
     pivotal("evaluate", comparison_folder).refused("is a comparison", "interventions/learned-3/0")
 
 
+@pytest.mark.slow
 def test_the_default_folder_is_named_after_the_question(
     pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

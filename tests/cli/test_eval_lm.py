@@ -39,6 +39,7 @@ def row(table: str, name: str) -> list[str]:
     return found.removeprefix(name).split("  ")
 
 
+@pytest.mark.slow
 def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_text(TEXT)
     done = pivotal("eval-lm", *seeds, "--text", tmp_path / "text.txt", "--out", tmp_path / "all.json", "-q")
@@ -56,6 +57,7 @@ def test_several_seeds_are_columns_of_one_table(pivotal: Any, seeds: list[Path],
     assert f"{statistics.mean(nats):.2f} ± {statistics.stdev(nats):.2f}" in done.out
 
 
+@pytest.mark.slow
 def test_one_model_has_no_mean_and_json_may_be_printed(pivotal: Any, seeds: list[Path]) -> None:
     done = pivotal("eval-lm", seeds[0], "--dtype", "float64", "-q")
     assert "±" not in done.out and "published" not in done.out
@@ -66,6 +68,7 @@ def test_one_model_has_no_mean_and_json_may_be_printed(pivotal: Any, seeds: list
     assert model["agreement"][0]["shares"]["all"]["n"] == 12000
 
 
+@pytest.mark.slow
 def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     (tmp_path / "nounpp.txt").write_text(
         "The boy near the car greets\tsingular_singular\tcorrect\tid1\n"
@@ -87,6 +90,7 @@ def test_published_figures_stand_beside(pivotal: Any, seeds: list[Path], tmp_pat
     assert "In 1 pair, seed-0 reads a word of the prefix as <unk>." in done.out
 
 
+@pytest.mark.slow
 def test_a_model_without_the_words_is_told_and_the_others_are_asked(
     pivotal: Any, seeds: list[Path], tmp_path: Path
 ) -> None:
@@ -117,6 +121,7 @@ def test_every_model_is_found_before_any_is_asked(
     pivotal("eval-lm", seeds[0], "nothing-like-it", "-q").refused("is none of these")
 
 
+@pytest.mark.slow
 def test_bad_input(pivotal: Any, seeds: list[Path], tmp_path: Path) -> None:
     pivotal("eval-lm", "nothing-like-it").refused("is none of these")
     pivotal("eval-lm", seeds[0], "--tokens", "5").refused("there is no --text")

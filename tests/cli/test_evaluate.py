@@ -139,6 +139,7 @@ def test_all_pairs_can_be_scored_though_they_have_changed(
     assert json.loads(pivotal("evaluate", copy, "--part", "all", "--json").out)["pairs"]["which"] == "all"
 
 
+@pytest.mark.slow
 def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_path: Path) -> None:
     find = ("find", "planted", "planted", "--updates", "5", "-o", "refit=0", "--test", "81", "-q")
     assert pivotal(*find, "--priming", "<eos> <eos>", "--out", tmp_path / "run").code == 0
@@ -193,11 +194,11 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
     """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
     mine = tmp_path / "mine.txt"
     mine.write_text("The noun0a near verb0as\nThe noun1bs often quite verb1b\n")
-    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--text", mine, "--json").out)
+    done = json.loads(pivotal("evaluate", run_folder, "--panel", "--sentences", mine, "--json").out)
     assert done["effects"] == [] and done["phenomenon"] == "planted"
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
-    said = pivotal("evaluate", run_folder, "--panel", "--text", mine).out
+    said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
     assert f"The perplexity of ordinary text ({mine}, 7 tokens) is" in said
     pivotal("evaluate", run_folder, "--panel", "--part", "all").refused("Leave --phenomenon and --part out")
-    pivotal("evaluate", run_folder, "--text", mine).refused("Add --panel")
-    pivotal("evaluate", run_folder, "--panel", "--text", tmp_path / "none.txt").refused("no such file")
+    pivotal("evaluate", run_folder, "--sentences", mine).refused("Add --panel")
+    pivotal("evaluate", run_folder, "--panel", "--sentences", tmp_path / "none.txt").refused("no such file")

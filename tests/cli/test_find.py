@@ -20,6 +20,7 @@ from pivotal.errors import PivotalError
 FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
 
+@pytest.mark.slow
 def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--runs", "2", "--out", tmp_path / "r")
     assert done.code == 0
@@ -42,6 +43,7 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     assert run["seeds"] == [0, 1]
 
 
+@pytest.mark.slow
 def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "--json", "-q")
     assert json.loads(done.out) == json.loads((tmp_path / "r" / "summary.json").read_text())
@@ -95,6 +97,7 @@ def test_held_out_pairs_are_a_number_or_a_fraction(pivotal: Any, tmp_path: Path,
     assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
     assert len(done.out.splitlines()) == 2

@@ -115,6 +115,7 @@ def test_pairs_whose_words_are_not_single_tokens(
     done.refused("None of the", "outside the vocabulary: sprints")
 
 
+@pytest.mark.slow
 def test_texts_longer_than_the_positions_of_a_model(
     pivotal: Any, question: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

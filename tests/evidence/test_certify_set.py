@@ -43,6 +43,7 @@ def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
 @BOTH
 @pytest.mark.parametrize("effort", [QUICK, EXACT], ids=["screened", "exact"])
 @pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.slow
 def test_the_planted_set_is_confirmed(steps: str, effort: Effort, seed: int) -> None:
     problem = problem_of(steps, seed)
     made = certify(fitted(problem, plant(seed).units), problem, effort=effort)
@@ -84,6 +85,7 @@ def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
     assert "this unit" in verdict(made)
 
 
+@pytest.mark.slow
 def test_a_unit_that_is_not_the_best_one_is_refuted() -> None:
     """What flips more is better, whatever the loss says; and a smaller set that is as good counts."""
     problem = problem_of("every")
@@ -137,6 +139,7 @@ def test_with_a_bound_on_kl_nothing_is_claimed_of_sets_that_break_it() -> None:
 
 
 @pytest.mark.parametrize(("max_kl", "refuted"), [(0.005, False), (2.0, True)])
+@pytest.mark.slow
 def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
     """To flip a verb costs 0.04 nats at least. Where that much is allowed, a planted unit refutes a set of decoys,
     which cost nothing and flip nothing; where it is not, no rival does."""
@@ -149,6 +152,7 @@ def test_rivals_must_keep_the_bound_on_kl(max_kl: float, refuted: bool) -> None:
     assert f"keep KL within {max_kl:g}" in " ".join(sentences(made))
 
 
+@pytest.mark.slow
 def test_held_out_pairs_report_and_do_not_decide() -> None:
     problem = problem_of("every")
     intervention = fitted(problem, plant().units)

@@ -199,6 +199,7 @@ def test_the_equal_mode_alone_needs_the_reference_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("searched", "rows"), [(0, 0), (1, 1), (3, 3), pytest.param(5, 7, id="two rows of the reference beside")]
 )
+@pytest.mark.slow
 def test_stopped_after_any_row_it_goes_on_and_repeats_nothing(
     tmp_path: Path, compared: Comparison, searched: int, rows: int
 ) -> None:
@@ -217,6 +218,7 @@ def test_stopped_after_any_row_it_goes_on_and_repeats_nothing(
         assert not any(phase.split(":")[0] == done for phase in looking_on.phases)
 
 
+@pytest.mark.slow
 def test_another_seed_gives_another_result(compared: Comparison, tmp_path: Path) -> None:
     other = compare(replace(QUESTION, seed=7), PLAN, out=str(tmp_path / "c"))
     assert without_times(content(other)["rows"]) != without_times(content(compared)["rows"])

@@ -82,6 +82,7 @@ def test_the_planted_units_are_found_and_summed_up(finding: Finding) -> None:
     assert set(run.by_group) == {"class 0", "class 1", "class 2"}
 
 
+@pytest.mark.slow
 def test_controls_can_be_left_out(finding: Finding, tmp_path: Path) -> None:
     bare = find(QUESTION, SEARCH, runs=3, controls=0, out=str(tmp_path / "bare"))
     assert json.loads((bare.folder.path / "summary.json").read_text())["controls"] == {}
@@ -144,6 +145,7 @@ def test_what_became_of_the_held_out_pairs_is_kept(finding: Finding) -> None:
         assert (found.prefix, found.words, found.flipped) == (outcome.prefix, outcome.words, outcome.flipped)
 
 
+@pytest.mark.slow
 def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_path: Path) -> None:
     again = find(QUESTION, SEARCH, runs=3, out=str(tmp_path / "again"))
     assert without_times(again.folder.path) == without_times(finding.folder.path)

@@ -50,6 +50,7 @@ def summary(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.slow
 def test_a_run_on_heads_resumes_to_the_same_result(
     question: Question, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_run_on_heads_resumes_to_the_same_result(
     assert resumed.folder.intervention() == whole.folder.intervention()
 
 
+@pytest.mark.slow
 def test_a_study_of_heads_asks_single_unit_ablation(question: Question, tmp_path: Path) -> None:
     recipe = parse_recipe(
         "name: heads\nruns: 2\nresources: {cpus: 1}\n"

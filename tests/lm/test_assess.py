@@ -278,6 +278,7 @@ def test_the_published_log_probabilities_give_the_published_figures_on_nounpp() 
         assert round(found[name].value, 3) == PUBLISHED["lakretz", name]
 
 
+@pytest.mark.slow
 def test_the_bundled_model_scores_what_its_card_says() -> None:
     folder = asset("models", "wiki-lstm")
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))

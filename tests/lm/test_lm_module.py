@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from pivotal.models import load_model
 
 NOT_NEEDED = (
@@ -33,6 +35,7 @@ runpy.run_module("pivotal.lm", run_name="__main__")
 """
 
 
+@pytest.mark.slow
 def test_training_needs_no_package_of_the_command_line(corpus: Path, tmp_path: Path) -> None:
     small = ("--hidden=8", "--embedding=8", "--batch=16", "--epochs=1", "--cell=gru", "--snapshots=2K")
     done = subprocess.run(

@@ -61,6 +61,7 @@ def snapshots(folder: Path) -> dict[str, bytes]:
     return {path.parent.name: path.read_bytes() for path in folder.glob("*/model.safetensors")}
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
     learn: Callable[..., list[Trained]], valid: Path, tmp_path: Path
 ) -> None:
@@ -147,6 +148,7 @@ def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) 
     assert final[0] == final[1]
 
 
+@pytest.mark.slow
 def test_what_is_there_already(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
     kept = tmp_path / "model.snapshots"
     learn(snapshots="1K,2K")

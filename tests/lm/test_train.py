@@ -68,6 +68,7 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.slow
 def test_a_trained_model_loads_and_has_learnt(
     learn: Callable[..., list[Trained]], valid: Path, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Train
 
 @pytest.mark.parametrize(("stop", "error"), [(crash, RuntimeError), (interrupt, KeyboardInterrupt)])
 @pytest.mark.parametrize("recipe", ["fast", "gulordava"])
+@pytest.mark.slow
 def test_a_training_that_was_stopped_ends_in_the_same_weights(
     corpus: Path, tmp_path: Path, stop: Callable[[], None], error: type[BaseException], recipe: str
 ) -> None:
@@ -181,6 +183,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     assert same(whole.path, resumed.path)
 
 
+@pytest.mark.slow
 def test_other_settings_in_the_same_place_are_refused(
     learn: Callable[..., list[Trained]], tmp_path: Path
 ) -> None:
@@ -233,6 +236,7 @@ def test_a_thesis_beside_a_model_is_seen_before_the_training(
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (3, 1), (3, 2)])
+@pytest.mark.slow
 def test_a_model_stays_until_the_one_that_replaces_it_is_there(
     learn: Callable[..., list[Trained]], tmp_path: Path, before: int, after: int
 ) -> None:
@@ -271,6 +275,7 @@ def test_bad_input_leaves_no_folder_around_the_one_to_come(
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.slow
 def test_a_kill_between_the_model_and_the_cleaning_up(
     learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +289,7 @@ def test_a_kill_between_the_model_and_the_cleaning_up(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
+@pytest.mark.slow
 def test_what_appears_in_the_meantime_is_not_overwritten(
     learn: Callable[..., list[Trained]], tmp_path: Path
 ) -> None:
@@ -327,6 +333,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.slow
 def test_minutes_end_a_training_early_and_annealed(
     learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +348,7 @@ def test_minutes_end_a_training_early_and_annealed(
     assert rates.index(max(rates)) < len(rates) / 3
 
 
+@pytest.mark.slow
 def test_an_epoch_is_validated_once(
     learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +380,8 @@ def test_an_epoch_is_validated_once(
         ({"settings": Settings(batch=100_000)}, "lower --batch"),
         ({"device": "quantum"}, "quantum"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
-        ({"seeds": 0}, "seeds must be at least 1"),
+        ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),
+        ({"seeds": 2**64}, "seeds must be 1 to 1,000, but it is 18,446,744,073,709,551,616"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(

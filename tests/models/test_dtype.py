@@ -21,6 +21,7 @@ def test_float64_keeps_the_contract_a_million_times_more_closely() -> None:
     assert model.next_logits([(2, 10)]).dtype == torch.float64
 
 
+@pytest.mark.slow
 def test_a_search_in_float64_finds_what_it_finds_in_float32() -> None:
     train, test = load_phenomenon("planted").split(test=40, seed=0)
     scores = {}

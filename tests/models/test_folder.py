@@ -73,7 +73,7 @@ def truncate(f: Path) -> None:
             "words of a vocabulary must differ, but 'cat' occurs twice",
         ),
         (
-            lambda f: (f / "vocab.txt").write_bytes(b"\xff\xfe" * 6),
+            lambda f: (f / "vocab.txt").write_bytes(b"\x80\x81\n" * 6),
             "vocab.txt, line 1.* must be UTF-8",
         ),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),

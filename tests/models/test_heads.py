@@ -90,6 +90,7 @@ def test_all_takes_every_coordinate_once() -> None:
 
 
 @pytest.mark.parametrize("search", [name for name, cls in SEARCHES.items() if not cls.chance])
+@pytest.mark.slow
 def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
     lm = with_one_head(1, 2)
     problem = Problem(lm, PAIRS, sites="head")

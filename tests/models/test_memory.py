@@ -73,6 +73,7 @@ def solved(search: str, scarce: Scarce) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("search", SETTINGS)
+@pytest.mark.slow
 def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search: str) -> None:
     plenty = Scarce()
     expected = solved(search, plenty)
@@ -88,6 +89,7 @@ def test_a_search_that_ran_out_of_memory_finds_what_it_would_have_found(search: 
         assert f"at once, {nodes} " in str(one.message)
 
 
+@pytest.mark.slow
 def test_what_was_too_much_is_gone_before_it_is_tried_again() -> None:
     scarce = Scarce(1)
     with pytest.warns(UserWarning, match="2048"):

@@ -13,6 +13,7 @@ from pivotal.testing import check_model
 
 
 @pytest.mark.parametrize("away", ["model.layers.0", "model.layers.1", "model.layers.2"])
+@pytest.mark.slow
 def test_a_block_that_is_kept_on_disk(tmp_path: Path, away: str) -> None:
     from transformers import AutoModelForCausalLM
 

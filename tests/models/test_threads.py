@@ -84,6 +84,7 @@ def at_once(work: Callable[[int], object]) -> list[object]:
 
 
 @pytest.mark.parametrize("make", [lstm, transformer, own_module])
+@pytest.mark.slow
 def test_threads_get_what_each_gets_alone(make: Callable[[], tuple[LanguageModel, str, str]]) -> None:
     model, sites, prompt = make()
     made, ids = interventions(model, sites), model.encode(prompt).ids
@@ -139,6 +140,7 @@ def test_a_block_concerns_its_own_model() -> None:
         assert b.next_words(prompt) == clean != a.next_words(prompt)
 
 
+@pytest.mark.slow
 def test_adapters_of_one_module_take_turns() -> None:
     """Two models that differ in what they read before a sentence may share the weights."""
     module = random_model("llama")
@@ -155,6 +157,7 @@ def test_adapters_of_one_module_take_turns() -> None:
     at_once(work)
 
 
+@pytest.mark.slow
 def test_searches_of_several_threads_share_a_model() -> None:
     """The backward pass runs parts of the tree again, with hooks, while another thread may be in its own pass."""
     model = TransformersLM("llama", random_model("llama"), tokenizer(), batch_nodes=16)

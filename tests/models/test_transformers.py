@@ -44,6 +44,7 @@ def plain_logits(lm: TransformersLM, text: str) -> Tensor:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
 def test_contract(family: str) -> None:
     check_model(shared(family), PREFIXES)
 
@@ -69,6 +70,7 @@ def test_a_count_of_layers_is_not_taken_for_a_window() -> None:
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-9), (torch.float16, 5e-2)])
+@pytest.mark.slow
 def test_other_precisions(dtype: torch.dtype, tolerance: float) -> None:
     lm = TransformersLM("llama", random_model("llama").to(dtype), tokenizer())
     assert lm._trunk.packs and lm._trunk.caches
@@ -161,6 +163,7 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     assert [chunk.layout.places for chunk in long.chunks] == [tree.n_live]
 
 
+@pytest.mark.slow
 def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = model_of("llama")
     tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
@@ -201,6 +204,7 @@ def test_hooks_are_gone_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("head", ["cpu", "disk"])
+@pytest.mark.slow
 def test_a_model_spread_over_devices(head: str, tmp_path: Path) -> None:
     """As accelerate spreads a model that is too large for a device; here over memory and disk."""
     from accelerate import dispatch_model
@@ -316,6 +320,7 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "t5")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -357,6 +362,7 @@ def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_large_space_is_searched_from_the_likeliest_units() -> None:
     lm = shared("llama")
     pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))

@@ -231,6 +231,7 @@ raw_pairs = st.tuples(
     st.sampled_from([".jsonl", ".json-lines", ".csv", ".tsv", ".CSV"]),
 )
 @settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 def test_saving_and_reading_give_the_same_set(labels, raw, suffix):
     pairs = PairSet(
         "set",
@@ -288,6 +289,7 @@ junk = st.one_of(
 
 @given(junk, st.sampled_from([".jsonl", ".csv", ".tsv"]))
 @settings(max_examples=300, deadline=None)
+@pytest.mark.slow
 def test_junk_gives_a_clear_error_or_a_valid_set(content, suffix):
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder), f"junk{suffix}", content)

@@ -109,6 +109,7 @@ def test_cells_cannot_break_their_table() -> None:
     assert latex(odd).splitlines()[2:5] == [r"a|b & c\_d \\", r"\midrule", r"x \& y & 50\% \\"]
 
 
+@pytest.mark.slow
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)

@@ -231,6 +231,7 @@ def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:
     assert done.stdout.strip() == "True", done.stderr
 
 
+@pytest.mark.slow
 def test_showing_is_imported_only_when_asked() -> None:
     code = (
         "import sys, pivotal as pv; pv.PairSet; pv.Intervention; pv.evaluate; pv.LearnedMask\n"

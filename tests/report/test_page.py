@@ -107,6 +107,7 @@ def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> No
     assert "380 (hidden.0:379)" not in figure.svg and len(figure.svg) < 50_000
 
 
+@pytest.mark.slow
 def test_it_is_made_from_the_folder_alone(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)

@@ -35,6 +35,7 @@ def limit(monkeypatch: pytest.MonkeyPatch) -> None:
     renderer._works.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_draws_the_same(limit: None, monkeypatch: pytest.MonkeyPatch) -> None:
     elsewhere = render("svg", SPEC)
     monkeypatch.setattr(renderer, "limited", lambda: False)

@@ -79,6 +79,7 @@ def test_another_folder_is_refused(folder: Path, tmp_path_factory: pytest.TempPa
         StudyFolder.open(folder)
 
 
+@pytest.mark.slow
 def test_no_torch_is_needed(folder: Path) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
@@ -89,6 +90,7 @@ def test_no_torch_is_needed(folder: Path) -> None:
     assert done.stdout.strip() == str(folder / "report.html")
 
 
+@pytest.mark.slow
 def test_a_study_that_ran(tmp_path: Path) -> None:
     recipe = parse_recipe(
         "name: toy\nruns: 2\ndefaults: {phenomenon: planted, updates: 60, refit: 10, test: 81, ablation: true}\n"

@@ -124,6 +124,7 @@ def test_colour_is_on_top_of_the_numbers(terminal: Callable[[int, bool], io.Stri
         assert number in plain.getvalue()
 
 
+@pytest.mark.slow
 def test_a_figure_of_odd_tokens(check_page: Callable[[str], None]) -> None:
     figure = trace_figure(long_trace())
     drawn = "".join(ET.fromstring(figure.labelled).itertext())

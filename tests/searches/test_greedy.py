@@ -41,6 +41,7 @@ def problem_of(steps: str, seed: int = 0) -> Problem:
 
 @BOTH
 @EACH
+@pytest.mark.slow
 def test_it_is_a_search(search: Greedy | Exchange, steps: str) -> None:
     check_search(search, steps=steps)  # type: ignore[arg-type]
 
@@ -54,6 +55,7 @@ def test_both_find_the_planted_units(steps: str, seed: int) -> None:
         assert [i.units for i in found.interventions] == [planted.units] * 2
 
 
+@pytest.mark.slow
 def test_exact_and_screened_selection_agree_here() -> None:
     problem = problem_of("every")
     screened = QUICK.solve(problem)
@@ -61,6 +63,7 @@ def test_exact_and_screened_selection_agree_here() -> None:
     assert screened.best.units == exact.best.units
 
 
+@pytest.mark.slow
 def test_every_size_is_met_on_the_way_and_costs_what_led_there() -> None:
     problem = problem_of("every")
     points = list(QUICK.frontier(problem, [1, 3], runs=2))
@@ -102,6 +105,7 @@ def test_an_exchange_of_all_units_ends_where_it_begins() -> None:
     assert walk.over and walk.swapped == [] and bool(walk.mask.all())
 
 
+@pytest.mark.slow
 def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
     problem = problem_of("every")
     mask = torch.zeros(1, 2, 64, dtype=torch.bool)
@@ -121,6 +125,7 @@ def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("max_kl", [None, 0.1])
+@pytest.mark.slow
 def test_the_best_of_several_starts_is_chosen_run_by_run_and_all_are_paid_for(max_kl: float | None) -> None:
     problem = problem_of("every")
     parts = (
@@ -182,6 +187,7 @@ def test_bad_settings(make: object, says: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("stop", [1, 2, 3])
+@pytest.mark.slow
 def test_a_stopped_search_goes_on_to_the_same_end(search: Greedy | Exchange, stop: int) -> None:
     whole = search.solve(problem_of("every"), runs=2)
     memory = Memory(stop_at=stop)
@@ -193,6 +199,7 @@ def test_a_stopped_search_goes_on_to_the_same_end(search: Greedy | Exchange, sto
 
 
 @EACH
+@pytest.mark.slow
 def test_a_budget_is_kept_about(search: Greedy | Exchange) -> None:
     problem = problem_of("every")
     for nodes in (400_000, 900_000):
@@ -201,6 +208,7 @@ def test_a_budget_is_kept_about(search: Greedy | Exchange) -> None:
         assert problem.work.forward + problem.work.backward - work <= 1.3 * nodes
 
 
+@pytest.mark.slow
 def test_dense_start_is_kept_when_no_swap_helps() -> None:
     problem = problem_of("every")
     best = QUICK.solve(problem).best

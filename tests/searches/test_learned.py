@@ -36,6 +36,7 @@ def same(a: Discovery, b: Discovery) -> bool:
 
 
 @BOTH_STEPS
+@pytest.mark.slow
 def test_the_planted_units_are_recovered_exactly_by_20_seeds_of_20(steps: Steps) -> None:
     problem = planted_problem(steps)
     found = LearnedMask(max_units=3, updates=100, refit=20).solve(problem, runs=20, seed=100)
@@ -171,6 +172,7 @@ def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
 @pytest.mark.parametrize(
     "search", [QUICK, replace(QUICK, max_kl=0.3, max_fractional=3)], ids=["plain", "constrained"]
 )
+@pytest.mark.slow
 def test_a_run_killed_in_the_middle_ends_in_the_same_result(search: LearnedMask) -> None:
     whole = search.solve(planted_problem(), runs=2, seed=1)
     memory = Memory(due_at=17)
@@ -246,6 +248,7 @@ def test_progress_tells_of_every_run() -> None:
 @pytest.mark.parametrize(
     "search", [QUICK, replace(QUICK, refit=0, prune=-1.0, spare=1.0)], ids=["all", "bare"]
 )
+@pytest.mark.slow
 def test_a_search_within_a_budget_takes_about_that(search: LearnedMask) -> None:
     problem = planted_problem()
     search.within(problem, 2, 100_000).solve(problem, runs=2)

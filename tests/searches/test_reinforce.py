@@ -37,6 +37,7 @@ def same(a: Discovery, b: Discovery) -> bool:
 
 
 @BOTH_STEPS
+@pytest.mark.slow
 def test_the_planted_units_are_recovered_exactly(steps: Steps) -> None:
     problem = planted_problem(steps)
     found = Reinforce(max_units=3, updates=200, refit=20, batch=32).solve(problem, runs=6, seed=100)

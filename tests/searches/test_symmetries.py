@@ -68,6 +68,7 @@ def problem_of(model: TransformersLM) -> Problem:
 
 
 @SEARCH
+@pytest.mark.slow
 def test_rescaling_a_site_leaves_the_found_units_unchanged(name: str) -> None:
     by = scales()
     plain, rescaled = tiny(torch.ones(3, 24)), tiny(by)

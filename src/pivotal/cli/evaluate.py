@@ -62,7 +62,7 @@ def evaluate(
             "--panel",
         ),
     ] = False,
-    text: Annotated[
+    sentences: Annotated[
         str | None,
         shared_options.in_question(
             "With --panel: a text of your own instead of the bundled one, a sentence per line.",
@@ -87,16 +87,18 @@ def evaluate(
             f"QUESTION and --phenomenon are the same, but both were given: {other} and {phenomenon}."
         )
     phenomenon = other or phenomenon
-    if text is not None and not panel:
+    if sentences is not None and not panel:
         raise PivotalError(
-            f"--text is the text of --panel, but --panel was not given. Add --panel to read {text}."
+            f"--sentences is the text of --panel, but --panel was not given. Add --panel to read {sentences}."
         )
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     if panel:
         if phenomenon is not None or part is not None:
             raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
-        _panel(saved, saved.load_model(question, device, any_model, download=model is not None), text, json)
+        _panel(
+            saved, saved.load_model(question, device, any_model, download=model is not None), sentences, json
+        )
         return
     # Files are read before the model is loaded, which may take long.
     if phenomenon is not None and phenomenon != question.phenomenon:

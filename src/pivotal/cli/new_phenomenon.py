@@ -35,6 +35,7 @@ def new_phenomenon(
         terminal.as_json({"path": str(path), "pairs": pairs})
         return
     terminal.line(f"Wrote {path}, which makes {pairs:,} pairs. Edit it, then run:")
+    terminal.line(f"  pivotal convert {path} {path.with_suffix('.csv')}   # to read the sentences")
     terminal.line(f"  pivotal find wiki-lstm {path}")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
+from pivotal.files import check_plain
 
 BLOCK = 8 * 2**20
 """Bytes of text in a block: large enough to keep a worker busy, small enough to divide a file among workers."""
@@ -62,6 +63,7 @@ def text_of(block: bytes, source: str) -> str:
 def identity(path: Path) -> dict[str, Any]:
     """Name, size and SHA-256 of a file: its identity, independent of its folder."""
     digest, size = hashlib.sha256(), 0
+    check_plain(path)  # the file is read more than once, which a pipe does not allow
     try:
         with path.open("rb") as file:
             while block := file.read(2**20):
@@ -75,6 +77,7 @@ def identity(path: Path) -> dict[str, Any]:
 
 
 def _open(path: Path) -> Any:
+    check_plain(path, pipes=True)
     if path.suffix == ".gz":
         return gzip.open(path, "rb")
     if path.suffix == ".xz":

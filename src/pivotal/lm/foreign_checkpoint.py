@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.files import check_plain
 from pivotal.lm.unpickle import BadPickle, Made, Name, NotAdmitted, read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -110,6 +111,7 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[For
     def admitted(name: Name) -> bool:
         return name in _FAMILIAR or classes(name)
 
+    check_plain(path)
     try:
         if not path.stat().st_size:
             raise BadPickle("it is empty")

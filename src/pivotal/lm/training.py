@@ -36,9 +36,13 @@ from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.questions.question import check_seed
 from pivotal.questions.words import EOS, UNK
 from pivotal.records import serial
 from pivotal.stopping import saying
+
+MOST_SEEDS = 1000
+"""The most models that are trained together."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,9 @@ def train(
     paths = [Path(path) for path in corpus]
     if not paths:
         raise PivotalError("Training needs text, but no corpus file was given. Give one with --corpus.")
-    if seeds < 1 or seed < 0:
-        raise PivotalError(f"seeds must be at least 1 and seed at least 0, but they are {seeds} and {seed}.")
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise PivotalError(f"seeds must be 1 to {MOST_SEEDS:,}, but it is {seeds:,}.", "seeds")
+    check_seed(seed)
     chosen = device_named(device)
     settings = resolved(settings or Settings(), chosen)
     out, watch = Path(out), watch or Silent()

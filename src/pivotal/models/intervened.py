@@ -23,6 +23,8 @@ from pivotal.records.intervention import Intervention
 if TYPE_CHECKING:
     from pivotal.models.base import Encoding, LanguageModel
 
+_HOTTEST = 1000
+"""The highest temperature of samples. All words are then equally likely, up to a few thousandths."""
 _BLOCKS: ContextVar[tuple[IntervenedModel, ...]] = ContextVar("blocks", default=())
 """The `with` blocks that are open in this thread or task, innermost last."""
 
@@ -88,8 +90,8 @@ class IntervenedModel:
         self, prompt: str, *, words: int = 20, samples: int = 1, temperature: float = 1.0, seed: int = 0
     ) -> list[str]:
         """Continuations of a prompt. Temperature 0 takes the most likely word at every step."""
-        if not 0 <= temperature < torch.inf:
-            raise PivotalError(f"A temperature is 0 or more, but it is {temperature:g}.")
+        if not 0 <= temperature <= _HOTTEST:
+            raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         _at_least(1, samples=samples)
         _at_least(0, words=words)
         model, encoding = self.model, self.model.encode(prompt)

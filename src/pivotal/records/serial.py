@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pivotal.errors import PivotalError
-from pivotal.files import write_text
+from pivotal.files import check_plain, write_text
 
 T = TypeVar("T")
 
@@ -70,6 +70,7 @@ def decode(data: bytes | str, kind: type[T], where: str, cure: str = _CURE) -> T
 
 def read(path: Path, kind: type[T], *, missing: str = "", cure: str = _CURE) -> T:
     """The record in a file; `missing` is the message if there is no such file."""
+    check_plain(path)
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):

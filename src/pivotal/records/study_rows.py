@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, open_to_append, write_text
+from pivotal.files import check_plain, disk, open_to_append, write_text
 from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
@@ -133,6 +133,7 @@ class Results:
 
 def read_results(path: Path) -> Results:
     """The last row of every run, in the order of the file; lines that cannot be read are counted and left out."""
+    check_plain(path)
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:

@@ -190,6 +190,8 @@ class Traces(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         self.frame.check()
+        if any(pair.direction not in self.frame.labels for pair in self.pairs):
+            raise ValueError("Pair whose direction does not exist")
         for trace in self.traces:
             trace.check(self.frame)
         force_setattr(self, "traces", tuple(_replace(trace, frame=self.frame) for trace in self.traces))

@@ -128,6 +128,7 @@ def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> 
     assert paths.direct == pytest.approx(float(direct.mean() / total.mean()), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_real_change_of_the_cue(problem: Problem) -> None:
     swap = cue_swap(problem)
     assert swap is not None
@@ -205,6 +206,7 @@ def test_permuted_labels_keep_the_preferences_and_lose_the_meaning() -> None:
             assert pair.counterfactuals == old.counterfactuals[::-1]
 
 
+@pytest.mark.slow
 def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
     train, test = PAIRS.split(200)
     problems = Problem(PLANTED.model, train), Problem(PLANTED.model, test)

@@ -60,6 +60,7 @@ def test_what_is_done_is_not_run_again(copied: Callable[[], Path]) -> None:
     assert (folder / "results.jsonl").read_text() == before
 
 
+@pytest.mark.slow
 def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[], Path]) -> None:
     folder = copied()
     old = results(folder).rows
@@ -77,6 +78,7 @@ def test_a_split_has_a_seed_of_its_own() -> None:
     assert Question(phenomenon="planted", seed=7).divide(pairs) != of_zero
 
 
+@pytest.mark.slow
 def test_runs_of_a_cell_may_be_in_several_batches(tmp_path: Path) -> None:
     said = Said()
     rows = study(
@@ -152,6 +154,7 @@ def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> N
     assert (batch.seeds, batch.folder) == (range(3, 5), row.folder)
 
 
+@pytest.mark.slow
 def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     said = Said()
     words = "words: [{label: its own, steps: every}, {label: others, phenomenon: gender-bias}]"
@@ -171,6 +174,7 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     assert again.cells == ["planted, others", "planted:1, others"]
 
 
+@pytest.mark.slow
 def test_a_stop_while_a_row_is_written_counts_the_rows_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +190,7 @@ def test_a_stop_while_a_row_is_written_counts_the_rows_of_the_file(
     assert len(results(tmp_path / "s").rows) == 2
 
 
+@pytest.mark.slow
 def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     """What was begun with others begins anew, and rows that do not belong together are said to be such."""
     pairs = Question(phenomenon="planted").load_pairs()
@@ -210,6 +215,7 @@ def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path) -> None:
     """Nor is what it computes in, though fingerprints are of both."""
     word = plant().model.word(1)
@@ -237,6 +243,7 @@ class Fleeting:
         return Local().run(batches, place, watch)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_shrinks_does_not_end_the_study(tmp_path: Path) -> None:
     rows = study(tiny(), out=tmp_path / "s", runs=1, only="planted, *", executor=Fleeting()).rows
     assert [row.status for row in rows] == ["done", "done"]
@@ -363,6 +370,7 @@ def test_a_dry_run_writes_nothing_and_says_where_its_estimate_is_from(
     assert not dry_run(tiny(), out=folder).batches
 
 
+@pytest.mark.slow
 def test_a_model_is_loaded_once_though_its_cells_are_apart(tmp_path: Path) -> None:
     SHELF.clear()
     before, said = SHELF.loads, Said()

@@ -85,6 +85,7 @@ def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: s
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_a_study_needs_neither_typer_nor_rich() -> None:
     code = (
         "import sys\n"

@@ -60,6 +60,7 @@ def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, 
     assert torch.get_num_threads() == threads
 
 
+@pytest.mark.slow
 def test_after_a_lack_of_memory_no_model_is_kept(tmp_path: Path) -> None:
     loads = SHELF.loads
     for _ in range(2):

@@ -16,14 +16,12 @@ def test_every_phenomenon_says_what_it_is(name):
     assert all(option.help for option in options_of(cls))
 
 
-LISTED = [one for one in listed_phenomena() if one.pairs is not None]
-
-
-@pytest.mark.parametrize("one", LISTED, ids=lambda one: one.name)
-def test_every_generator_is_deterministic_and_makes_what_is_listed(one):
-    pairs = load_phenomenon(one.name)
-    assert (pairs.name, pairs.labels, len(pairs)) == (one.name, one.labels, one.pairs)
-    assert len(set(pairs)) == len(pairs) and pairs == load_phenomenon(one.name)
+def test_a_generator_is_deterministic_and_makes_what_is_listed():
+    listed = {one.name: one for one in listed_phenomena()}
+    for name in ("planted", "agreement-be", "determiner-irregular"):
+        pairs = load_phenomenon(name)
+        assert (pairs.name, pairs.labels, len(pairs)) == (name, listed[name].labels, listed[name].pairs)
+        assert len(set(pairs)) == len(pairs) and pairs == load_phenomenon(name)
 
 
 def test_the_names_are_those_that_are_listed():

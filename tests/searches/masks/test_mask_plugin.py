@@ -82,6 +82,7 @@ def python(installed: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_it_is_listed_and_found_with(installed: Path) -> None:
     listed = json.loads(python(installed, "-m", "pivotal", "list", "masks", "--json"))["masks"]
     assert [mask["name"] for mask in listed] == ["bernoulli", "hard-concrete", "straight-through"]
@@ -94,6 +95,7 @@ def test_it_is_listed_and_found_with(installed: Path) -> None:
     assert json.loads((installed / "run" / "summary.json").read_text())["flip_accuracy"] > 0.9
 
 
+@pytest.mark.slow
 def test_it_keeps_the_contracts(installed: Path) -> None:
     python(installed, "-c", CONTRACTS)
 

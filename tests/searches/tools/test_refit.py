@@ -48,6 +48,7 @@ def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
     assert (values[mask == 0] == 0).all()
 
 
+@pytest.mark.slow
 def test_the_kl_bound_is_kept_on_the_sample() -> None:
     problem, planted = planted_problem("every"), plant()
     mask = mask_of(problem, planted.units)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.files import asset
+from pivotal.files import asset, read_text
 from pivotal.options import build, options_of
 from pivotal.yaml_places import Place, parse
 
@@ -121,16 +121,12 @@ def read_recipe(path: str | Path) -> Recipe:
     named, path = shipped(), Path(path)
     if str(path) in named and not path.is_file():
         path = named[str(path)]
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, NotADirectoryError):
+    if not path.exists():
         raise PivotalError(
             "A study needs a recipe, a YAML file or the name of one that comes with pivotal, but there is no "
             f"{path}.{did_you_mean(str(path), named)}"
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PivotalError(f"The recipe {path} cannot be read: {error}.") from None
-    return parse_recipe(text, str(path))
+        )
+    return parse_recipe(read_text(path), str(path))
 
 
 _PARTS: tuple[str, ...] = ("defaults", "grid", "also", "table", "resources")

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.files import asset, library_errors, models_home
+from pivotal.files import asset, check_plain, library_errors, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -245,6 +245,7 @@ def holds_a_model(folder: Path) -> bool:
 
 
 def read_json(path: Path) -> Any:
+    check_plain(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:

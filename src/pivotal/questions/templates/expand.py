@@ -10,6 +10,7 @@ from pivotal.questions.pairs import MinimalPair, find_cue
 from pivotal.questions.templates.draw import Draw, plan
 from pivotal.questions.templates.slots import Choice, Text
 from pivotal.questions.templates.template import Template
+from pivotal.questions.word_sets import joined
 
 
 def expand(template: Template, labels: tuple[str, str], rng: random.Random) -> Iterator[MinimalPair]:
@@ -26,7 +27,7 @@ def _pair(template: Template, labels: tuple[str, str], draw: Draw) -> MinimalPai
     choice = Choice(draw.entries, draw.forms, labels[1 - own])
     prefix = template.prefixes[own].render(choice, labels[own])
     first, second = (
-        "|".join(text.render(choice, label) for text in texts)
+        joined([text.render(choice, label) for text in texts])
         for texts, label in zip(template.words, labels, strict=True)
     )
     return MinimalPair(

@@ -30,6 +30,12 @@ class Node:
     def is_mapping(self) -> bool:
         return isinstance(self.value, dict)
 
+    def unbraced(self) -> Node:
+        """The node of a slot's name. YAML reads {noun} without quotes as a mapping with the key noun."""
+        if self.is_mapping and list(self.value.values()) == [""]:
+            return Node(next(iter(self.value)), self.place, self.name)
+        return self
+
     def text(self, example: str = "") -> str:
         """The value as text with single spaces, not empty."""
         if not self.is_text:

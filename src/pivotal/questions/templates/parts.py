@@ -53,6 +53,7 @@ def by_label(node: Node, labels: Labels, example: str = "") -> tuple[Node, Node]
 
 def words_of(node: Node, lexicon: Lexicon, labels: Labels) -> Words:
     """The words of each label: the forms of a list, or given words, which may be sets."""
+    node = node.unbraced()
     if node.is_text:
         name = node.text().removeprefix("{").removesuffix("}")
         list_name = re.sub(r"\d*(\..*)?$", "", name)
@@ -61,12 +62,15 @@ def words_of(node: Node, lexicon: Lexicon, labels: Labels) -> Words:
                 f"'words' is a list of the lexicon or two words, as [is, are], but there is no list '{name}'."
                 f"{did_you_mean(list_name, lexicon)}"
             )
+        forms = lexicon[list_name].forms
+        if not set(labels) <= set(forms):
+            raise node.error(
+                f"the two words are the forms {labels[0]} and {labels[1]} of an entry, but '{list_name}' has "
+                f"{'the forms ' + ' and '.join(forms) if forms else 'no forms'}."
+            )
         slot = parse_slot(name, node, lexicon, labels)
         if not slot.agrees:
-            raise node.error(
-                f"the two words are the forms {labels[0]} and {labels[1]} of an entry, but "
-                f"{'a fixed form is asked for' if slot.words.forms else f'{list_name!r} has no forms'}."
-            )
+            raise node.error(f"'words' names a list, as {list_name}, and no form of it, but it is '{name}'.")
         _check_forms(slot, labels)
         return (Text((slot,)),), (Text((slot,)),)
     first, second = (_set(inner, lexicon, labels) for inner in by_label(node, labels, "[is, are]"))
@@ -139,7 +143,7 @@ def cue_of(node: Node | None, template: Node, prefixes: Prefixes, asked: tuple[s
 
 
 def _given_cue(node: Node, template: Node, prefixes: Prefixes) -> str | int:
-    cue = node.text().removeprefix("{").removesuffix("}")
+    cue = node.unbraced().text().removeprefix("{").removesuffix("}")
     names = [slot.name for slot in prefixes[0].slots]
     if cue in names:
         for text in prefixes:
@@ -212,7 +216,7 @@ def _replaced(text: Text, name: str, word: str) -> Text:
 def lexemes_of(
     node: Node | None, prefixes: Prefixes, words: Words, cue: str | int | None, *, own: bool
 ) -> tuple[tuple[str, str], ...]:
-    """(name, slot) of the slots whose lemma a lexical split holds out. A list that is given for all templates may name
+    """(name, slot) of the slots whose lemmas a split by words holds out. A list given for all templates may name
     slots that this one does not have. By default, they are the cue and the slots of the words, if they vary."""
     before, slots = slots_of(prefixes), slots_of((*prefixes, *words[0], *words[1]))
     if node is None:

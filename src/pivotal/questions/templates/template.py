@@ -66,6 +66,7 @@ def read_template_node(
     if node.is_text:
         own = {"prefix": Node(node.value, node.place, "'prefix'")}
     elif node.is_mapping:
+        _check_quotes(node, lexicon)
         own = node.fields(KEYS, ["prefix"])
     else:
         raise node.error(f"{node.name} is a mapping with the key 'prefix', or the text of a prefix.")
@@ -89,3 +90,12 @@ def read_template_node(
         conditions=read_conditions(given.get("where"), lexicon, slots, own="where" in own),
         sample=given["sample"].whole(1) if "sample" in given else None,
     )
+
+
+def _check_quotes(node: Node, lexicon: Lexicon) -> None:
+    """YAML reads a text without quotes as a mapping if it begins with a brace or has a colon."""
+    for key, inner in node.entries().items():
+        if key not in KEYS and (" " in key or (inner.value == "" and key.lower() in lexicon)):
+            raise inner.error(
+                f"{node.name} was read as a mapping with the key '{key}'. Put the text in quotes."
+            )

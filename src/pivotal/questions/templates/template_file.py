@@ -15,9 +15,11 @@ from pivotal.questions.templates.expand import expand
 from pivotal.questions.templates.lexicon import RESERVED, Lexicon, read_lexicon
 from pivotal.questions.templates.nodes import Node
 from pivotal.questions.templates.template import DEFAULTS, Template, read_template_node
+from pivotal.questions.templates.where import conditions_of
 from pivotal.yaml_places import parse
 
 SUFFIXES = (".yaml", ".yml")
+_CURE = " Indent with spaces, and put texts with braces or colons in quotes."
 _KEYS = ("name", "labels", "summary", "test", "lexicon", "templates", *DEFAULTS)
 
 
@@ -52,12 +54,12 @@ class TemplateFile:
 def read_template(path: str | Path) -> TemplateFile:
     """Read a template file. Errors name the file, the line and the column."""
     path = Path(path)
-    return parse_template(read_text(path), str(path), path.stem)
+    return parse_template(read_text(path), str(path), Path(path.name.removesuffix(".gz")).stem)
 
 
 def parse_template(text: str, source: str, name: str) -> TemplateFile:
     """The phenomenon in a YAML text. `name` is its name if the text gives none."""
-    content, place = parse(text, source, "a template file", all_text=True)
+    content, place = parse(text, source, "a template file", all_text=True, cure=_CURE)
     if not isinstance(content, dict):
         kind = "empty" if content is None else "a list" if isinstance(content, list) else "text"
         raise PivotalError(
@@ -73,6 +75,7 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
         for number, node in enumerate(top["templates"].items('["The {noun} near the car"]'), start=1)
     )
     _check_shared_lexemes(defaults.get("lexemes"), templates)
+    _check_shared_conditions(defaults.get("where"), lexicon, templates)
     return TemplateFile(
         name=top["name"].text() if "name" in top else name,
         labels=labels,
@@ -123,6 +126,15 @@ def _check_shared_lexemes(node: Node | None, templates: tuple[Template, ...]) ->
     for inner in nodes:
         if inner.text() not in slots:
             raise inner.error(f"'lexemes' names slots, but no template has the slot '{inner.text()}'.")
+
+
+def _check_shared_conditions(node: Node | None, lexicon: Lexicon, templates: tuple[Template, ...]) -> None:
+    """The slots of a condition that is given for all templates must be in one of them."""
+    for inner, condition in conditions_of(node, lexicon):
+        if not any(set(condition.slots) <= set(template.slots) for template in templates):
+            raise inner.error(
+                f"no template has the slots of this condition, {' and '.join(condition.slots)}."
+            )
 
 
 def _twice(pair: MinimalPair, template: Template, first: MinimalPair, earlier: Template) -> PivotalError:

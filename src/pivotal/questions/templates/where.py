@@ -47,18 +47,22 @@ def read_conditions(
     node: Node | None, lexicon: Lexicon, slots: Mapping[str, Slot], *, own: bool
 ) -> tuple[Condition, ...]:
     """The conditions of a template. Those given for all templates apply to the templates that have their slots."""
-    if node is None:
-        return ()
-    nodes = [node] if node.is_text else node.items(_EXAMPLE)
     found = []
-    for inner in nodes:
-        condition = _condition(inner, lexicon)
+    for inner, condition in conditions_of(node, lexicon):
         missing = [slot for slot in condition.slots if slot not in slots]
         if missing and own:
             raise inner.error(f"the template has no slot '{missing[0]}'.{did_you_mean(missing[0], slots)}")
         if not missing:
             found.append(condition)
     return tuple(found)
+
+
+def conditions_of(node: Node | None, lexicon: Lexicon) -> list[tuple[Node, Condition]]:
+    """The conditions of a node, a text or a list, with their nodes."""
+    if node is None:
+        return []
+    nodes = [node] if node.is_text else node.items(_EXAMPLE)
+    return [(inner, _condition(inner, lexicon)) for inner in nodes]
 
 
 def _condition(node: Node, lexicon: Lexicon) -> Condition:

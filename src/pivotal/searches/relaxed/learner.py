@@ -17,6 +17,7 @@ from pivotal.problem.problem import Outcome, Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
+from pivotal.searches.tools.gradients import drop_infinite
 from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
 from pivotal.searches.tools.trials import first_order, grid_of
 
@@ -168,6 +169,7 @@ class Learner:
         nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // samples)
         drawn = search.terms.draw(batch, self.kl_noise, nodes)
         seen = self.problem.as_memory_allows(partial(self._descend, batch, noise, drawn, target, slack))
+        drop_infinite(p for group in self.optimiser.param_groups for p in group["params"])
         self.optimiser.step()
         with torch.no_grad():
             torch.clamp(self.standardised, self.low, self.high, out=self.standardised)

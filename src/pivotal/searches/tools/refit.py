@@ -16,6 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
+from pivotal.searches.tools.gradients import drop_infinite
 from pivotal.searches.tools.lagrangian import KLConstraint
 
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
@@ -113,6 +114,7 @@ class Refit:
             kl = problem.as_memory_allows(partial(descend, batch, drawn))
             if constraint is not None and kl is not None:
                 constraint.ascend(kl)
+            drop_infinite([x])
             optimiser.step()
             schedule.step()
             with torch.no_grad():

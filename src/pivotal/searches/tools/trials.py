@@ -104,9 +104,37 @@ def first_order(
     `active` gives the directions in which the new unit is active; by default both. The slope is linear in the value,
     so that the two ends of the grid suffice. Each direction takes the better end.
     """
+    low, high = _gains_of_ends(problem, terms, price, mask, values, grid)
+    gain = torch.maximum(low, high)
+    if active is not None:
+        gain = gain * active[..., None]
+    return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
+
+
+def better_ends(
+    problem: Problem, terms: Terms, grid: Float[Tensor, "points directions coordinates"]
+) -> tuple[Float[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
+    """For each direction, the first-order gain of each unit alone at the better end of its grid, and that end."""
+    device = problem.model.device
+    nothing = torch.zeros(1, len(problem.labels), len(problem.space), dtype=torch.bool, device=device)
+    price = torch.full((1,), terms.kl_weight, device=device)
+    values = spread(problem.space, nothing.float())
+    low, high = (gain[0] for gain in _gains_of_ends(problem, terms, price, nothing, values, grid))
+    return torch.maximum(low, high), torch.where(spread(problem.space, low > high), *ends_of(grid))
+
+
+def _gains_of_ends(
+    problem: Problem,
+    terms: Terms,
+    price: Float[Tensor, " sets"],
+    mask: Bool[Tensor, "sets directions units"],
+    values: Float[Tensor, "sets directions coordinates"],
+    grid: Float[Tensor, "points directions coordinates"],
+) -> tuple[Float[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+    """The first-order gain of each unit at the two ends of the grid."""
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
 
-    def slope(
+    def gain(
         some: Int[Tensor, " some"], end: Float[Tensor, "directions coordinates"]
     ) -> Float[Tensor, "some directions units"]:
         slope_at = mask[some].float().requires_grad_()
@@ -115,16 +143,14 @@ def first_order(
         loss = terms.loss(outcome)
         if drawn is not None:
             loss = loss + price[some] * terms.kl(problem, outcome, drawn)
-        return torch.autograd.grad(loss.sum(), slope_at)[0]
+        return -torch.autograd.grad(loss.sum(), slope_at)[0]
 
-    parts = []
+    low: list[Tensor] = []
+    high: list[Tensor] = []
     for some in torch.arange(len(mask), device=mask.device).split(problem.runs_at_once(learning=True)):
-        low, high = (problem.as_memory_allows(partial(slope, some, end)) for end in ends_of(grid))
-        parts.append(torch.maximum(-low, -high))
-    gain = torch.cat(parts)
-    if active is not None:
-        gain = gain * active[..., None]
-    return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
+        for found, end in zip((low, high), ends_of(grid), strict=True):
+            found.append(problem.as_memory_allows(partial(gain, some, end)))
+    return torch.cat(low), torch.cat(high)
 
 
 def finalists(

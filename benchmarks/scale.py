@@ -1,0 +1,97 @@
+"""How time and memory grow with the number of pairs, and with the length of the prefixes.
+
+    python benchmarks/scale.py [--pairs 12500,25000,50000,100000] [--words 40,200,1000,5000] [--model planted]
+
+Every line is a whole `pivotal find` in a process of its own: read the pairs, prepare them, search with a few updates,
+evaluate on held-out pairs, and write the report. The pairs are made from the words of the planted model, all different.
+CPU time is given beside the time on the clock, because other work on the machine does not count in it. Memory is the
+most that the process has had.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pivotal.questions.phenomena.planted import FILLERS, LEXICON
+
+FIND = ("--updates", "20", "-o", "refit=20", "--controls", "0", "--device", "cpu", "-q")
+RUN = """
+import resource, sys
+from pivotal.cli.main import main
+try:
+    main()
+finally:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    print(used.ru_maxrss // 1024, used.ru_utime + used.ru_stime, file=sys.stderr)
+"""
+
+
+def pairs_of(number: int, words: int) -> Iterator[dict[str, object]]:
+    """Different pairs: “The NOUN filler …” with `words` words, and the two forms of a verb."""
+    chance = random.Random(0)
+    seen: set[tuple[str, ...]] = set()
+    while len(seen) < number:
+        part = chance.randrange(len(LEXICON))
+        forms, verb = chance.choice(LEXICON[part]["noun"]), chance.choice(LEXICON[part]["verb"])
+        plural = chance.randrange(2)
+        prefix = " ".join(("The", forms[plural], *chance.choices(FILLERS, k=words - 2)))
+        if (prefix, *verb) not in seen:
+            seen.add((prefix, *verb))
+            yield {
+                "prefix": prefix,
+                "cue": 1,
+                "words": {"singular": verb[0], "plural": verb[1]},
+                "label": ("singular", "plural")[plural],
+                "group": f"class {part}",
+            }
+
+
+def measure(number: int, words: int, model: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "pairs.jsonl"
+        path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs_of(number, words)))
+        command = [
+            sys.executable,
+            "-c",
+            RUN,
+            "find",
+            model,
+            str(path),
+            *FIND,
+            "--out",
+            str(Path(folder) / "run"),
+        ]
+        began = time.monotonic()
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - began
+        *said, used = done.stderr.strip().splitlines()
+        memory, cpu = used.split()
+        outcome = "done" if done.returncode == 0 else f"exit code {done.returncode}: {' '.join(said)[:300]}"
+        cost = f"{float(cpu):7.1f} s of CPU, {seconds:7.1f} s on the clock, {int(memory):6,} MB"
+        print(f"{number:>8,} pairs of {words:>5,} words: {cost}, {outcome}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", default="12500,25000,50000,100000")
+    parser.add_argument("--words", default="40,200,1000,5000")
+    parser.add_argument("--model", default="planted")
+    given = parser.parse_args()
+    for number in map(int, filter(None, given.pairs.split(","))):
+        measure(number, 9, given.model)
+    for words in map(int, filter(None, given.words.split(","))):
+        measure(20, words, given.model)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Small sound files in the formats of others, one for each reader of `pivotal.questions.readers`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SAMPLES: dict[str, dict[str, str]] = {
+    "blimp": {
+        "blimp.jsonl": "".join(
+            json.dumps(
+                {
+                    "sentence_good": f"The {noun} {good} .",
+                    "sentence_bad": f"The {noun} {bad} .",
+                    "one_prefix_prefix": f"The {noun}",
+                    "one_prefix_word_good": good,
+                    "one_prefix_word_bad": bad,
+                    "UID": "agreement",
+                }
+            )
+            + "\n"
+            for noun, good, bad in (
+                ("cat", "sleeps", "sleep"),
+                ("cats", "sleep", "sleeps"),
+                ("dog", "runs", "run"),
+            )
+        )
+    },
+    "syntaxgym": {
+        "suite.json": json.dumps(
+            {
+                "meta": {"name": "number", "metric": "sum"},
+                "region_meta": {"1": "subject", "2": "verb"},
+                "predictions": [{"type": "formula", "formula": "(2;%match%) < (2;%mismatch%)"}],
+                "items": [
+                    {
+                        "item_number": number,
+                        "conditions": [
+                            {
+                                "condition_name": name,
+                                "regions": [
+                                    {"region_number": 1, "content": f"The {noun}"},
+                                    {"region_number": 2, "content": verb},
+                                ],
+                            }
+                            for name, verb in (("match", verbs[0]), ("mismatch", verbs[1]))
+                        ],
+                    }
+                    for number, (noun, verbs) in enumerate(
+                        (("cat", ("is", "are")), ("cats", ("are", "is")), ("dog", ("is", "are"))), start=1
+                    )
+                ],
+            }
+        )
+    },
+    "circuits": {
+        "prompts.json": json.dumps(
+            [
+                {
+                    "clean_prefix": "The cat",
+                    "patch_prefix": "The cats",
+                    "clean_answer": "is",
+                    "patch_answer": "are",
+                },
+                {
+                    "clean_prefix": "The dogs",
+                    "patch_prefix": "The dog",
+                    "clean_answer": "are",
+                    "patch_answer": "is",
+                },
+            ]
+        )
+    },
+    "table": {"table.csv": "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\nThe old cat,was,were\n"},
+    "dataset": {"dataset/train.csv": "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"},
+    "sentences": {"sentences.tsv": "The cat is\tThe cat are\nThe cats are\tThe cats is\n"},
+    "gulordava": {
+        "generated.tab": "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent\n"
+        "N_V\t0\t0\tsing\tis\tcorrect\toriginal\tThe thing to keep\t3\tx\n"
+        "N_V\t0\t0\tsing\tare\twrong\toriginal\tThe thing to keep\t3\tx\n"
+        "N_V\t0\t1\tplur\tgoes\twrong\tgenerated\tThe odd ideas near\t2\tx\n"
+        "N_V\t0\t1\tplur\tgo\tcorrect\tgenerated\tThe odd ideas near\t2\tx\n"
+    },
+    "lakretz": {
+        "lakretz/nounpp.txt": "The boys near the bike greet\tplural_singular\tcorrect\tid1\n"
+        "The boys near the bike greets\tplural_singular\twrong\tid1\n"
+        "The boy near the bikes greet\tsingular_plural\twrong\tid2\n"
+        "The boy near the bikes greets\tsingular_plural\tcorrect\tid2\n"
+    },
+    "vig": {
+        "vig/templates.json": '["The {} sang because", "Once a {} said that"]',
+        "vig/professions.json": '[["waiter", 1.0, 0.0], ["nun", -0.8, -0.1], ["nurse", -0.1, -0.9]]',
+    },
+}
+"""The files of each reader. A path with a folder means that the reader is given the folder."""
+
+
+def written(reader: str, folder: Path) -> tuple[str, list[Path]]:
+    """Write the files of a reader, and return how the command names them."""
+    paths = []
+    for name, text in SAMPLES[reader].items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+        paths.append(folder / name)
+    given = paths[0].parent if "/" in next(iter(SAMPLES[reader])) else paths[0]
+    return f"{reader}:{given}", paths

@@ -1,0 +1,143 @@
+"""A small share of the attack, for every run of the tests. `make attack` runs the whole.
+
+A failure names its case as SEED:NUMBER; `python -m tests.attack --seed SEED --first NUMBER --cases 1` repeats it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.attack import disk, foreign, kills, mutations, options, pages, pickles, strangers
+from tests.attack.command import run
+from tests.attack.fuzz import fuzz, settled
+from tests.attack.materials import Materials
+from tests.attack.targets import TARGETS
+
+LIGHT = [name for name, target in TARGETS.items() if target.light]
+
+
+@pytest.fixture(scope="session")
+def materials(tmp_path_factory: pytest.TempPathFactory) -> Materials:
+    return Materials(tmp_path_factory.mktemp("attack"))
+
+
+@pytest.fixture
+def scratch(materials: Materials) -> Iterator[Path]:
+    with settled(materials.root) as path:
+        yield path
+
+
+def test_fuzzed_inputs_are_read_or_refused(materials: Materials) -> None:
+    found = fuzz(0, range(80), materials, targets=LIGHT)
+    assert found.failures == {}
+    assert set(found.codes) == {0, 2}, "some are still sound"
+
+
+@pytest.mark.slow
+def test_fuzzed_inputs_of_every_kind_are_read_or_refused(materials: Materials) -> None:
+    found = fuzz(1, range(1200), materials)
+    assert found.failures == {}
+    assert set(found.by_target) == set(TARGETS)
+
+
+def test_a_case_depends_on_its_number_alone(materials: Materials) -> None:
+    together = fuzz(5, range(4, 8), materials, targets=LIGHT).codes
+    alone = [fuzz(5, [number], materials, targets=LIGHT).codes for number in range(4, 8)]
+    assert sum(alone, start=Counter()) == together
+
+
+def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, scratch: Path) -> None:
+    """A verb that was added and has no line in `options.cheap` would only ever be refused."""
+    from tests.attack.place import Place
+
+    place = Place.made(scratch / "place")
+    for verb in options.verbs():
+        if verb not in (
+            "train-lm",
+            "import-lm",
+            "eval-lm",
+            "study",
+            "compare",
+            "report",
+            "certify",
+        ):  # slow materials
+            line = options.cheap(verb, materials, place)
+            assert len(line) > 1, f"{verb} has no arguments"
+            assert run(line).code == 0, line
+
+
+def test_every_reader_has_a_sound_sample(scratch: Path) -> None:
+    """A reader that was added and has no sample would not be attacked."""
+    from pivotal.questions.readers import READERS
+
+    assert {name for name, _ in READERS.items()} <= set(foreign.SAMPLES)
+    for reader in foreign.SAMPLES:
+        spec, _ = foreign.written(reader, scratch)
+        done = run(("convert", spec, str(scratch / f"new-{reader}.csv")))
+        assert done.code == 0, (reader, done.err)
+
+
+def test_failures_are_seen(materials: Materials, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack itself must be able to fail: tracebacks, hangs and wrong codes."""
+
+    def broken(*_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", broken)
+    assert run(("show", str(materials.run))).failure.startswith("KeyError at cli/show.py, show")
+
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr("pivotal.jobs.run_folder.RunFolder.open", endless)
+    assert run(("show", str(materials.run)), seconds=0.2).failure.startswith("hang of more than 0 s in")
+    monkeypatch.undo()
+    assert run(("show", "nowhere"), codes=(0,)).failure == "exit code 2 of show"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_mutations_repeat(seed: int) -> None:
+    data = b'{"a": [1, 2, {"b": "x"}], "c": null}\n' * 3
+    for spoil in (mutations.raw, mutations.lines, mutations.json_lines):
+        assert spoil(data, random.Random(seed)) == spoil(data, random.Random(seed))
+
+
+@pytest.mark.slow
+def test_hostile_pickles_run_nothing(materials: Materials, scratch: Path) -> None:
+    for needed in ("checkpoint", "stopped", "begun", "transformer", "run"):
+        getattr(materials, needed)
+    failures, _ = pickles.attack(12, 0, materials, scratch)
+    assert failures == {}
+
+
+@pytest.mark.slow
+def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratch: Path) -> None:
+    assert materials.run and materials.corpus
+    failures, met = kills.attack(6, 0, materials, scratch, only=("find, learned", "train-lm"))
+    assert failures == {} and sum(met.values()) == 6
+
+
+@pytest.mark.slow
+def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Path) -> None:
+    assert materials.run and materials.corpus
+    failures, met = disk.attack(1, 0, materials, scratch, only=("find, learned", "train-lm"))
+    assert failures == {} and sum(met.values()) > 0
+
+
+@pytest.mark.slow
+def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: Path) -> None:
+    failures, cases = strangers.links(materials, scratch, only=("stopped-learn",))
+    assert failures == {} and cases > 20
+
+
+@pytest.mark.slow
+def test_hostile_text_does_nothing_in_a_browser(materials: Materials, scratch: Path) -> None:
+    failures, opened = pages.attack(materials, scratch, pages.EVIL[:3])
+    if opened < 0:
+        pytest.skip("no Chromium")
+    assert failures == {} and opened >= 9

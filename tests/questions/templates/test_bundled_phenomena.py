@@ -1,0 +1,102 @@
+"""The bundled phenomena: each is sound, balanced, described truly, and known by a model."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.paths import ROOT
+
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.templates import bundled, read_template
+from pivotal.questions.templates.expand import expand
+from pivotal.questions.templates.template import Template
+from pivotal.questions.word_sets import members
+
+sys.path.append(str(ROOT / "scripts"))
+
+FILES = {name: read_template(path) for name, path in bundled().items()}
+MADE: dict[str, PairSet] = {}
+FIGURES = json.loads((ROOT / "docs" / "results" / "phenomena.json").read_text(encoding="utf-8"))
+UNLABELLED = {"gender-bias"}
+
+every = pytest.mark.parametrize("name", FILES)
+
+
+def pairs_of(name: str) -> PairSet:
+    return MADE.setdefault(name, FILES[name].pairs())
+
+
+def test_there_are_many_and_the_classics_are_among_them() -> None:
+    assert len(FILES) >= 45
+    assert set(FILES) > {
+        *("number-agreement", "gender-bias", "indirect-object", "greater-than", "relation-capital"),
+        *("relation-antonym", "sentiment", "gendered-noun", "hypernym", "filler-gap", "npi-ever"),
+    }
+
+
+@every
+def test_its_pairs_are_sound_and_balanced(name: str) -> None:
+    pairs, file = pairs_of(name), FILES[name]
+    assert file.name == name and len(pairs) == file.size() and 100 <= len(pairs) <= 12_000
+    assert len({(pair.prefix, pair.words) for pair in pairs}) == len(pairs)
+    assert all(pair.group and pair.lexemes and all(pair.counterfactuals) for pair in pairs)
+    counts = Counter((pair.group, pair.label) for pair in pairs)
+    if name in UNLABELLED:
+        return
+    for pair in pairs:
+        own = pairs.labels.index(pair.label)
+        assert pair.counterfactuals[own] == pair.prefix != pair.counterfactuals[1 - own]
+    for group in pairs.groups:
+        assert counts[group, pairs.labels[0]] == counts[group, pairs.labels[1]]
+    for label in pairs.labels:
+        assert len({pair.prefix for pair in pairs if pair.label == label}) >= 40
+
+
+@every
+def test_its_summary_shows_a_pair_that_it_can_make(name: str) -> None:
+    file = FILES[name]
+    shown = re.search(r": '(.+)' (\S+) (or|, not) (\S+)$", file.summary.replace(", not", " , not"))
+    assert shown, file.summary
+    prefix, right, kind, wrong = shown.groups()
+    assert (kind == "or") == (name in UNLABELLED)
+    for template in reversed(file.templates):  # the longest come last and are the fewest to try
+        if _may_make(template, prefix):
+            for pair in expand(replace(template, sample=None), file.labels, random.Random(0)):
+                expected = file.labels.index(pair.label) if pair.label else 0
+                words = [members(entry) for entry in pair.words]
+                if pair.prefix == prefix and right in words[expected] and wrong in words[1 - expected]:
+                    return
+    raise AssertionError(file.summary)
+
+
+def _may_make(template: Template, prefix: str) -> bool:
+    """Whether the words of a prefix fit the template; making all its pairs takes longer."""
+    return any(
+        re.fullmatch("".join(re.escape(p) if isinstance(p, str) else ".+" for p in text.parts), prefix)
+        for text in template.prefixes
+    )
+
+
+@every
+def test_a_model_knows_it(name: str) -> None:
+    """`python scripts/phenomena_table.py` measures what is new."""
+    import phenomena_table
+
+    assert FIGURES[name]["pairs"] == pairs_of(name).fingerprint(), "measured on other pairs"
+    found = FIGURES[name]["models"]
+    assert set(found) == set(phenomena_table.MODELS)
+    knows = [phenomena_table.knows(one, FILES[name].labels) for one in found.values()]
+    assert any(knows) or name in UNLABELLED
+
+
+def test_the_page_shows_the_figures() -> None:
+    import phenomena_table
+
+    page = (ROOT / "docs" / "phenomena.md").read_text(encoding="utf-8")
+    assert page == phenomena_table.page(FIGURES), "make it again: python scripts/phenomena_table.py --page"

@@ -1,0 +1,313 @@
+"""Template files: what a good file makes, and that every slip is told in one sentence with its place."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.templates.template_file import parse_template
+
+GOOD = """\
+labels: [singular, plural]
+test: 10
+lexicon:
+  det: [{singular: this, plural: these}, {singular: that, plural: those}]
+  adj: [big, old]
+  noun:
+    singular: [book, car]
+    plural: [books, cars]
+    kind: [paper, metal]
+words: noun
+templates:
+  - {group: plain, prefix: "She saw {det}"}
+  - {group: adjective, prefix: "She saw {det} {adj}", sample: 12}
+"""
+
+
+def made(text: str) -> PairSet:
+    return parse_template(text, "toy.yaml", "toy").pairs()
+
+
+def one(templates: str, lexicon: str = "noun: [{a: man, b: woman}, {a: king, b: queen}]") -> PairSet:
+    """The pairs of a file with the labels a and b."""
+    return made(f"labels: [a, b]\nlexicon:\n  {lexicon}\ntemplates:\n  - {templates}\n")
+
+
+# -- good files -------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_makes_every_sentence_for_both_labels() -> None:
+    pairs = made(GOOD)
+    assert (pairs.name, pairs.labels, pairs.held_out) == ("toy", ("singular", "plural"), 10)
+    first, second = pairs[:2]
+    assert (first.prefix, first.cue_word, first.words, first.label) == (
+        *("She saw this", "this", ("book", "books")),
+        "singular",
+    )
+    assert second.prefix == "She saw these" and second.label == "plural" and second.group == "plain"
+    assert first.counterfactuals == second.counterfactuals == ("She saw this", "She saw these")
+    assert first.lexemes == (("det", "this"), ("noun", "book"))
+    assert pairs.groups == {"plain": 8, "adjective": 12}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_line_ends_and_a_byte_order_mark_do_not_matter(tmp_path: Path, end: str, mark: str) -> None:
+    path = tmp_path / "toy.yml"
+    path.write_bytes((mark + GOOD.replace("\n", end)).encode())
+    assert load_phenomenon(path) == load_phenomenon(str(path)) == made(GOOD)
+    path.write_bytes((mark + GOOD.replace("det: [", "Det: [").replace("\n", end)).encode())
+    with pytest.raises(PivotalError, match=r"toy\.yml, line 4, column 3: the name of a list is lower-case"):
+        load_phenomenon(path)
+
+
+def test_compressed_files_and_utf_16_are_read(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml.gz").write_bytes(gzip.compress(GOOD.encode()))
+    (tmp_path / "toy.yaml").write_bytes(GOOD.encode("utf-16"))
+    for name in ("toy.yaml.gz", "toy.yaml"):
+        assert load_phenomenon(tmp_path / name) == made(GOOD)
+
+
+def test_all_values_are_words() -> None:
+    pairs = one(
+        "{prefix: '{no} man', words: [null, true]}",
+        "no: [{a: no, b: yes}, {a: 1912, b: 2001-01-01}, {a: ~, b: .}]",
+    )
+    assert {pair.cue_word for pair in pairs} == {"no", "yes", "1912", "2001-01-01", "~", "."}
+    assert pairs[0].words == ("null", "true")
+
+
+def test_slots_of_every_kind() -> None:
+    pairs = one('{prefix: "{Noun} x {noun2.b} {noun3.other} {noun4.any}", words: [he, she], cue: noun}', """noun:
+    - {a: man, b: woman}
+    - {a: king, b: queen}
+    - {a: son, b: daughter}
+    - {a: lord, b: lady}
+""")  # fmt: skip
+    assert len(pairs) == 24 * 2 * 2 and len(set(pairs)) == len(pairs)
+    chosen = [pair for pair in pairs if pair.prefix.startswith(("Man x queen", "Woman x queen"))]
+    assert [pair.prefix for pair in chosen if "lord" not in pair.prefix] == [
+        "Man x queen daughter lady",
+        "Woman x queen son lady",
+        "Man x queen lady son",
+        "Man x queen lady daughter",
+    ]
+    # The counterfactual prefix changes the slots that take the form of the label, and nothing else.
+    assert chosen[0].counterfactuals[1] == "Woman" + chosen[0].prefix.removeprefix("Man")
+
+
+def test_several_slots_agree_and_the_cue_is_named() -> None:
+    pairs = one('{prefix: "The {noun} , {who} sang ,", cue: noun, words: [he, she]}', """noun: [{a: man, b: woman}]
+  who: [{a: his wife, b: her husband}]""")  # fmt: skip
+    assert pairs[0].counterfactuals == ("The man , his wife sang ,", "The woman , her husband sang ,")
+    assert [pair.cue for pair in pairs] == [1, 1]
+
+
+def test_the_cue_of_several_words_is_its_last_word() -> None:
+    pairs = one("{prefix: 'The {noun} said', words: [he, she]}", "noun: [{a: old man, b: old woman}]")
+    assert [pair.cue_word for pair in pairs] == ["man", "woman"]
+
+
+def test_a_prefix_for_each_label() -> None:
+    pairs = one("""words: {a: "{name1}", b: "{name2}"}
+    prefix:
+      a: "{name1} met {name2} , and {name2} thanked"
+      b: "{name1} met {name2} , and {name1} thanked"
+""", "name: [Ann, Bob, Cleo]")  # fmt: skip
+    assert len(pairs) == 12 and pairs[0].words == ("Ann", "Bob") and pairs[0].label == "a"
+    assert pairs[0].prefix == "Ann met Bob , and Bob thanked" and pairs[0].cue == 5
+    assert pairs[0].counterfactuals[1] == pairs[1].prefix == "Ann met Bob , and Ann thanked"
+
+
+def test_words_are_a_list_two_words_or_sets() -> None:
+    prefix = 'prefix: "The {noun} and"'
+    assert one(f"{{{prefix}, words: [he, she]}}")[0].words == ("he", "she")
+    assert one(f"{{{prefix}, words: {{b: she, a: he}}}}")[0].words == ("he", "she")
+    assert one(f"{{{prefix}, words: [[he, his], she]}}")[0].word_sets == (("he", "his"), ("she",))
+    assert one(f'{{{prefix}, words: "{{noun}}"}}')[0].words == ("man", "woman")
+    assert one(f"{{{prefix}, words: noun2}}")[0].words == ("king", "queen")
+    sets = "noun: [{a: man, b: woman}]\n  be: [{a: is|was, b: are|were}]"
+    assert one(f"{{{prefix}, words: be}}", sets)[0].word_sets == (("is", "was"), ("are", "were"))
+    assert one(f"{{{prefix}, words: {{noun}}, cue: {{noun}}}}")[0].words == ("man", "woman")
+
+
+def test_without_a_label_neither_word_is_right() -> None:
+    common = 'words: [he, she], label: none, cue: job, prefix: "The {job} said"'
+    lexicon = "job: [nurse, doctor]"
+    plain = one(f"{{{common}}}", lexicon)
+    assert [pair.label for pair in plain] == ["", ""] and plain[0].counterfactuals == ("", "")
+    both = ("The man said", "The woman said")
+    for given in ("{job: [man, woman]}", "{job: {b: woman, a: man}}", "{a: The man said, b: The woman said}"):
+        pairs = one(f"{{{common}, counterfactual: {given}}}", lexicon)
+        assert pairs[0].counterfactuals == both and pairs[0].prefix == "The nurse said"
+    assert one(f"{{{common}, counterfactual: {{b: The woman said}}}}", lexicon)[0].counterfactuals == (
+        "",
+        both[1],
+    )
+
+
+def test_one_label_and_no_counterfactual() -> None:
+    pairs = one('{words: [he, she], label: b, counterfactual: none, prefix: "The {noun} said"}')
+    assert [pair.label for pair in pairs] == ["b", "b"] and pairs[0].prefix == "The woman said"
+    assert pairs[0].counterfactuals == ("", "")
+
+
+def test_conditions_choose_among_the_words() -> None:
+    lexicon = """noun: [{a: man, b: men, kind: x}, {a: car, b: cars, kind: y}, {a: cat, b: cats, kind: x}]
+  verb: [{word: sang, kind: x}, {word: broke, kind: y}]"""
+    template = 'words: [he, she], prefix: "The {noun} that {verb.word} and"'
+    said = {
+        pair.prefix
+        for pair in one(f"{{{template}, where: verb.kind = noun.kind}}", lexicon)
+        if pair.label == "a"
+    }
+    assert said == {"The man that sang and", "The car that broke and", "The cat that sang and"}
+    said = {
+        pair.prefix
+        for pair in one(f"{{{template}, where: [verb.kind != noun.kind, noun.kind = y]}}", lexicon)
+    }
+    assert said == {"The car that sang and", "The cars that sang and"}
+
+
+def test_lexemes_are_the_cue_and_the_words_unless_named() -> None:
+    text = GOOD.replace("words: noun", "words: noun\nlexemes: {thing: noun, property: adj}")
+    assert {pair.lexemes for pair in made(text)[:8]} == {(("thing", "book"),), (("thing", "car"),)}
+    assert dict(made(text)[8].lexemes).keys() == {"thing", "property"}
+    assert made(GOOD.replace("words: noun", "words: noun\nlexemes: none"))[0].lexemes == ()
+
+
+# -- slips ------------------------------------------------------------------------------------------------------------
+
+SLIPS = [
+    ("labels:", "lables:", "line 1, column 1: there is no key 'lables' in a template file. Did you mean 'labels'?"),
+    ("labels: [singular, plural]", "", "a template file needs the key 'labels'"),
+    ("[singular, plural]", "[singular]", "line 1, column 1: 'labels' are two different names"),
+    ("[singular, plural]", "[one, one]", "line 1, column 1: 'labels' are two different names"),
+    ("[singular, plural]", "[singular, none]", "line 1, column 20: a label is text without braces"),
+    ("[singular, plural]", "singular", "line 1, column 1: 'labels' is a list, not the text 'singular'"),
+    ("test: 10", "test: many", "line 2, column 1: 'test' is a whole number of at least 1, not 'many'"),
+    ("test: 10", "test: 0", "'test' is a whole number of at least 1, not '0'"),
+    ("test: 10", "test: [1]", "'test' is text, not a list"),
+    ("test: 10", "labels: [a, b]", "line 2, column 1: 'labels' is there twice; the first is in line 1"),
+    ("adj: [big, old]", "adj: []", "line 5, column 3: the list 'adj' is an empty list"),
+    ("adj: [big, old]", "adj:", "line 5, column 3: the list 'adj' is a list, not empty"),
+    ("adj: [big, old]", "adj: [big, big]", "line 5, column 14: 'big' is in the list 'adj' twice; the first is in line"),
+    ("adj: [big, old]", "adj: [big, [old]]", "line 5, column 14: item 2 of the list 'adj' is a word or a mapping"),
+    ("adj: [big, old]", "adj: [big, '']", "line 5, column 14: item 2 of the list 'adj' is empty"),
+    ("adj: [big, old]", "adj: [big, {x: old}]", "line 5, column 14: all entries of a list have the same forms"),
+    ("adj: [big, old]", "adj2: [big, old]", "line 5, column 3: the name of a list is lower-case letters"),
+    ("kind: [paper, metal]", "kind: [paper]", "line 9, column 5: the forms of the list 'noun' are lists of equal"),
+    ("kind: [paper, metal]", "any: [paper, metal]", "line 9, column 5: the name of a form is text without braces"),
+    ("plural: [books, cars]", "plural: [book, cars]", "line 7, column 16: the two words of a pair differ"),
+    ("plural: [books, cars]", "plural: [big books, cars]", "line 7, column 16: the words of a pair have no spaces"),
+    ("    plural: [books, cars]\n", "", "line 9, column 1: .* 'noun' has the forms singular and kind"),
+    ("words: noun\n", "", "line 11, column 5: item 1 of 'templates' needs the key 'words'"),
+    ("words: noun", "words: nuon", "line 10, column 1: 'words' is a list of the lexicon .* Did you mean 'noun'?"),
+    ("words: noun", "words: adj", "line 10, column 1: the two words are the forms .* 'adj' has no forms"),
+    ("words: noun", "words: noun.plural", "line 10, column 1: 'words' names a list, as noun, and no form of it"),
+    ("words: noun", "words: [is, are, be]", "line 10, column 1: 'words' has one item for each of the two labels"),
+    ("words: noun", "words: {singular: is}", "line 10, column 1: 'words' has no entry for the label 'plural'"),
+    ("words: noun", "words: {singular: is, plurl: are}", "line 10, column 23: the keys of 'words' are the labels"),
+    ("words: noun", "words: [is not, are]", "line 10, column 9: each of the words is one word without spaces"),
+    ("words: noun", "words: [[is, is], are]", "line 10, column 10: the words of a label differ, but 'is'"),
+    ("words: noun", "words: [[], are]", "line 10, column 9: item 1 of 'words' is an empty list"),
+    ("words: noun", "words: [is, is]", "line 12, column 5: A pair has two different words"),
+    ("words: noun", "words: [[is, was], [are, was]]", "line 12, column 5: A word belongs to one label"),
+    ("templates:", "templates: []\nx:", "there is no key 'x'"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "[a]", "line 12, column 5: item 1 of 'templates' is a mapping with"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "{group: plain}", "line 12, column 5: item 1 of .* needs the"),
+    ("group: plain", "grup: plain", "line 12, column 6: there is no key 'grup' in item 1 .* Did you mean 'group'?"),
+    ("group: plain", "group: ''", "line 12, column 6: 'group' is empty"),
+    ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
+    ("saw {det}\"", "saw {det\"", "line 12, column 20: .* a brace of 'She saw {det' has no partner"),
+    ("saw {det}\"", "saw {}\"", "line 12, column 20: a slot is the name of a list"),
+    ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the list 'det' has no form 'plurl'. Did you mean"),
+    ("saw {det}\"", "saw {adj.any}\"", "line 12, column 20: the slot '{adj.any}' needs forms, but 'adj' has none"),
+    ("saw {det}\"", "saw {adj}\"", "line 12, column 5: the prefix must differ between the labels"),
+    ("saw {det}\"", "saw {det} {det}\"", "line 12, column 5: item 1 of 'templates' needs the key 'cue'"),
+    ("saw {det}\"", "saw {det} {det}\", cue: det", "the slot {det} is in the prefix twice. Give its index from 0"),
+    ("saw {det}\"", "saw {det}\", cue: saw", ""),
+    ("saw {det}\"", "saw {det}\", cue: 9", "line 12, column 5: The cue is an index from 0 to 2"),
+    ("saw {det}\"", "saw {det}\", cue: seen", "line 12, column 45: 'cue' is a slot or a word of the prefix"),
+    ("saw {det}\"", "saw {det}\", label: plurl", "line 12, column 45: 'label' is one of the two labels"),
+    ("saw {det}\"", "saw {det}\", label: none", "line 12, column 5: without a label, no slot can take the form"),
+    ("saw {det}\"", "saw\", label: none", "line 12, column 5: item 1 of 'templates' needs the key 'cue'"),
+    ("saw {det}\"", "saw {det}\", where: noun.kind", "line 12, column 45: a condition compares a feature of a slot"),
+    ("saw {det}\"", "saw {det}\", where: noun.knd = x", "line 12, column 45: the list 'noun' has no feature 'knd'"),
+    ("saw {det}\"", "saw {det}\", where: noun.kind = x", "line 12, column 45: no entry of 'noun' has kind = x"),
+    ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "line 12, column 45: the template has no slot 'noun2'"),
+    ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
+    ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots of the template"),
+    ("saw {det}\"", "saw {det}\", lexemes: noun", "line 12, column 45: 'lexemes' is a list, not the text"),
+    ("words: noun", "words: noun\nwhere: noun9.kind = paper", "line 11, column 1: no template has the slots"),
+    ("words: noun", "words: noun\nlexemes: [nuon]", "line 11, column 11: .* no template has the slot 'nuon'"),
+    ("saw {det}\"", "saw {det}\", counterfactual: x", "line 12, column 45: 'counterfactual' is a mapping, not"),
+    ("saw {det}\"", "saw {det}\", counterfactual: {dat: [a, b]}", "line 12, column 62: the keys of"),
+    ("saw {det}\"", "saw {det}\", counterfactual: {plural: 'She saw {adj}'}", "column 62: a counterfactual prefix has"),
+    ("saw {det}\"", "saw {det}\", counterfactual: {plural: these, singular: this}", "must have as many words as the"),
+    ("saw {det}\"", "saw {det}\", counterfactual: {plural: 'She saw {det.any}'}", "column 62: {det.any} can be in a"),
+    ("sample: 12", "sample: 0", "line 13, column 55: 'sample' is a whole number of at least 1, not '0'"),
+    ("sample: 12", "sample: 1", "line 13, column 5: 'sample' is at least 2 here"),
+    ("saw {det} {adj}", "saw {det} {adj.other}", "line 13, column 24: .* needs the forms singular and plural"),
+    ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once, but .* from the template in line 12"),
+    ("saw {det} {adj}", "saw {det} {noun9}", "line 13, column 5: item 2 of 'templates' needs the key 'cue'"),
+    ("saw {det} {adj}\"", "{adj1} {adj2} {adj3} {det}\", cue: det", "line 13, column 5: .* or a list is too short"),
+    ("plural: these}", "plural: this}", "line 12, column 5: the prefix must differ between the labels, but"),
+    ("plural: these}", "plural: all these}", "line 12, column 5: the counterfactual prefix 'She saw all"),
+    ("plural: those}", "plural: these}", "line 12, column 5: a pair is made once, .* from this template"),
+    ("{singular: that, plural: those}", "{singular: these, plural: those}", "a prefix calls for one label, but"),
+    (GOOD, "", "toy.yaml: a template file is a mapping .* but it is empty"),
+    (GOOD, "- a", "toy.yaml: a template file is a mapping .* but it is a list"),
+    (GOOD, "prefix,cue\na,b", "toy.yaml: a template file is a mapping .* but it is text"),
+    ("adj: [big, old]", "adj: [big, old", "line 6, column 7: a template file is YAML, but this is not"),
+    ("adj: [big, old]", "adj: [big, \"o\x07d\"]", "line 5, column 16: a template file is YAML, but this is not"),
+    ("adj: [big, old]", "adj: [big, \"o\\x07d\"]", "line 5, column 14: Text cannot hold the character U"),
+    ("  - {group: plain, prefix: \"She saw {det}\"}", "  - {det} old", "this is not .* put texts with braces"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* read as a mapping .* Put the text in quotes"),
+    ("{group: plain, prefix: \"She saw {det}\"}", "In 1950: x", "column 5: .* read as a mapping .* Put the text in"),
+    ("adj: [big, old]", "adj: *nothing", "line 5, column 8: there is no '&nothing' before this"),
+    ("adj: [big, old]", "? [a]\n  : b", "line 5, column 5: a key is text, not a list or a mapping"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("good", "bad", "said"), SLIPS, ids=[f"{bad[:50]!r}" for _, bad, _ in SLIPS])
+def test_slips_are_told_with_their_place(good: str, bad: str, said: str) -> None:
+    assert good in GOOD
+    text = GOOD.replace(good, bad, 1)
+    if not said:
+        assert made(text)
+        return
+    pattern = re.escape(said).replace(r"\.\*", ".*")
+    with pytest.raises(PivotalError, match=pattern) as caught:
+        made(text)
+    assert str(caught.value).startswith("toy.yaml") and "\n" not in str(caught.value)
+
+
+def test_too_many_pairs_ask_for_a_sample() -> None:
+    words = "[" + ", ".join(f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)) + "]"
+    text = f"""labels: [a, b]
+words: [he, she]
+lexicon:
+  noun: [{{a: man, b: woman}}, {{a: king, b: queen}}]
+  x: {words}
+  y: {words}
+  z: {words}
+templates:
+  - prefix: "The {{noun}} {{x}} {{y}} {{z}}"
+"""
+    with pytest.raises(PivotalError, match=r"line 9, column 5: this template makes 108,000,000 pairs"):
+        made(text)
+    pairs = made(text + "    sample: 1200\n")
+    assert len(pairs) == 1200
+    for place in (2, 3, 4):  # every filler is equally frequent
+        counts = Counter(pair.prefix.split()[place] for pair in pairs)
+        assert len(counts) == 300 and max(counts.values()) - min(counts.values()) <= 2
+    with pytest.raises(PivotalError, match=r"the slots x1, x2, x3 constrain each other"):
+        made(text.replace("{x} {y} {z}", "{x1} {x2} {x3}"))

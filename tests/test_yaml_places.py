@@ -1,0 +1,47 @@
+"""YAML with places: where each part is, and that no text breaks the reader."""
+
+from __future__ import annotations
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.yaml_places import parse
+
+TEXT = "a: 1\nb:\n  - x\n  - {c: no, d: [1912]}\n"
+
+
+def test_parts_know_their_line_and_column() -> None:
+    content, place = parse(TEXT, "f.yaml")
+    assert content == {"a": 1, "b": ["x", {"c": False, "d": [1912]}]}
+    assert str(place) == "f.yaml"
+    assert str(place.within("b", 1, "d")) == "f.yaml, line 4, column 13"
+    assert str(place.within("b", 1, "d", 0)) == "f.yaml, line 4, column 17"
+    assert str(place.within("b", 1, "z")) == "f.yaml, line 4, column 5"  # the nearest part around it
+    assert place.within("b").line == 2 and place.line == 0
+
+
+def test_all_values_can_be_text() -> None:
+    assert parse(TEXT, "f.yaml", all_text=True)[0] == {"a": "1", "b": ["x", {"c": "no", "d": ["1912"]}]}
+    assert parse("a: &x [p, q]\nb: *x\n", "f.yaml", all_text=True)[0] == {"a": ["p", "q"], "b": ["p", "q"]}
+    assert parse("# nothing", "f.yaml", all_text=True)[0] is None
+
+
+@pytest.mark.parametrize("all_text", [True, False])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: [1", "line 2, column 1: a recipe is YAML, but this is not"),
+        ("[" * 30_000, "line 1, column 52: a recipe is nested too deeply"),
+        ("a: \x07", "line 1, column 4: .* a character that YAML does not allow"),
+        ("x\ny: \x07", "line 2, column 4: .* a character that YAML does not allow"),
+        ("a: &x [*x]", "line 1, column 8: there is no '&x' before this"),
+        ("? [a]\n: b", "line 1, column 3: a key is text"),
+        ("a: 1\na: 2", "line 2, column 1: 'a' is there twice; the first is in line 1"),
+        ("---\na\n---\nb", "line 3, column 1: a recipe is one YAML document"),
+        ("a: 'b", "line 1, column 6: a recipe is YAML, but this is not"),
+        ("a: \ud800", "f.yaml: a value cannot be read"),
+    ],
+)
+def test_what_is_not_yaml_is_told_with_its_place(text: str, said: str, all_text: bool) -> None:
+    with pytest.raises(PivotalError, match=said):
+        parse(text, "f.yaml", all_text=all_text)
