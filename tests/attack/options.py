@@ -119,6 +119,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
+        "check": lambda: ("check", "planted", str(m.pairs)),
+        "words": lambda: ("words", "planted", "noun0a", "zebra"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
                              "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),
         "import-lm": lambda: ("import-lm", str(m.checkpoint), "--vocab", str(m.root / "vocab.txt"), "--out", new),
