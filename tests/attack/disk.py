@@ -111,6 +111,7 @@ def attack(
                         fault, job, materials, disk or scratch, random.Random(case), whole[job.name]
                     )
                     met[fault.name] = met.get(fault.name, 0) + (wrong != "not met")
+                    print(f"  {case}: {wrong or 'mended'}"[:300], flush=True)
                     if wrong not in ("", "not met"):
                         failures.setdefault(wrong, []).append(case)
     return failures, met

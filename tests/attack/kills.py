@@ -48,6 +48,10 @@ def attack(
         kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, most))
         done = ended(fork(job.line(materials, out), often))
         wrong = _difference(job, done, out, wanted)
+        print(
+            f"  {seed}:kill:{round_}, {job.name}: {killed} kills, {wrong or 'the same result'}"[:300],
+            flush=True,
+        )
         if wrong:
             failures.setdefault(wrong, []).append(
                 f"{seed}:kill:{round_}, after {killed} kills  [{done.err[-300:]}]"

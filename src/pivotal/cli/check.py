@@ -40,6 +40,9 @@ def check(
         return
     if len(found) > 1:
         terminal.table(report.overview(found))
+        for one in found:
+            if one.knowledge is None:
+                terminal.line(f"{one.phenomenon}: {one.reason}")
         return
     (one,) = found
     first, *others = report.sentences(one)

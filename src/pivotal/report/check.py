@@ -81,11 +81,10 @@ def tables(check: Check) -> list[Table]:
 
 
 def overview(checks: Sequence[Check]) -> Table:
-    """Several questions, one row each."""
+    """The questions that can be asked, one row each."""
     rows = []
     for check in checks:
         if (known := check.knowledge) is None:
-            rows.append((check.phenomenon, f"{check.pairs:,}", "0", "", "", "", "", check.reason))
             continue
         labels = " / ".join(check.labels or ())
         accuracy = _share(known.accuracy)
