@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.attack import disk, foreign, kills, mutations, options, pages, pickles, strangers
 from tests.attack.command import run
-from tests.attack.fuzz import fuzz, settled
+from tests.attack.fuzz import fuzz
 from tests.attack.materials import Materials
+from tests.attack.surroundings import settled
 from tests.attack.targets import TARGETS
 
 LIGHT = [name for name, target in TARGETS.items() if target.light]
