@@ -10,8 +10,11 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
+from tests.attack import options
 from tests.attack.command import Done, process, run
 from tests.attack.materials import Materials
 from tests.attack.place import Place
@@ -20,7 +23,7 @@ from tests.attack.targets import TARGETS, Target
 
 PROCESSES = 1000
 """One case in so many runs as a process of its own as well."""
-REAL = 20
+REAL = 50
 """One case in so many leaves out no work (see `hastened`)."""
 EACH = 500
 """The cases of one process of the whole attack. A crash costs no more than one case, and memory that a process keeps
@@ -182,3 +185,16 @@ def _resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def warm(materials: Materials) -> None:
+    """Run every verb once in this process, so that processes forked from it need to import nothing. No charts are drawn
+    and no Arrow tables are read, because both start threads, which would not survive a fork."""
+    if find_spec("pyarrow"):
+        import_module("pyarrow.parquet")
+    with settled(materials.root) as scratch, hastened():
+        place = Place.made(scratch / "place")
+        for verb in options.verbs():
+            run(options.cheap(verb, materials, place))
+        run(("report", str(place.copy(materials.certified))))
+        run(("evaluate", str(materials.run), "--model", str(materials.transformer), "--any-model"))

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.attack import disk, kills, pages, pickles, strangers
-from tests.attack.fuzz import EACH, Findings, in_workers
+from tests.attack.fuzz import EACH, Findings, in_workers, warm
 from tests.attack.materials import Materials
 from tests.attack.surroundings import settled
 
@@ -21,6 +21,7 @@ MOST_MEMORY = 500
 def _fuzz(given: argparse.Namespace, materials: Materials) -> int:
     materials.root.mkdir(parents=True)
     materials.make_all()
+    warm(materials)
     began = time.monotonic()
 
     def tell(found: Findings) -> None:

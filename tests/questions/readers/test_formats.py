@@ -213,6 +213,17 @@ def test_parquet_and_datasets(tmp_path: Path) -> None:
         load_phenomenon(f"dataset:{tmp_path / 'set'}")
 
 
+def test_an_arrow_table_whose_text_is_not_utf8(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.arrow"
+    table = arrow.table({"prefix": ["The girl"], "good": ["has"], "bad": ["have"]})
+    with arrow.OSFile(str(path), "wb") as sink, arrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    path.write_bytes(path.read_bytes().replace(b"The girl", b"The \xff\xfe\xfd\xfc"))
+    with pytest.raises(PivotalError, match=r"a\.arrow: not a readable \.arrow file"):
+        load_phenomenon(f"table:{path}")
+
+
 def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(

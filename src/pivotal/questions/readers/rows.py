@@ -98,11 +98,12 @@ def _arrow_rows(path: Path, suffix: str) -> Iterator[tuple[str, Row]]:
         ) from None
     try:
         table = parquet.read_table(path) if suffix == ".parquet" else _ipc_table(arrow, path)
+        rows = table.to_pylist()  # text that is not UTF-8 is found here
     except FileNotFoundError:
         raise PivotalError(f"{path}: there is no such file.") from None
     except (OSError, ValueError, arrow.ArrowException) as error:
         raise PivotalError(f"{path}: not a readable {suffix} file ({in_short(error)}).") from None
-    return ((f"{path}, row {number}", row) for number, row in enumerate(table.to_pylist(), start=1))
+    return ((f"{path}, row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 def _ipc_table(arrow: Any, path: Path) -> Any:
