@@ -154,7 +154,7 @@ def _worker(
         try:
             with told.open("wb") as out:
                 for i, case in enumerate(cases(seed, numbers, materials, targets)):
-                    pickle.dump((case, _resident()), out)
+                    pickle.dump((case, resident()), out)
                     out.flush()
                     if i == len(numbers) - 1:
                         code = 0
@@ -164,10 +164,10 @@ def _worker(
             os._exit(code)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     rows = list(_rows(told))
-    resident = [memory for _, memory in rows[len(rows) // 10 :]] or [0]
+    memory = [megabytes for _, megabytes in rows[len(rows) // 10 :]] or [0]
     unfinished = len(rows) < len(numbers)
     ending = f"the process ended with exit code {status}" if unfinished else ""
-    return [case for case, _ in rows], ending, resident[-1] - resident[0]
+    return [case for case, _ in rows], ending, memory[-1] - memory[0]
 
 
 def _rows(told: Path) -> Iterator[tuple[Case, int]]:
@@ -179,7 +179,7 @@ def _rows(told: Path) -> Iterator[tuple[Case, int]]:
                 return
 
 
-def _resident() -> int:
+def resident() -> int:
     """The memory of this process in megabytes: now, or the most so far where the system tells only that."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20

@@ -44,7 +44,7 @@ def template(chance: random.Random, m: Materials, place: Place) -> Sequence[str]
 def _asking(chance: random.Random, m: Materials, question: Path | str, place: Place) -> Sequence[str]:
     """A verb that reads a question."""
     asked = str(question)
-    if chance.random() < 0.02:
+    if chance.random() < 0.005:
         return ("find", "planted", asked, *FIND, "-q", "--out", str(place.path / "new"))
     reading = chance.choice([(), (), ("--skip-bad",), ("--lower",), ("--json",)])
     return chance.choice(

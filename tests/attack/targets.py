@@ -17,7 +17,7 @@ from tests.attack.target import TARGETS, Target, spoil, target
 __all__ = ["TARGETS", "Target", "question_targets"]
 
 
-def reading(chance: random.Random, run: Path, *, slow: float = 0.02) -> Sequence[str]:
+def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence[str]:
     """A verb that reads a run folder; the slow ones rarely."""
     pair = str(chance.choice([0, 0, 1, 5, 11, 12, 10**9]))
     if chance.random() < slow:
@@ -101,15 +101,15 @@ def evidence(chance: random.Random, m: Materials, place: Place) -> Sequence[str]
 def traces(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.run)
     spoil(run / "traces.json", chance, mutations.json_text)
-    if chance.random() < 0.05:
+    if chance.random() < 0.01:
         return ("report", str(run))
-    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.1 else ["json"])
+    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.03 else ["json"])
     return ("trace", str(run), "--pair", str(chance.choice([0, 1, 2, 5])), *chance.choice(
         [(), ("--json",), ("--out", str(place.path / f"t.{kind}"))]
     ))  # fmt: skip
 
 
-@target("other files of a run", weight=0.3)
+@target("other files of a run", weight=0.15)
 def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.run)
     names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
@@ -118,14 +118,14 @@ def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     return ("report", str(run))
 
 
-@target("certificate.json", weight=0.2, light=False)
+@target("certificate.json", weight=0.05, light=False)
 def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.certified)
     spoil(run / "certificate.json", chance, mutations.json_text)
     return ("report", str(run))
 
 
-@target("checkpoint.pt and history.jsonl", weight=0.5)
+@target("checkpoint.pt and history.jsonl", weight=0.2)
 def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A run that was stopped, whose checkpoint somebody has changed."""
     run = place.copy(chance.choice(m.stopped))
