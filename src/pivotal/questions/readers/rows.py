@@ -98,7 +98,8 @@ def _arrow_rows(path: Path, suffix: str) -> Iterator[tuple[str, Row]]:
         ) from None
     try:
         table = parquet.read_table(path) if suffix == ".parquet" else _ipc_table(arrow, path)
-        rows = table.to_pylist()  # text that is not UTF-8 is found here
+        table.validate(full=True)  # pyarrow reads outside of its memory if a file states wrong lengths
+        rows = table.to_pylist()
     except FileNotFoundError:
         raise PivotalError(f"{path}: there is no such file.") from None
     except (OSError, ValueError, arrow.ArrowException) as error:
