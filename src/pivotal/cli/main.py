@@ -25,6 +25,7 @@ from pivotal.cli import (
     convert,
     eval_lm,
     evaluate,
+    export,
     find,
     generate,
     import_lm,
@@ -128,6 +129,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "trace": trace.trace,
         "report": report.report,
     },
+    "Take elsewhere": {"export": export.export},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
