@@ -32,6 +32,7 @@ from pivotal.cli import (
     new_phenomenon,
     renamed_options,
     report,
+    serve,
     show,
     study,
     terminal,
@@ -127,6 +128,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "serve": serve.serve,
     },
     "Questions": {
         "list": list.list_names,
