@@ -19,7 +19,7 @@ from pivotal.files import asset
 from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
-from pivotal.serve.guard import REPORT_POLICY, Guard
+from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge
 from pivotal.serve.look import look, score
 from pivotal.serve.requests import Look, OfRun, Paste, Start, UnitRequest
 from pivotal.serve.searching import Search
@@ -175,10 +175,9 @@ def _answer(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], 
     async def route(request: Request) -> Response:
         try:
             return _json(await handle(request))
-        except Busy as error:
-            return _json({"error": str(error)}, 503)
         except PivotalError as error:
-            return _json({"error": str(error)}, 422)
+            status = {Busy: 503, TooLarge: 413}.get(type(error), 422)
+            return _json({"error": str(error)}, status)
 
     return route
 

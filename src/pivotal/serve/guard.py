@@ -13,6 +13,8 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from pivotal.errors import PivotalError
+
 MOST_BYTES = 128 * 1024
 """The most bytes of a request."""
 
@@ -39,8 +41,11 @@ _HEADERS = (
 )
 
 
-class TooLarge(Exception):
+class TooLarge(PivotalError):
     """A request has more bytes than it may have."""
+
+    def __init__(self) -> None:
+        super().__init__(f"A request may have {MOST_BYTES:,} bytes at most.")
 
 
 class Guard:
@@ -65,21 +70,14 @@ class Guard:
             await _send(send, 307, b"", (b"location", f"/{self._token}/".encode()))
             return
         inner = {**scope, "path": rest, "raw_path": rest.encode()}
-        began = False
 
         async def with_headers(message: Message) -> None:
-            nonlocal began
             if message["type"] == "http.response.start":
-                began = True
                 there = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(h for h in _HEADERS if h[0] not in there)]
             await send(message)
 
-        try:
-            await self._app(inner, _limited(receive), with_headers)
-        except TooLarge:
-            if not began:
-                await _refuse(send, 413, f"A request may have {MOST_BYTES:,} bytes at most.")
+        await self._app(inner, _limited(receive), with_headers)
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """The status and the reason, if the request may not be answered."""
@@ -93,7 +91,7 @@ class Guard:
         if not secrets.compare_digest(first.encode(), self._token.encode()):
             return 403, "The address needs the token that `pivotal serve` has printed."
         if any(not n.isdigit() or int(n[:20]) > MOST_BYTES for n in _all(headers, b"content-length")):
-            return 413, f"A request may have {MOST_BYTES:,} bytes at most."
+            return 413, str(TooLarge())
         return None
 
 

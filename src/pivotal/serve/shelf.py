@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,14 +44,14 @@ class Shelf:
         return self._paths.index(path)
 
     def listed(self) -> list[dict[str, Any]]:
-        """The runs, the newest first. A folder that cannot be read is listed with the reason."""
+        """The runs: finished ones first, the newest first. A folder that cannot be read is listed with the reason."""
         if self._root is not None:
             for found in sorted(self._root.glob(f"*/{RUN}"))[:_RUNS]:
                 self.add(found.parent)
         entries = [_entry(number, path) for number, path in enumerate(self._paths)]
         return sorted(
             (entry for entry in entries if entry is not None),
-            key=lambda entry: entry["started"],
+            key=lambda entry: (entry["finished"], entry["started"]),
             reverse=True,
         )
 
@@ -92,7 +91,7 @@ class Shelf:
             "sites": [{"name": site.name, "units": site.width} for site in bench.model.sites],
             "pairs": [
                 {"prefix": pair.prefix, "words": pair.words, "cue": pair.cue, "group": pair.group}
-                for pair in bench.pairs[:_PAIRS]
+                for pair in bench.pairs.sample(min(_PAIRS, len(bench.pairs)))
             ],
             "report": self.report(run) is not None,
         }
@@ -140,6 +139,7 @@ def _entry(number: int, path: Path) -> dict[str, Any] | None:
         "name": path.name,
         "path": str(path),
         "started": "",
+        "finished": False,
         "error": None,
     }
     try:
@@ -162,7 +162,7 @@ def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> Pa
     traces = folder.traces()
     if traces is None or not traces.pairs:
         pairs = question.load_pairs()
-        return replace(pairs, pairs=pairs.pairs[:_PAIRS])
+        return pairs.sample(min(_PAIRS, len(pairs)))
     stored = (
         MinimalPair(one.prefix, one.cue, one.words, one.label, one.group)
         for one in sorted(traces.pairs, key=lambda one: one.pair)

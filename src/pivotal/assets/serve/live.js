@@ -188,7 +188,7 @@
     const bar = (p, side) => {
       const fill = element("div", { class: `fill ${side}` });
       fill.style.width = `${100 * p}%`;
-      return [element("div", { class: "track" }, fill), element("span", { class: "value" }, percent(p))];
+      return [element("div", { class: "track" }, fill), element("span", { class: "value" }, `${percent(p)} ${side === "edited" ? "with units" : "untouched"}`)];
     };
     const text = `${word}: ${percent(before)} untouched, ${percent(after)} with the units`;
     return element("div", { class: "word", role: "group", "aria-label": text },
@@ -251,7 +251,7 @@
     remove.addEventListener("click", () => { units = units.filter((one) => one !== unit); draw(); update(); byId("add").focus(); });
     const slide = element("div", { class: "slide" }, slider);
     if (about.natural) slide.append(natural(about));
-    box.append(element("label", {}, on, `${name}, number ${about.number}`), slide, typed, remove);
+    box.append(element("label", { title: `Number ${about.number}, counted from 1 over all layers` }, on, name), slide, typed, remove);
     return box;
   }
 
