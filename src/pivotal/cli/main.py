@@ -33,6 +33,7 @@ from pivotal.cli import (
     new_phenomenon,
     renamed_options,
     report,
+    serve,
     show,
     study,
     terminal,
@@ -128,6 +129,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "serve": serve.serve,
     },
     "Take elsewhere": {"export": export.export},
     "Questions": {
