@@ -84,7 +84,7 @@ def cases(
             chance = random.Random(f"{seed}:{number}:how")
             with hastened(real=chance.randrange(real or REAL) == 0 and real > 0):
                 done = run(arguments, target.codes)
-            if not done.failure and chance.randrange(PROCESSES) == 0:
+            if not done.failure and chance.randrange(PROCESSES) == 0 and "serve" not in arguments[:1]:
                 again = make(seed, number, materials, scratch, chosen, "again")
                 outside = process(again[2], target.codes)
                 done = outside if outside.failure else done

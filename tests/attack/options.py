@@ -115,6 +115,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         ),
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
+        "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
+        "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),

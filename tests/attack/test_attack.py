@@ -90,6 +90,7 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
             "compare",
             "report",
             "certify",
+            "export",
         ):  # slow materials
             line = options.cheap(verb, materials, place)
             assert len(line) > 1, f"{verb} has no arguments"
