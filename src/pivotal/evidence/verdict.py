@@ -42,7 +42,7 @@ def verdict_of(summary: Summary) -> Verdict:
     evidence = summary.evidence or Evidence(level="none")
     asked = (
         known(evidence),
-        both_directions(summary, evidence.knowledge),
+        both_directions(evidence.knowledge),
         likely_words(evidence.knowledge),
     )
     flips = reliable(summary)
@@ -122,12 +122,12 @@ def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
     return {}, ""
 
 
-def both_directions(summary: Summary, knowledge: Knowledge | None) -> Check:
+def both_directions(knowledge: Knowledge | None) -> Check:
     """Whether there are enough held-out prefixes to flip to each label."""
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    counts = {label: knowledge.prefixes_towards.get(label, 0) for label in summary.labels}
+    counts = knowledge.prefixes_towards
     listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
     return Check(
         name=name,

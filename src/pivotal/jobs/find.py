@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -66,6 +66,7 @@ def find(
     runs: int = 1,
     controls: int = CONTROLS,
     evidence: Level = "quick",
+    others: Sequence[PairSet] | None = None,
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -79,7 +80,8 @@ def find(
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
-    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `model` is the
+    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `others` are phenomena
+    that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` is the
     question's model, if it is already loaded. A run that was stopped is resumed, and a finished one is read from its
     folder, unless `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
@@ -91,6 +93,7 @@ def find(
                 runs=runs,
                 controls=controls,
                 evidence=evidence,
+                others=others,
                 out=out,
                 overwrite=overwrite,
                 device=device,
@@ -122,12 +125,12 @@ def find(
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
-    collection = Collection(search, evidence, question.seed, watch.progress)
+    collection = Collection(search, evidence, question.seed, others, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         # A kill after the result was written may have left the checkpoint.
         with disk(done.path):
             (done.path / CHECKPOINT).unlink(missing_ok=True)
-        if not _enough(done.summary(), evidence):
+        if not _enough(done.summary(), evidence, others):
             return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
     for note in asked.notes:
@@ -190,9 +193,10 @@ def judged(summary: Summary, evidence: Evidence) -> Summary:
     return serial.replace(summary, verdict=verdict_of(summary))
 
 
-def _enough(summary: Summary, wanted: Level) -> bool:
-    there = "none" if summary.evidence is None else summary.evidence.level
-    return LEVELS.index(there) >= LEVELS.index(wanted)
+def _enough(summary: Summary, wanted: Level, others: Sequence[PairSet] | None) -> bool:
+    there = summary.evidence or Evidence(level="none")
+    asked = others is None or wanted == "none" or bool(there.effects)
+    return asked and LEVELS.index(there.level) >= LEVELS.index(wanted)
 
 
 def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
