@@ -101,7 +101,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A hash of everything that decides the results except the seed. Labels, preset, batching and evidence are not in it."""
+        """A hash of everything that decides the results except the seed. Labels, preset, batching and evidence are not
+        in it."""
         decides = {**stored_settings(self.question), "search": self.search.name, "options": self.options}
         # Published rows have keys with the former names of the splits.
         decides["split"] = {new: old for old, new in FORMER.items()}.get(

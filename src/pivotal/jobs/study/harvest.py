@@ -12,8 +12,8 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated
-from pivotal.records.intervention import CARD, Card
 from pivotal.records.evidence import Evidence, Verdict
+from pivotal.records.intervention import CARD, Card
 from pivotal.records.study_rows import DONE, FAILED, UNKNOWN, CrossScore, FoundUnit, JudgedRow, StudyRow
 from pivotal.records.summary import RunScores, Summary
 
