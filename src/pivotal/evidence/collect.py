@@ -48,7 +48,7 @@ class Collection:
         evidence = Evidence(
             level=self.level,
             knowledge=knowledge_of(test),
-            natural=natural_range(intervention, test),
+            natural=None if test.values == "interchange" else natural_range(intervention, test),
             interchange=interchange(intervention, test),
             dose=dose_response(intervention, test),
             paths=paths_of(intervention, test),
@@ -63,8 +63,10 @@ class Collection:
             evidence = replace(evidence, effects=effects)
         if self.level == "quick":
             return evidence
-        self._say("permuted labels", 0)
-        permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
+        permuted = None
+        if train.values != "interchange":  # which has no values that could learn from the labels
+            self._say("permuted labels", 0)
+            permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
         self._say("shuffled weights", 0)
         shuffled = search_shuffled(self.search, train, test, repeats=1, seed=self.seed)
         return replace(evidence, permuted=permuted, shuffled=shuffled)

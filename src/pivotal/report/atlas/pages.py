@@ -53,10 +53,10 @@ def phenomenon_page(atlas: Atlas, phenomenon: str, downloads: Collection[str]) -
 def model_page(atlas: Atlas, model: str) -> str:
     entries = atlas.of(model=model)
     several = len({(entry.steps, entry.variant) for entry in entries}) > 1
+    asked = len({entry.phenomenon for entry in entries})
     return _document(
         model,
-        f"The phenomena that were asked of it ({len({entry.phenomenon for entry in entries})}), and the units that switch "
-        "them.",
+        f"The phenomena that were asked of it ({asked}), and the units that switch them.",
         [
             Section(
                 "Results", table_of(_results(entries, "phenomenon", _within if several else _phenomenon))
