@@ -116,6 +116,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
+        "export": lambda: ("export", str(m.run), "--to", "snippet", "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
