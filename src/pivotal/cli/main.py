@@ -30,6 +30,7 @@ from pivotal.cli import (
     import_lm,
     list,
     new_phenomenon,
+    open_page,
     renamed_options,
     report,
     show,
@@ -127,6 +128,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "open": open_page.open_page,
     },
     "Questions": {
         "list": list.list_names,
