@@ -51,7 +51,8 @@ def _introduction(summary: Summary, profile: UnitProfile) -> str:
     )
     drop = drop_of(summary.best_run, profile.unit)
     lost = "" if drop is None else f" Without it, flipped preferences change by {points(drop)} points."
-    return f"It is set to {said}. Its mean natural state is {activation(profile.mean)}.{lost}"
+    how = "is on average set" if summary.values == "interchange" else "is set"
+    return f"It {how} to {said}. Its mean natural state is {activation(profile.mean)}.{lost}"
 
 
 def histogram_figure(profile: UnitProfile) -> Figure:

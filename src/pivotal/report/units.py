@@ -47,6 +47,8 @@ def note(summary: Summary) -> str:
         "“unit” is the number of the unit, from 1 over all layers. “site” is the same unit as layer and index, from 0. "
         "“→” is the value that the unit is set to for flipping to that label."
     ]
+    if summary.values == "interchange":
+        said.append("Each pair sets it to its state in the counterfactual prefix; the value is the mean over the pairs.")
     if any(label.startswith("head") for label in summary.best_run.unit_labels):
         said.append("An attention head has many values; the table shows their root mean square.")
     if _ranges(summary):

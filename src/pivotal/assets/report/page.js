@@ -255,7 +255,8 @@
     const button = element("button", { type: "button", class: "copy" }, "Copy");
     const text = box.querySelector("code").textContent.trimEnd();
     button.addEventListener("click", () => {
-      navigator.clipboard.writeText(text).then(
+      // A page inside another one may have no clipboard. Then the text is selected.
+      (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
         () => { button.textContent = "Copied"; },
         () => { getSelection().selectAllChildren(box.querySelector("code")); },
       );
@@ -263,6 +264,9 @@
     });
     box.append(button);
   }
+
+  // The live page draws traces with these.
+  globalThis.pivotal = { element, course, stops };
 
   document.documentElement.classList.add("js");
   const kept = byId("traces"), stored = kept && JSON.parse(kept.textContent);
