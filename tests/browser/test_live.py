@@ -140,7 +140,7 @@ def test_units_are_added_and_removed(live: Live) -> None:
 def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live) -> None:
     at = live().page
     single = next(text for text in at.locator("#run option").all_inner_texts() if "single" in text)
-    at.get_by_label("Run").select_option(label=single)
+    at.locator("#run").select_option(label=single)
     expect(at.locator("#lead")).to_contain_text("at the cue")
     sentence = at.get_by_label("Sentence, without")
     changed(at, lambda: sentence.fill("The noun1as near"))
@@ -148,7 +148,7 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
     at.get_by_label("Word for “singular”").fill("verb1as")
     changed(at, lambda: at.get_by_label("Word for “plural”").fill("verb1a"))
     expect(at.locator("#verdict")).to_contain_text("from “verb1a” to “verb1as”")
-    changed(at, lambda: at.get_by_label("Cue").select_option(label="near"))
+    changed(at, lambda: at.locator("#cue").select_option(label="near"))
     assert at.locator("#trace thead small").all_inner_texts() == ["cue"]
     changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
     expect(at.locator("#units-note")).to_contain_text("when flipping to “plural”")
