@@ -25,6 +25,7 @@ from pivotal.cli import (
     convert,
     eval_lm,
     evaluate,
+    export,
     find,
     generate,
     import_lm,
@@ -130,6 +131,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "report": report.report,
         "serve": serve.serve,
     },
+    "Take elsewhere": {"export": export.export},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
