@@ -64,7 +64,7 @@
     }
     byId("title").textContent = `${opened.phenomenon} in ${opened.model}`;
     const steps = opened.steps === "every" ? "at every step" : "at the cue";
-    byId("lead").textContent = `${plural(opened.units.length, "unit")}, set ${steps}. ${opened.path}`;
+    byId("lead").textContent = `${plural(opened.units.length, "unit")}, set ${steps}. ${opened.note} ${opened.path}`;
     byId("which-label").hidden = opened.runs < 2;
     byId("which").replaceChildren(...Array.from({ length: opened.runs }, (_, i) => element("option", { value: i }, String(i))));
     byId("which").value = opened.which;
