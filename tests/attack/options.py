@@ -18,8 +18,12 @@ LONG = {"updates", "epochs", "budget", "minutes", "samples", "length", "checkpoi
 SMALL = (0, 1, 2, -1)
 
 
+ENDLESS = {"serve"}
+"""Verbs that end only when they are stopped. tests/serve sends bad requests to the server."""
+
+
 def verbs() -> list[str]:
-    return sorted(command().commands)
+    return sorted(set(command().commands) - ENDLESS)
 
 
 def parameters(verb: str) -> list[Any]:
