@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.attack.command import ended, fork
+from tests.attack.surroundings import hastened
 
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.history import Progress
@@ -51,9 +52,16 @@ class Materials:
         self.root = root
 
     def _made(self, *arguments: str) -> None:
-        # In a process of its own: the renderer of charts starts threads, which would not survive a later fork.
-        done = ended(fork(arguments))
+        # In a process of its own, so that this one starts no threads: they would not survive a later fork.
+        with hastened():
+            done = ended(fork(arguments))
         assert done.code == 0, (arguments, done.err[-2000:], done.failure)
+
+    def make_all(self) -> None:
+        """Make everything now. Afterwards no process needs to be forked, and this one may start threads."""
+        for name, made in vars(Materials).items():
+            if isinstance(made, cached_property):
+                getattr(self, name)
 
     @cached_property
     def pairs(self) -> Path:

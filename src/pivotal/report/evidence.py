@@ -78,11 +78,18 @@ def natural_sentences(evidence: Evidence) -> list[str]:
             f"interval {interval(natural.flipped.low, natural.flipped.high)}) at KL {number(natural.kl)}."
         )
     if (swapped := evidence.interchange) is not None:
+        cost = "" if swapped.kl is None else f" at KL {number(swapped.kl)}"
         said.append(
             f"With each unit set to its state in the counterfactual prefix, {percent(swapped.flipped.value)} flip (95% "
-            f"interval {interval(swapped.flipped.low, swapped.flipped.high)}); with all units of their sites set so, "
-            f"{percent(swapped.whole_site.value)}."
+            f"interval {interval(swapped.flipped.low, swapped.flipped.high)}){cost}; with all units of their sites set "
+            f"so, {percent(swapped.whole_site.value)}."
         )
+        if evidence.natural is None and swapped.fixed is not None:
+            said.append(
+                "A text without a counterfactual prefix gets the means of these states, the same for every text. On "
+                f"the same pairs the means flip {percent(swapped.fixed.value)} (95% interval "
+                f"{interval(swapped.fixed.low, swapped.fixed.high)})."
+            )
     return said
 
 

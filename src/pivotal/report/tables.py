@@ -89,7 +89,8 @@ VERBS = {"decide": ("decides", "decide"), "switch": ("switches", "switch"), "nud
 def sentence(summary: Summary) -> str:
     """The result in one sentence: the verdict, and the numbers of the best run on held-out pairs."""
     units = summary.units
-    where = "set at every step" if summary.steps == "every" else "set once, at the cue,"
+    how = "exchanged" if summary.values == "interchange" else "set"
+    where = f"{how} at every step" if summary.steps == "every" else f"{how} once, at the cue,"
     they, flip = ("it", "flips") if units == 1 else ("they", "flip")
     of = "" if len(summary.runs) == 1 else f" (the best of {len(summary.runs)} runs by training pairs)"
     found = f"{units} of {summary.all_units:,} units"
@@ -106,6 +107,13 @@ def sentence(summary: Summary) -> str:
     return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
 
 
+_SETTING = {
+    "unbounded": "with values learned on the same pairs",
+    "natural": "with values learned on the same pairs inside their natural ranges",
+    "interchange": "set to their counterfactual states too",
+}
+
+
 def control_sentence(summary: Summary) -> str:
     control, best = summary.controls, summary.best_run
     if not control.sets:
@@ -114,7 +122,7 @@ def control_sentence(summary: Summary) -> str:
     without = f" ({broken} exceed the bound on KL and do not count for p)" if broken else ""
     return (
         f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
-        f"with values learned on the same pairs, flip {percent(control.mean)} on average and "
+        f"{_SETTING[summary.values]}, flip {percent(control.mean)} on average and "
         f"{percent(control.best)} at best, "
         f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
     )

@@ -174,6 +174,9 @@
     return element("tbody", {}, element("tr", { class: "block" }, head), ...lines);
   }
 
+  // The live page draws traces with these.
+  globalThis.pivotal = { element, course, stops };
+
   document.documentElement.classList.add("js");
   const list = byId("sentence-list");
   if (list) browse(list);

@@ -20,7 +20,7 @@ from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.edits import Edit
-from pivotal.models.hooks import lock_of
+from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.reading import Applied, Reading
 from pivotal.models.shuffle import shuffle_rows
@@ -96,6 +96,28 @@ class TransformersLM(ChunkedLM):
                 f"The priming text must leave room for a sentence, but {name} has positions for {limit} tokens, and it "
                 f"has {len(self._tokens.priming)}. Give a shorter one."
             )
+
+    # -- the model of transformers, for exports -----------------------------------------------------------------
+
+    @property
+    def network(self) -> Any:
+        """The model of `transformers`. Its weights are frozen."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of `transformers`."""
+        return self._tokens.tokenizer
+
+    @property
+    def priming_tokens(self) -> tuple[int, ...]:
+        """The tokens that the model reads before every sentence, such as BOS. They are never edited."""
+        return self._tokens.priming
+
+    @property
+    def taps(self) -> tuple[Tap, ...]:
+        """The module and the side of it where each site is computed, in the order of computation."""
+        return self._taps
 
     # -- words --------------------------------------------------------------------------------------------------
 
