@@ -100,7 +100,7 @@ def _key() -> str:
         f"<li><span class=v-{slug(standing)}>{standing}</span> {escape(MEANING[standing])}</li>"
         for standing in STANDINGS
     )
-    return f"<ul class=key>{items}</ul>"
+    return f"<ul class=verdict-key>{items}</ul>"
 
 
 def _find(what: str) -> str:
