@@ -123,7 +123,6 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
         "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
-        "export": lambda: ("export", str(m.run), "--to", "snippet", "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),

@@ -16,10 +16,9 @@ def cross_table(entries: Sequence[Entry]) -> str:
     scored = [(entry, scores) for entry, scores in scored if scores]
     if not scored:
         return paragraph("No intervention was asked the other phenomena.")
-    asked = list(dict.fromkeys(name for _, scores in scored for name in scores))
-    asked.sort(
-        key=[entry.phenomenon for entry in entries].index if _all_known(entries, asked) else asked.index
-    )
+    names = dict.fromkeys(entry.phenomenon for entry in entries)
+    names |= dict.fromkeys(name for _, scores in scored for name in scores)
+    asked = [name for name in names if any(name in scores for _, scores in scored)]
     several = len({(entry.steps, entry.variant) for entry, _ in scored}) > 1
     head = "".join(f"<th scope=col>{escape(name)}</th>" for name in asked)
     rows = []
@@ -42,10 +41,6 @@ def cross_table(entries: Sequence[Entry]) -> str:
 
 def _scores(entry: Entry) -> Sequence[CrossScore]:
     return entry.row.judged.cross if entry.row is not None and entry.row.judged is not None else ()
-
-
-def _all_known(entries: Sequence[Entry], names: Sequence[str]) -> bool:
-    return {entry.phenomenon for entry in entries}.issuperset(names)
 
 
 def _cell(score: CrossScore | None, own: bool) -> str:

@@ -135,7 +135,9 @@ def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
         entries.append(
             Entry(
                 model=draft.label.get("model", str(given.get("model", asked.model))),
-                phenomenon=draft.label.get("phenomenon", str(given.get("phenomenon", asked.phenomenon))),
+                phenomenon=_named(
+                    draft.label.get("phenomenon", str(given.get("phenomenon", asked.phenomenon)))
+                ),
                 steps=str(given.get("steps", asked.steps)),
                 variant=variant,
                 row=_told(by_label[tuple(draft.label.items())].rows),
@@ -149,6 +151,11 @@ def _told(rows: Sequence[StudyRow]) -> StudyRow | None:
     judged = [row for row in rows if row.judged is not None]
     done = [row for row in rows if row.done]
     return next(iter(judged or done or rows), None)
+
+
+def _named(phenomenon: str) -> str:
+    """The name of a phenomenon without the folder of its file: blimp:data/npi.jsonl is npi."""
+    return re.sub(r"(\.\w{1,6}){1,2}$", "", phenomenon.rpartition("/")[2].rpartition(":")[2])
 
 
 def slug(text: str) -> str:
