@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.records.study_rows import FoundUnit, StudyRow
+from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
 from pivotal.report.study_cells import CellRows, cells, pooled
 from pivotal.report.study_paper import Printed, Spread, scores_beside, units_beside
 from pivotal.report.tables import Table, counted, mean_and_spread, signed, table

@@ -162,9 +162,9 @@ def _figures(row: StudyRow | None) -> tuple[str, ...]:
         percent(row.accuracy),
         "–" if row.units is None else str(row.units),
         number(row.kl),
-        percent(judged and judged.natural),
-        percent(judged and judged.interchange),
-        percent(judged and judged.direct),
+        percent(None if judged is None else judged.natural),
+        percent(None if judged is None else judged.interchange),
+        percent(None if judged is None else judged.direct),
         "–" if judged is None or judged.text is None else f"{judged.text:.2f}",
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from pivotal.files import disk, inside, read_bytes, write_atomically, write_text
@@ -44,10 +45,13 @@ def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> set[str]:
             target = inside(site, INTERVENTIONS, entry.name, name)
             with disk(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
-                content = read_bytes(source / name)
-                write_atomically(target, lambda partial, content=content: partial.write_bytes(content))
+                write_atomically(target, partial(_write, read_bytes(source / name)))
         copied.add(entry.name)
     return copied
+
+
+def _write(content: bytes, path: Path) -> None:
+    path.write_bytes(content)
 
 
 def _intervention(study: Path, entry: Entry) -> Path | None:
