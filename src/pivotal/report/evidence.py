@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pivotal.records.evidence import Dose, Effect, Evidence, Natural, TextCost, UnitRange, Verdict
-from pivotal.records.summary import Summary
+from pivotal.records.summary import Kept, Summary
 from pivotal.report.drawing import COLOURS, KL_SCALE, KL_TICKS, WIDTH, Figure, draw
 from pivotal.report.tables import Table, interval, number, percent, points, signed, table
 
@@ -93,6 +93,15 @@ def natural_sentences(evidence: Evidence) -> list[str]:
     return said
 
 
+def kept_sentences(kept: Kept) -> list[str]:
+    """What had to stay, in words."""
+    said = [
+        f"The KL after the sentences that had to stay is {number(kept.kl)}; its bound is {kept.max_kl:g}. The other "
+        "figures are about sentences of the same questions and texts that the search did not read."
+    ]
+    return [*said, *map(text_sentence, kept.texts)]
+
+
 def natural_figure(natural: Natural) -> Figure | None:
     """The natural range of each unit, and the values that it is set to."""
     shown = natural.ranges[:MOST_UNITS]
@@ -144,7 +153,9 @@ def _natural_chart(ranges: Sequence[UnitRange]) -> Any:
     return (bar + dot).properties(width=WIDTH - 130, height=26 * len(ranges))
 
 
-def effects_table(effects: Sequence[Effect]) -> Table | None:
+def effects_table(
+    effects: Sequence[Effect], title: str = "Other phenomena with the intervention applied"
+) -> Table | None:
     """Other phenomena with the intervention applied, the most changed first."""
     if not effects:
         return None
@@ -158,7 +169,7 @@ def effects_table(effects: Sequence[Effect]) -> Table | None:
             (effect.phenomenon, kind, str(effect.pairs), percent(effect.untouched.value), *edited, flipped)
         )
     columns = ("phenomenon", "", "pairs", "untouched", *(f"→ {d}, points" for d in directions), "flipped")
-    return table("Other phenomena with the intervention applied", columns, rows, text=2)
+    return table(title, columns, rows, text=2)
 
 
 def dose_figure(dose: Dose) -> Figure:

@@ -33,6 +33,8 @@ _UNITS_NOTE = (
     "are."
 )
 
+KEPT = "What had to stay"
+
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
     "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
@@ -59,6 +61,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
 
     sections = [
         *_evidence(summary, figure),
+        *_kept(summary),
         Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
                 + figure("values")),
         Section("Where it works", figure("by-construction")
@@ -112,6 +115,19 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
             + figure("dose")
             + ("" if effects is None else table_of(effects)),
         ),
+    ]
+
+
+def _kept(summary: Summary) -> list[Section]:
+    if summary.kept is None:
+        return []
+    effects = evidence.effects_table(summary.kept.effects, KEPT)
+    return [
+        Section(
+            KEPT,
+            paragraphs(*evidence.kept_sentences(summary.kept))
+            + ("" if effects is None else table_of(effects, title=False)),
+        )
     ]
 
 

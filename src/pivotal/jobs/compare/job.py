@@ -16,7 +16,7 @@ from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -114,7 +114,7 @@ def compare(
     model, pairs = model_of(question, device), question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = problem_of(question, model, train_pairs)
+    train = training_problem(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
