@@ -13,6 +13,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
@@ -144,8 +145,8 @@ def likely_words(knowledge: Knowledge | None) -> Check:
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
-        found=f"The two words together have a median probability of {knowledge.mass:.1g}; at least {LEAST_MASS:.0e} "
-        "is needed.",
+        found=f"The two words together have a median probability of {chance(knowledge.mass)}; at least "
+        f"{chance(LEAST_MASS)} is needed.",
     )
 
 
