@@ -16,7 +16,7 @@ from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, model_of, training_problem
+from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -111,10 +111,12 @@ def compare(
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
     check_runs(plan.runs, question.seed)
+    if question.keep:
+        raise PivotalError("A comparison is about flips and KL on the pairs alone. Leave keep out.", "keep")
     model, pairs = model_of(question, device), question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = training_problem(question, model, train_pairs)
+    train = problem_of(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
