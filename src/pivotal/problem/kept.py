@@ -99,7 +99,8 @@ def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[tuple[tuple[in
             first = middle if steps == "single" else 0
             found.append((tokens, middle, list(range(first + 1, len(tokens) + 1))))
     if stay.pairs is not None:
-        asking, seen = Asking(model, "every"), set()
+        asking = Asking(model, "every")
+        seen: set[str] = set()
         some = stay.pairs.sample(4 * _MOST) if len(stay.pairs) > 4 * _MOST else stay.pairs
         for pair in some:
             if pair.prefix in seen or len(seen) == _MOST:
