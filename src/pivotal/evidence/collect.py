@@ -18,6 +18,7 @@ from pivotal.evidence.checks.text import text_cost
 from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.base import LanguageModel
 from pivotal.problem.problem import Problem
+from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.records.evidence import Effect, Evidence, Level
@@ -85,7 +86,7 @@ def effects_on_others(
 ) -> Iterable[Effect]:
     """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
     for pairs in others:
-        if pairs.name == intervention.phenomenon:
+        if pairs.name in names_of(intervention.phenomenon):
             continue
         try:
             yield effect_on(intervention, model, pairs)

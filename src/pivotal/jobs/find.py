@@ -25,7 +25,7 @@ from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -36,7 +36,7 @@ from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
 from pivotal.searches.base import Discovery, Progress, Search, check_runs
-from pivotal.searches.by_name import settled
+from pivotal.searches.by_name import bounded, settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
 from pivotal.stopping import Stop, saying, signals
@@ -106,6 +106,8 @@ def find(
             )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
+    if question.keep:
+        search = bounded(search)
     if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
             f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
@@ -119,7 +121,7 @@ def find(
         watch.say(f"{model.describe()}.")
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = problem_of(question, model, train_pairs)
+    train = training_problem(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
@@ -138,7 +140,7 @@ def find(
     for note in asked.notes:
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
-    _say_known(watch, test)
+    _say_known(watch, train, test)
     info = {
         "command": command,
         "model": model.describe(),
@@ -170,6 +172,7 @@ def find(
                 controls=controls,
                 dropped=train_pairs.dropped,
                 merged=pairs.merged,
+                keep=question.keep,
                 progress=watch.progress,
             )
             summary = judged(summary, collection.of(found.best, train, test))
@@ -273,12 +276,16 @@ def _write(
     folder.write_json(SUMMARY, summary)
 
 
-def _say_known(watch: Watch, test: Problem) -> None:
+def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
     """What the untouched model knows of the held-out pairs. Nothing is refused, but the verdict will know."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
     for warning in warnings_of(known):
         watch.say(f"Warning: {warning}")
+    for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
+        watch.say(
+            f"Warning: No pair of {group or 'the unnamed group'} is held out. Hold out more with --test."
+        )
 
 
 def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:

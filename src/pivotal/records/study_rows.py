@@ -110,6 +110,8 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     unknown: str = "skip"
     columns: str = ""
     skip_bad: bool = False
+    labels: str = ""
+    keep: str = ""
     search: str
     preset: str | None
     options: dict[str, Any]
