@@ -43,6 +43,7 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence
             ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
             ("list", "runs", str(run.parent)),
             ("serve", str(run), "--port", "0"),
+            ("open", str(run)),
         ]
     )
 
