@@ -93,7 +93,7 @@ def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     return reading(chance, run)
 
 
-@target("evidence of a run", weight=0.15)
+@target("evidence of a run", weight=0.15, light=False)
 def evidence(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A finished run whose summary somebody has changed, and which gets the checks that it lacks."""
     run = place.copy(m.run)
@@ -131,7 +131,7 @@ def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[s
     return ("report", str(run))
 
 
-@target("checkpoint.pt and history.jsonl", weight=0.2)
+@target("checkpoint.pt and history.jsonl", weight=0.2, light=False)
 def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A run that was stopped, whose checkpoint somebody has changed."""
     run = place.copy(chance.choice(m.stopped))
@@ -279,7 +279,13 @@ def transformer(chance: random.Random, m: Materials, place: Place) -> Sequence[s
         chosen.suffix, mutations.raw
     )
     spoil(chosen, chance, way)
-    return ("evaluate", str(m.run), "--model", str(folder), "--any-model")
+    return chance.choice(
+        [
+            ("evaluate", str(m.run), "--model", str(folder), "--any-model"),
+            ("words", str(folder), "car", "zebra"),
+            ("check", str(folder), str(m.pairs)),
+        ]
+    )
 
 
 # -- the command line ------------------------------------------------------------------------------
