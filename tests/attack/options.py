@@ -117,6 +117,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
         "export": lambda: ("export", str(m.run), "--to", "snippet", "--out", new),
+        "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),
+        "pull": lambda: ("pull", str(m.run / "interventions" / "0"), "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),

@@ -31,6 +31,8 @@ from pivotal.cli import (
     import_lm,
     list,
     new_phenomenon,
+    pull,
+    push,
     renamed_options,
     report,
     show,
@@ -129,7 +131,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "trace": trace.trace,
         "report": report.report,
     },
-    "Take elsewhere": {"export": export.export},
+    "Take elsewhere": {"export": export.export, "push": push.push, "pull": pull.pull},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
