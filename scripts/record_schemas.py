@@ -31,6 +31,7 @@ from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import StudyRow
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 
@@ -39,6 +40,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "summary": ("summary.json", Summary),
     "card": ("interventions/N/card.json", Card),
     "traces": ("traces.json", Traces),
+    "units": ("units.json", UnitProfiles),
     "history": ("history.jsonl", Progress),
     "certificate": ("certificate.json", Certificate),
     "comparison": ("compare.json", ComparisonRecord),

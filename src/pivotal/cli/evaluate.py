@@ -94,6 +94,7 @@ def evaluate(
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     if panel:
+        saved.note_means("Another phenomenon or text")
         if phenomenon is not None or part is not None:
             raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
         _panel(
@@ -150,6 +151,7 @@ def _score_other(
         if mapped is not None:
             _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json)
             return
+    saved.note_means("A question with other labels")
     found = score_elsewhere(saved.intervention, lm, question, parts, labels)
     if all(row.effect is None for row in found.rows):
         raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")

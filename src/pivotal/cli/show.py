@@ -20,6 +20,7 @@ FILES = {
     "summary.json": "all scores and values",
     "interventions": "the units and values of every run, ready to be applied",
     "traces.json": "held-out sentences, step by step",
+    "units.json": "what each unit does in the untouched model",
     "certificate.json": "the certificate",
     "history.jsonl": "the course of the search",
     "checkpoint.pt": "where the search will be resumed",

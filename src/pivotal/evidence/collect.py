@@ -46,7 +46,7 @@ class Collection:
         evidence = Evidence(
             level=self.level,
             knowledge=knowledge_of(test),
-            natural=natural_range(intervention, test),
+            natural=None if test.values == "interchange" else natural_range(intervention, test),
             interchange=interchange(intervention, test),
             dose=dose_response(intervention, test),
             paths=paths_of(intervention, test),
@@ -58,8 +58,10 @@ class Collection:
             return evidence
         self._say("other phenomena", 0)
         effects = tuple(effects_on_others(intervention, test.model, bundled_phenomena()))
-        self._say("permuted labels", 0)
-        permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
+        permuted = None
+        if train.values != "interchange":  # which has no values that could learn from the labels
+            self._say("permuted labels", 0)
+            permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
         self._say("shuffled weights", 0)
         shuffled = search_shuffled(self.search, train, test, repeats=1, seed=self.seed)
         return replace(evidence, effects=effects, permuted=permuted, shuffled=shuffled)

@@ -13,6 +13,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
@@ -49,7 +50,7 @@ def verdict_of(summary: Summary) -> Verdict:
     control = random_sets(summary)
     others = (
         unseen_words(summary),
-        natural_values(evidence),
+        natural_values(summary, evidence),
         through_the_model(evidence),
         ordinary_text(evidence),
         other_phenomena(evidence),
@@ -144,8 +145,8 @@ def likely_words(knowledge: Knowledge | None) -> Check:
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
-        found=f"The two words together have a median probability of {knowledge.mass:.1g}; at least {LEAST_MASS:.0e} "
-        "is needed.",
+        found=f"The two words together have a median probability of {chance(knowledge.mass)}; at least "
+        f"{chance(LEAST_MASS)} is needed.",
     )
 
 
@@ -178,6 +179,10 @@ def random_sets(summary: Summary) -> Check:
 def unseen_words(summary: Summary) -> Check:
     """Whether the units flip most preferences about words with which their values were not learned."""
     name, unseen = "unseen words", summary.unseen_words
+    if summary.values == "interchange":
+        return Check(
+            name=name, passed=True, found="An interchange learns no values, so it can learn no words."
+        )
     if unseen is None:
         return Check(
             name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
@@ -194,9 +199,15 @@ def unseen_words(summary: Summary) -> Check:
 # -- what do the flips mean? -------------------------------------------------------------------------------
 
 
-def natural_values(evidence: Evidence) -> Check:
+def natural_values(summary: Summary, evidence: Evidence) -> Check:
     """Whether the units flip most preferences within their natural range, or with the values of real sentences."""
     name, natural, swapped = "natural values", evidence.natural, evidence.interchange
+    if summary.values == "interchange":
+        return Check(
+            name=name,
+            passed=True,
+            found="Each unit takes the state that it has in the counterfactual prefix.",
+        )
     if natural is None:
         return Check(name=name, passed=None, found="Not measured.")
     outside = [found.unit for found in natural.ranges if not found.inside]
@@ -264,6 +275,12 @@ def other_phenomena(evidence: Evidence) -> Check:
 
 def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
     """Whether the same search flips less if the labels mean nothing."""
+    if summary.values == "interchange":
+        return Check(
+            name="permuted labels",
+            passed=True,
+            found="An interchange learns no values, so there is nothing that it could learn from permuted labels.",
+        )
     return _compared(
         summary, permuted, "permuted labels", "with the two words exchanged for half of the prefixes"
     )

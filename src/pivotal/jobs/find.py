@@ -15,11 +15,12 @@ from pivotal.evidence.collect import LEVELS, Collection
 from pivotal.evidence.knowledge import knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
+from pivotal.evidence.unit_profiles import profile_units
 from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
-from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
+from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES, UNITS
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
@@ -33,6 +34,7 @@ from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 from pivotal.searches.base import Discovery, Progress, Search, check_runs
 from pivotal.searches.by_name import settled
 from pivotal.searches.learned import LearnedMask
@@ -169,9 +171,10 @@ def find(
             )
             summary = judged(summary, collection.of(found.best, train, test))
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
+            profiles = profile_units(found.best, test, run=found.best_run)
             seconds = _seconds(loaded, searching, time.monotonic() - searched)
             summary = serial.replace(summary, seconds=seconds)
-            _write(folder, found, summary, traces)
+            _write(folder, found, summary, traces, profiles)
             checkpoint.remove()
         except KeyboardInterrupt as stopped:
             raise saying(stopped, _farewell(folder)) from None
@@ -252,7 +255,9 @@ def _search(
     return found
 
 
-def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces) -> None:
+def _write(
+    folder: RunFolder, found: Discovery, summary: Summary, traces: Traces, profiles: UnitProfiles
+) -> None:
     scores = ("flip_accuracy", "interval", "kl", "kl_after_edit")
     scored = [
         dataclasses.replace(i, scores=serial.plain({name: getattr(run, name) for name in scores}))
@@ -260,6 +265,7 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     ]
     folder.save_interventions(scored)
     folder.write_text(TRACES, traces.dumps())
+    folder.write_json(UNITS, profiles)
     folder.write_json(SUMMARY, summary)
 
 

@@ -13,6 +13,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
+from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import MinimalPair, PairSet
@@ -57,9 +58,14 @@ class Examples:
     words: np.ndarray
     """For each example, the indices of the sets of its two labels."""
     rejected: Rejected
+    counterfactuals: Counterfactuals | None = None
+    """Where the examples are matched with counterfactual prefixes, the states of those."""
+    whole: Examples | None = None
+    """The examples before those without a match were left out."""
 
     @staticmethod
-    def of(model: LanguageModel, pairs: PairSet, steps: Steps) -> Examples:
+    def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
+        """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""
         asked, kept, rejected = _asked(model, pairs, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
@@ -72,14 +78,26 @@ class Examples:
             words, preferred = words[chosen], preferred[chosen]
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
-        return Examples(
-            PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
-            PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps),
-            direction,
-            sets,
-            words,
-            rejected,
+        tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
+        kept_pairs = PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept))
+        found = Examples(kept_pairs, tree, direction, sets, words, rejected)
+        return found._matched(model, asked, steps) if interchange else found
+
+    def _matched(self, model: LanguageModel, asked: Sequence[AskedPair], steps: Steps) -> Examples:
+        """The examples that have a counterfactual prefix, with their matches in the tree of those prefixes."""
+        found = match(model, self.pairs.pairs, asked, self.direction)
+        rejected = self.rejected + Rejected(found.reasons)
+        if not found.chosen:
+            raise PivotalError(
+                f"None of the {len(self.pairs)} pairs can be exchanged in {model.name}: {rejected.describe()}. Give "
+                "the pairs counterfactual prefixes, or leave --values interchange out."
+            )
+        part = self.restrict(np.array(found.chosen))
+        chosen = [asked[i] for i in found.chosen]
+        tree = PrefixTree.build(
+            [one.ids for one in chosen], positions(chosen), part.direction.tolist(), steps, found.sources
         )
+        return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
 
     def restrict(self, chosen: np.ndarray) -> Examples:
         """A subset of the examples."""
@@ -90,6 +108,7 @@ class Examples:
             tree=self.tree.restrict(chosen),
             direction=self.direction[chosen],
             words=self.words[chosen],
+            whole=None,
         )
 
     def index(self, device: torch.device) -> WordIndex:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
@@ -87,7 +87,12 @@ class Problem:
         self.steps: Steps = steps
         self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
-        self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
+        interchange = values == "interchange"
+        self._examples = (
+            pairs
+            if isinstance(pairs, Examples)
+            else Examples.of(model, pairs, steps, interchange=interchange)
+        )
         self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
@@ -195,11 +200,20 @@ class Problem:
         return self._standard
 
     @cached_property
+    def whole(self) -> Problem:
+        """The problem with the pairs that an interchange leaves out."""
+        there = self._examples.whole
+        if there is None:
+            return self
+        return Problem(self.model, there, sites=self.sites, steps=self.steps, work=self.work)
+
+    @cached_property
     def clean_accuracy(self) -> float | None:
-        """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs."""
+        """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs.
+        Pairs that an interchange leaves out count too."""
         right = [
             pair.label == self.labels[1 - direction]
-            for pair, direction in zip(self.pairs, self.direction, strict=True)
+            for pair, direction in zip(self.whole.pairs, self.whole.direction, strict=True)
             if pair.label
         ]
         return sum(right) / len(right) if right else None
@@ -233,7 +247,7 @@ class Problem:
         """The same examples, edited at the last token of the prefix only."""
         sequences = self.tree.sequences()
         ends = [len(tokens) - 1 for tokens in sequences]
-        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single")
+        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single", self.tree.sources())
         return self.with_tree(tree, "single")
 
     def towards(self, direction: int) -> Problem:
@@ -245,7 +259,20 @@ class Problem:
         compared stay the same. It applies an intervention whose labels are others."""
         sequences, cues = self.tree.sequences(), self.tree.cues()
         of = [int(directions[d]) for d in self.direction]
-        return self.with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
+        tree = PrefixTree.build(sequences, cues, of, self.steps, self.tree.sources())
+        return self.with_tree(tree, self.steps)
+
+    def with_values(self, values: Values) -> Problem:
+        """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
+        return Problem(
+            self.model,
+            self._examples,
+            sites=self.sites,
+            steps=self.steps,
+            values=values,
+            work=self.work,
+            part_of=self,
+        )
 
     def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
         """The same examples, in the same order, with another tree, such as one with other edited steps."""
@@ -296,9 +323,10 @@ class Problem:
     ) -> Outcome:
         """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
 
-        With `zeros_stay`, an entry of the mask that is zero has no gradient.
+        With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
+        states of the counterfactual prefixes take the place of `values`.
         """
-        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]
@@ -306,6 +334,32 @@ class Problem:
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
         return Outcome(self._log_ratio(states), states)
+
+    @cached_property
+    def sources(self) -> Sources | None:
+        """The counterfactual states that units are set to; None unless the problem is about interchange."""
+        if self.values != "interchange":
+            return None
+        found = self._examples.counterfactuals
+        if found is None:
+            raise PivotalError(
+                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
+                "Make the problem with values='interchange'."
+            )
+        return found.sources(self.model, self.space, self.tree)
+
+    @cached_property
+    def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
+        """For each direction, the mean over the edited nodes of what interchange sets units to."""
+        sources, tree = self.sources, self.tree
+        assert sources is not None
+        states = torch.cat([sources.states[site.name] for site in self.space.sites], 1)
+        means = []
+        for direction in range(len(self.labels)):
+            nodes = tree.edited & (tree.direction == direction)
+            rows = sources.of[torch.as_tensor(nodes if nodes.any() else tree.edited, device=states.device)]
+            means.append(states[rows].mean(0))
+        return torch.stack(means)
 
     def as_memory_allows(self, passes: Callable[[], T]) -> T:
         """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs

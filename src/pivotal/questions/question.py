@@ -45,8 +45,8 @@ class Question:
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
     values: Values = field(default="unbounded", metadata=LATER)
-    """What units may be set to: anything, or only values inside the natural range of each unit, the 1st to 99th
-    percentile of its own states at the edited steps."""
+    """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
+    its own states at the edited steps; or, pair by pair, what they are in the counterfactual prefix."""
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.records import serial
-from pivotal.units import Steps, Unit
+from pivotal.units import Steps, Unit, Values
 
 CARD, VALUES = "card.json", "values.safetensors"
 
@@ -41,6 +41,9 @@ class Card(serial.Record, frozen=True, kw_only=True):
     """The two labels; the rows of the arrays are in this order."""
     units: tuple[Unit, ...]
     """The units, in the order of the arrays' columns."""
+    found_with: Values = "unbounded"
+    """What the search was allowed to set units to. With `interchange` it set them, pair by pair, to what they are in
+    the counterfactual prefix; the values here are the means of those states."""
     scores: dict[str, Any] = {}
     """Scores on held-out pairs, for the reader."""
 
@@ -67,6 +70,8 @@ class Intervention:
     phenomenon: str
     data_fingerprint: str
     active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    found_with: Values = "unbounded"
+    """What the search was allowed to set units to. With `interchange`, `values` are means over the pairs."""
     scores: dict[str, Any] = field(default_factory=dict)
     """Scores on held-out pairs, for the reader; nothing here uses them."""
 

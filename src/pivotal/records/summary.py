@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.serial import Number, Record
 from pivotal.records.share import Share
-from pivotal.units import Steps
+from pivotal.units import Steps, Values
 
 
 class DropOne(Record, frozen=True):
@@ -166,6 +166,9 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     phenomenon: str
     steps: Steps
     """Whether the units are set at every step of the prefix or at the cue only."""
+    values: Values = "unbounded"
+    """What units could be set to. With `interchange` all scores are of the interchange, and the values of the runs are
+    means of the states that it sets units to."""
     labels: tuple[str, str]
     """The two labels, which are also the directions."""
     all_units: int

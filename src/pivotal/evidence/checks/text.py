@@ -51,7 +51,7 @@ def text_cost(
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
-    ids = [tokens for line in sentences or sentences_of() if len(tokens := _tokens(model, line)) > 1]
+    ids = [tokens for line in sentences or sentences_of() if len(tokens := tokens_of(model, line)) > 1]
     unk = getattr(model, "unk", None)
     unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)
     if 2 * unknown >= sum(map(len, ids)):
@@ -101,7 +101,7 @@ def _nats(
     return total / len(rows)
 
 
-def _tokens(model: LanguageModel, line: str) -> tuple[int, ...]:
+def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
     """The tokens of a sentence. A word-level model reads punctuation as words and unknown words as its `<unk>`."""
     unk = getattr(model, "unk", None)
     if unk is not None:
