@@ -1,11 +1,12 @@
-"""Exports beside the interventions that they come from, on held-out pairs of the run.
+"""Exports beside the interventions that they come from, on held-out pairs.
 
-    python benchmarks/exports.py RUN [--targets peft,snippet,…] [--pairs 200] [--peers build/peers]
+    python benchmarks/exports.py [--steps every] [--sites mlp] [--targets peft,snippet,…] [--pairs 200]
 
-Each export runs in its own library: peft and transformers here, the others in the environments
-of `make peers`. For each, the share of flipped preferences stands beside that of the intervention in pivotal, with the
-largest difference of any logit of the vocabulary. A preference is flipped if the word that the untouched model does not
-prefer becomes the more likely one at the first token where the two words differ.
+The intervention is one of the study `transformers` (docs/results/transformers): number agreement in SmolLM2, seed 0.
+Each export runs in its own library: peft and transformers here, the others in the environments of `make peers`. The
+table has the share of preferences that it flips, to compare with that of the intervention in pivotal, and the largest
+difference of any logit of the vocabulary. A preference is flipped if the word that the untouched model does not prefer
+becomes the more likely one at the first token where the two words differ.
 """
 
 from __future__ import annotations
@@ -21,22 +22,27 @@ from typing import Any
 import numpy as np
 import torch
 
-from pivotal.cli.export import problems
-from pivotal.cli.run_argument import Saved
 from pivotal.exports import Portable, export
 from pivotal.exports.base import folder_names
+from pivotal.models import load_model
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
+from pivotal.questions.splits import todays
+from pivotal.records.intervention import Intervention
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.units import Unit
 
 ROOT = Path(__file__).parents[1]
+MODEL = "smollm2-135m"
 PEERS = ("pyvene", "nnsight", "transformer-lens")
 EVERY, SINGLE = ("peft", "transformers", "snippet", *PEERS), ("snippet", *PEERS)
 
 
-class Question:
+class Asked:
     """The held-out pairs as rows of tokens, with the two tokens that are compared and the direction to flip to."""
 
-    def __init__(self, saved: Saved, problem: Problem, lm: TransformersLM, most: int) -> None:
+    def __init__(self, problem: Problem, lm: TransformersLM, most: int) -> None:
         first = len(lm.priming_tokens)
         self.rows, self.words, self.positions = [], [], []
         kept = []
@@ -50,7 +56,7 @@ class Question:
                 cue = 0 if pair.cue is None else pair.cue
                 self.positions.append(first + encoding.last_token_of(cue))
         self.direction = problem.direction[kept]
-        self.single = saved.intervention.steps == "single"
+        self.single = problem.steps == "single"
 
     def of(self, direction: int) -> list[int]:
         return np.flatnonzero(self.direction == direction).tolist()
@@ -63,7 +69,7 @@ class Question:
 
 
 @torch.no_grad()
-def ours(portable: Portable, asked: Question) -> np.ndarray:
+def ours(portable: Portable, asked: Asked) -> np.ndarray:
     found: dict[int, np.ndarray] = {}
     first = len(portable.model.priming_tokens)
     for row, label in enumerate(portable.intervention.directions):
@@ -75,7 +81,7 @@ def ours(portable: Portable, asked: Question) -> np.ndarray:
 
 
 @torch.no_grad()
-def here(portable: Portable, target: str, folder: Path, asked: Question) -> np.ndarray:
+def here(portable: Portable, target: str, folder: Path, asked: Asked) -> np.ndarray:
     """An export to peft, transformers or a snippet, run with transformers in this process."""
     from transformers import AutoModelForCausalLM
 
@@ -102,7 +108,7 @@ def here(portable: Portable, target: str, folder: Path, asked: Question) -> np.n
     return np.stack([found[n] for n in sorted(found)])
 
 
-def elsewhere(portable: Portable, target: str, folder: Path, asked: Question, peers: Path) -> np.ndarray:
+def elsewhere(portable: Portable, target: str, folder: Path, asked: Asked, peers: Path) -> np.ndarray:
     """An export to another library, run in the environment of that library."""
     cases = []
     for row, label in enumerate(portable.intervention.directions):
@@ -127,27 +133,55 @@ def elsewhere(portable: Portable, target: str, folder: Path, asked: Question, pe
     return made
 
 
+def stored(steps: str, sites: str) -> StudyRow:
+    """The row of the study with these steps and sites."""
+    for row in read_results(ROOT / "docs" / "results" / "transformers" / "results.jsonl").rows:
+        asked = (row.model, row.phenomenon, row.steps, row.sites, row.seed, row.cell["split"])
+        if asked == (MODEL, "number-agreement", steps, sites, 0, "random"):
+            return row
+    raise SystemExit(f"The study has no row with steps {steps} and sites {sites}.")
+
+
+def intervention_of(row: StudyRow, lm: TransformersLM, labels: tuple[str, str]) -> Intervention:
+    units = tuple(Unit(unit.site, unit.index, unit.number) for unit in row.found or ())
+    values = np.array(
+        [[unit.values[label] for unit in row.found or ()] for label in labels], dtype=np.float32
+    )
+    about = (lm.name, lm.fingerprint(), row.phenomenon, "")
+    return Intervention(units, labels, values, row.steps, *about)  # type: ignore[arg-type]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("run")
+    parser.add_argument("--steps", default="every", choices=("every", "single"))
+    parser.add_argument("--sites", default="mlp")
     parser.add_argument("--targets", default="")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--peers", type=Path, default=ROOT / "build" / "peers")
     given = parser.parse_args()
-    saved = Saved.read(given.run)
-    question = saved.question()
-    lm = saved.load_model(question, "cpu", False, download=False)
+    row, lm = stored(given.steps, given.sites), load_model(MODEL, device="cpu")
     assert isinstance(lm, TransformersLM)
-    _, test = problems(saved, question, lm)
-    asked = Question(saved, test, lm, given.pairs)
-    portable = Portable.of(lm, saved.intervention)
-    mine = ours(portable, asked)
-    print(
-        f"{saved.intervention!r}: {len(asked.rows)} pairs, pivotal flips {asked.flips(mine):.1%}", flush=True
+    question = Question(
+        MODEL, row.phenomenon, steps=row.steps, split=todays(row.split), split_seed=row.split_seed
     )
+    pairs = question.load_pairs()
+    found = intervention_of(row, lm, pairs.labels)
+    sites = ",".join(dict.fromkeys(unit.site for unit in found.units))
+    train, test = question.divide(pairs)
+    problem = Problem(lm, test[: given.pairs], sites=sites, steps=found.steps)
+    asked = Asked(problem, lm, given.pairs)
+    portable = Portable.of(lm, found)
+    mine = ours(portable, asked)
+    print(f"{found!r}: {len(asked.rows)} pairs, pivotal flips {asked.flips(mine):.1%}", flush=True)
     for target in given.targets.split(",") if given.targets else SINGLE if asked.single else EVERY:
+        if target == "control-vector":
+            portable = Portable.of(
+                lm, found, train=Problem(lm, train, sites=sites, steps=found.steps), test=problem
+            )
+            print(*export(portable, target, Path(tempfile.mkdtemp()) / "export").approximate, sep="\n")
+            continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "export"
             export(portable, target, folder)

@@ -122,7 +122,6 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
         "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
-        "export": lambda: ("export", str(m.run), "--to", "snippet", "--out", new),
         "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),
         "pull": lambda: ("pull", str(m.run / "interventions" / "0"), "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),
