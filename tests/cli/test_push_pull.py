@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,7 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
 
 
+@pytest.mark.slow
 def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     """A run of a model that peft does not know, with its report."""
     told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")
@@ -134,6 +136,7 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         said = run("push", saved, "me/units", "--model", model, "--device", "cpu", "--license", "mit")
         first = hub.newest
         assert first in said and "adapters/plural/adapter_model.safetensors" in hub.commits[first]
+        assert "README.md" in hub.commits[first]
         evil = {**hub.commits[first], "evil.py": b"raise SystemExit", "evil.bin": b"\x80\x04."}
         second = hub.commit(evil)
         hub.asked.clear()
@@ -150,9 +153,12 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         assert "at most 67,108,864 bytes" in run("pull", "me/units", "--out", "huge", code=2)
         assert not any("/resolve/" in line for line in hub.asked)
         del hub.commits[huge]
+        single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
+        assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
+        assert not any(name.startswith("adapters/") for name in hub.commits[hub.newest])
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
-    assert told["commit"] == second
+    assert told["commit"] == second and told["cached"]
     again = json.loads(run("pull", "me/units", "--offline", "--out", "again", "--json"))
     assert again["files"] == told["files"]
     assert "Without a network" in run("pull", "me/other", "--offline", code=2)

@@ -74,6 +74,13 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                     return self.missing()
                 files = [{"rfilename": name, "size": len(data)} for name, data in hub.commits[sha].items()]
                 return self.answer({"id": hub.name, "sha": sha, "siblings": files})
+            if path.startswith(f"{api}/tree/"):
+                files = hub.commits[hub.newest] if hub.commits else {}
+                rows = [
+                    {"type": "file", "path": name, "size": len(data), "oid": "0"}
+                    for name, data in files.items()
+                ]
+                return self.answer(rows)
             if path.startswith(f"/{hub.name}/resolve/"):
                 sha, _, name = path.removeprefix(f"/{hub.name}/resolve/").partition("/")
                 data = hub.commits.get(sha, {}).get(name)
@@ -99,11 +106,12 @@ def _handler(hub: Hub) -> type[BaseHTTPRequestHandler]:
                 return self.answer({"files": files})
             if self.path.startswith(f"/api/models/{hub.name}/commit/"):
                 rows = [json.loads(line) for line in body.splitlines()]
-                files = {
-                    row["value"]["path"]: base64.b64decode(row["value"]["content"])
-                    for row in rows
-                    if row["key"] == "file"
-                }
+                files = dict(hub.commits[hub.newest]) if hub.commits else {}
+                for row in rows:
+                    if row["key"] == "file":
+                        files[row["value"]["path"]] = base64.b64decode(row["value"]["content"])
+                    elif row["key"] == "deletedFile":
+                        del files[row["value"]["path"]]
                 sha = hub.commit(files)
                 url = f"{hub.url}/{hub.name}/commit/{sha}"
                 return self.answer({"success": True, "commitUrl": url, "commitOid": sha, "hookOutput": ""})

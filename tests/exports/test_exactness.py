@@ -21,6 +21,7 @@ from pivotal.exports import Portable, export
 
 Make = Callable[..., Tiny]
 CLOSE = 1e-5
+SLOW, MORE = pytest.mark.slow, ("qwen3", "opt", "falcon")
 
 
 def loaded(folder: Path) -> Any:
@@ -42,7 +43,7 @@ def snippet(folder: Path) -> Any:
     return module
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3", "opt", "falcon"])
+@pytest.mark.parametrize("family", ["llama", "gpt2", *(pytest.param(one, marks=SLOW) for one in MORE)])
 @pytest.mark.parametrize("direction", ["one", "two"])
 def test_the_adapter_of_peft(tiny: Make, family: str, direction: str, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")

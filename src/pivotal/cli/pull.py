@@ -52,10 +52,17 @@ def pull(
     folder = Path(out) if out is not None else Path("interventions") / name
     record = hub.keep(pulled, digests, folder, overwrite=overwrite)
     if json:
-        told = {"folder": str(folder), "fingerprint_checked": checked, **serial.plain(record)}
+        told = {
+            "folder": str(folder),
+            "fingerprint_checked": checked,
+            "cached": pulled.cached,
+            **serial.plain(record),
+        }
         terminal.as_json(told)
         return
     terminal.line(repr(intervention))
+    if pulled.cached and not offline:
+        terminal.note("The Hugging Face hub does not answer. These are files of an earlier download.")
     if not checked:
         terminal.note(
             f"The model was not checked: it must have the fingerprint {intervention.model_fingerprint}. Verbs that "

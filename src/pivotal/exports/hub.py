@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.exports.sharing import library
+from pivotal.exports.sharing import ADAPTERS, library
 from pivotal.files import check_plain, disk
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
@@ -22,6 +22,8 @@ FILES = (CARD, VALUES, CERTIFICATE)
 """The files that are pulled; the last is optional."""
 _MOST = 64 * 2**20
 """The most bytes of a pulled file. The values of a thousand attention heads have fewer."""
+_PATIENCE = 20.0
+"""The seconds to wait for an answer of the hub."""
 _REPOSITORY = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 
 
@@ -37,7 +39,7 @@ def check_name(repository: str) -> str:
 def licence_of(model: str) -> str | None:
     """The licence of a model on the hub; None if the hub does not answer or the model states none."""
     try:
-        data = library().HfApi().model_info(model).card_data
+        data = library().HfApi().model_info(model, timeout=_PATIENCE).card_data
         return str(data.license) if data is not None and data.license else None
     except Exception:  # the network, the repository, its card: the licence is then unknown
         return None
@@ -49,7 +51,11 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
     try:
         hub.HfApi().create_repo(repository, exist_ok=True, private=private)
         made = hub.HfApi().upload_folder(
-            repo_id=repository, folder_path=folder, commit_message="Share an intervention"
+            repo_id=repository,
+            folder_path=folder,
+            commit_message="Share an intervention",
+            # What an earlier push wrote and this one does not must not stay beside other units.
+            delete_patterns=[f"{ADAPTERS}/*", CERTIFICATE, "report.html"],
         )
     except Exception as error:  # the network, the rights of the user, the name
         raise PivotalError(
@@ -66,6 +72,8 @@ class Pulled:
     folder: Path
     repository: str
     commit: str | None
+    cached: bool = False
+    """Whether the hub did not answer or was not asked, so that the files are those of an earlier download."""
 
 
 def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> Pulled:
@@ -97,7 +105,7 @@ def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> P
                 f"({in_short(error)}). Check the name and the network."
             ) from None
         folder = path.parent
-    return Pulled(folder, spec, folder.name)
+    return Pulled(folder, spec, folder.name, cached=commit is None)
 
 
 def _newest_in_cache(hub: Any, repository: str) -> str | None:
@@ -116,7 +124,7 @@ def _commit(hub: Any, repository: str, revision: str | None) -> tuple[str | None
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
+        info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=_PATIENCE)
     except HfHubHTTPError as error:  # the hub has answered
         raise PivotalError(
             f"The Hugging Face hub has no repository {repository} that you may read, or no revision "
