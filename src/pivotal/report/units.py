@@ -48,7 +48,9 @@ def note(summary: Summary) -> str:
         "“→” is the value that the unit is set to for flipping to that label."
     ]
     if summary.values == "interchange":
-        said.append("Each pair sets it to its state in the counterfactual prefix; the value is the mean over pairs.")
+        said.append(
+            "Each pair sets it to its state in the counterfactual prefix; the value is the mean over pairs."
+        )
     if any(label.startswith("head") for label in summary.best_run.unit_labels):
         said.append("An attention head has many values; the table shows their root mean square.")
     if _ranges(summary):
