@@ -229,11 +229,10 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
     work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
     spent = summary.seconds
-    time = (
-        f"{spent.total:,.0f} s: {spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to "
-        "evaluate"
+    parts = (
+        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
     )
-    more = [("work", work), ("time", time)]
+    more = [("work", work), ("time", f"{spent.total:,.0f} s: {parts}")]
     return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, more)
 
 
