@@ -18,7 +18,7 @@ from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.unit_profiles import Histogram, UnitProfile, UnitProfiles
+from pivotal.records.unit_profiles import Histogram, UnitProfiles
 
 SENTENCES = ["The noun0a quite", "The noun0as near noun1b", "The noun2c often"]
 
@@ -111,11 +111,12 @@ def test_a_text_that_the_model_cannot_read(problem: Problem) -> None:
     assert made.tokens == 0 and all(not one.highest and not one.lowest for one in made.profiles)
 
 
-def test_labels_with_other_numbers_of_bins_are_refused(profiles: UnitProfiles) -> None:
+def test_a_histogram_has_as_many_bins_for_each_label(profiles: UnitProfiles) -> None:
     one = profiles.profiles[0]
     with pytest.raises(ValueError, match="different numbers of bins"):
         serial.replace(one.natural, counts={"singular": (1, 2), "plural": (1,)})
-    assert isinstance(one, UnitProfile) and isinstance(one.natural, Histogram)
+    with pytest.raises(ValueError, match="without a bin"):
+        Histogram(low=0.0, high=1.0, counts={})
 
 
 def transformer(site: str) -> tuple[Intervention, Problem]:
