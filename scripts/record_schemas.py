@@ -21,6 +21,7 @@ from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
 from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.comparison import ComparisonRecord
+from pivotal.records.export import ExportRecord
 from pivotal.records.history import Progress
 from pivotal.records.intervention import Card
 from pivotal.records.run import RunRecord
@@ -46,6 +47,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "study-row": ("results.jsonl", StudyRow),
     "ablation": ("ablation.json", Ablations),
     "checkpoint": ("checkpoint.pt", CheckpointRecord),
+    "export": ("export.json", ExportRecord),
 }
 """By the name of its schema, each file with its record; of .jsonl files, the record of a line."""
 

@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.evidence.checks.text import sentences_of, tokens_of
 from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.ordinary_text import sentences_of, tokens_of
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.records.unit_profiles import (

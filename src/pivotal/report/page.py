@@ -29,6 +29,8 @@ from pivotal.report.html import (
 )
 from pivotal.report.unit_pages import unit_sections
 
+KEPT = "What had to stay"
+
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
     "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
@@ -54,6 +56,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
     groups = [group for group in best.by_group if group]
     sections = [
         *_evidence(summary, figure),
+        *_kept(summary),
         Section("The units", _units(folder, summary, profiles) + figure("values")),
         Section("Where it works", figure("by-construction")
                 + paragraphs(
@@ -110,6 +113,19 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
             + figure("dose")
             + ("" if effects is None else table_of(effects)),
         ),
+    ]
+
+
+def _kept(summary: Summary) -> list[Section]:
+    if summary.kept is None:
+        return []
+    effects = evidence.effects_table(summary.kept.effects, KEPT)
+    return [
+        Section(
+            KEPT,
+            paragraphs(*evidence.kept_sentences(summary.kept))
+            + ("" if effects is None else table_of(effects, title=False)),
+        )
     ]
 
 
