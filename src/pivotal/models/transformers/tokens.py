@@ -42,7 +42,9 @@ class Tokens:
         """The tokens of a text and their characters."""
         try:
             made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        except Exception as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
+        except (
+            Exception
+        ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
             raise PivotalError(f"the tokenizer cannot read it ({in_short(error)}): {text}") from None
         return list(made["input_ids"]), list(made["offset_mapping"])
 
