@@ -15,7 +15,9 @@ def test_the_page_and_its_files_are_there_with_a_strict_policy(client: Client) -
     policy = answer.headers["Content-Security-Policy"]
     assert answer.status == 200 and b"<title>pivotal live" in content
     assert "default-src 'none'" in policy and "unsafe" not in policy
-    assert answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["Cache-Control"] == "no-store"
+    assert (
+        answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["Cache-Control"] == "no-store"
+    )
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
     for name in ("page.css", "page.js", "live.css", "live.js"):
         assert client.raw("GET", f"/{client.token}/assets/{name}")[0].status == 200
@@ -31,14 +33,18 @@ def test_a_report_gets_an_origin_of_its_own(client: Client, planted_run: Path) -
     assert client.raw("GET", f"/{client.token}/runs/7/report.html")[0].status == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/state", "/favicon.ico", "/{wrong}/", "/{wrong}/state", "//{token}/state"])
+@pytest.mark.parametrize(
+    "path", ["/", "/state", "/favicon.ico", "/{wrong}/", "/{wrong}/state", "//{token}/state"]
+)
 def test_a_wrong_token_is_refused(client: Client, path: str) -> None:
     wrong = client.token[:-1] + ("a" if client.token[-1] != "a" else "b")
     answer, content = client.raw("GET", path.format(wrong=wrong, token=client.token))
     assert answer.status == 403 and "token" in json.loads(content)["error"]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}", ""]
+)
 def test_another_host_is_refused(client: Client, host: str) -> None:
     headers = {"Host": host.format(port=client.port)}
     assert client.raw("GET", f"/{client.token}/state", headers=headers)[0].status == 403
@@ -49,7 +55,9 @@ def test_localhost_is_a_name_of_this_machine(client: Client) -> None:
     assert client.raw("GET", f"/{client.token}/state", headers=headers)[0].status == 200
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"]
+)
 def test_another_origin_is_refused(client: Client, origin: str) -> None:
     headers = {**JSON, "Origin": origin.format(port=client.port)}
     answer, _ = client.raw("POST", f"/{client.token}/open", b'{"run": 0}', headers)
@@ -85,7 +93,11 @@ def test_no_other_file_can_be_read(client: Client, path: str) -> None:
 def test_only_json_of_the_right_method_is_read(client: Client) -> None:
     path = f"/{client.token}/open"
     assert client.raw("GET", path)[0].status == 405
-    for headers in ({}, {"Content-Type": "text/plain"}, {"Content-Type": "application/x-www-form-urlencoded"}):
+    for headers in (
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ):
         assert client.raw("POST", path, b'{"run": 0}', headers)[0].status == 422
     for body in (b"", b"{", b"\xff", b"[" * 10_000, b'{"run": "0"}', b'{"run": -1}', b'{"run": 1e99}'):
         answer, content = client.raw("POST", path, body)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -86,12 +88,16 @@ def test_values_units_and_direction_of_the_page_count_and_not_those_of_the_run(
     pair = opened["pairs"][0]
     asked = MinimalPair(pair["prefix"], pair["cue"], tuple(pair["words"]))
     fewer = replace(found, units=found.units[:1], values=np.array([[0.3], [-0.2]]), active=np.ones((2, 1)))
-    seen = look(client, opened, units=[{"unit": str(found.units[0]), "values": [0.3, -0.2]}], direction="plural")
+    seen = look(
+        client, opened, units=[{"unit": str(found.units[0]), "values": [0.3, -0.2]}], direction="plural"
+    )
     assert seen["log_odds"] == pytest.approx(trace(load_model("planted"), fewer, asked, direction="plural").log_odds,
                                              abs=1e-4)  # fmt: skip
 
 
-@pytest.mark.parametrize("units", [[], [{"unit": "hidden.0:3", "values": [None, None]}]], ids=["none", "unset"])
+@pytest.mark.parametrize(
+    "units", [[], [{"unit": "hidden.0:3", "values": [None, None]}]], ids=["none", "unset"]
+)
 def test_without_a_unit_that_is_set_nothing_changes(
     client: Client, opened: dict[str, Any], units: list[Any]
 ) -> None:
@@ -114,7 +120,11 @@ def test_a_unit_is_added_by_its_name(client: Client, opened: dict[str, Any], fou
     assert low <= about["values"][0] <= high and about["number"] == 4
     added = [*units_of(opened), {"unit": "hidden.0:3", "values": about["values"]}]
     assert look(client, opened, units=added)["trace"]["frame"]["units"][-1] == "hidden.0:3"
-    for name, said in (("hidden.0:64", "0 to 63"), ("hiden.0:1", "Did you mean 'hidden.0'"), ("3", "hidden.0")):
+    for name, said in (
+        ("hidden.0:64", "0 to 63"),
+        ("hiden.0:1", "Did you mean 'hidden.0'"),
+        ("3", "hidden.0"),
+    ):
         assert said in client.refusal("unit", {"run": 0, "unit": name})
 
 
@@ -123,15 +133,20 @@ def test_own_pairs_get_flips_with_an_interval(
 ) -> None:
     pairs = opened["pairs"][:9]
     lines = [f"{pair['prefix']} {'/'.join(pair['words'])}" for pair in pairs]
-    lines[0] = '{"prefix": "%s", "cue": 1, "words": ["%s", "%s"]}' % (pairs[0]["prefix"], *pairs[0]["words"])
-    lines[1] = lines[1].replace("The ", "The *", 1).replace(" ", "* ", 2).replace("The* ", "The ", 1)
+    lines[0] = json.dumps({name: pairs[0][name] for name in ("prefix", "cue", "words")})
+    lines[1] = re.sub(r"^The (\S+)", r"The *\1*", lines[1])
     units = [{**one, "values": [value / 4 for value in one["values"]]} for one in units_of(opened)]
     scored = client.ask("pairs", {"run": 0, "units": units, "text": "\n\n".join(lines)})
     asked = PairSet("planted", found.directions,
                     tuple(MinimalPair(p["prefix"], p["cue"], tuple(p["words"])) for p in pairs))  # fmt: skip
     known = evaluate(replace(found, values=found.values / 4), Problem(load_model("planted"), asked))
     assert scored["share"] == pytest.approx(
-        {"value": known.flip_accuracy.value, "low": known.flip_accuracy.low, "high": known.flip_accuracy.high, "n": 9}
+        {
+            "value": known.flip_accuracy.value,
+            "low": known.flip_accuracy.low,
+            "high": known.flip_accuracy.high,
+            "n": 9,
+        }
     )
     assert scored["kl"] == pytest.approx(known.kl, rel=1e-3)
     assert [row["flipped"] for row in scored["rows"]] == [outcome.flipped for outcome in known.outcomes]
@@ -174,18 +189,31 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
 )
 def test_mistakes_get_a_sentence(client: Client, opened: dict[str, Any], change: Any, said: str) -> None:
     pair = opened["pairs"][0]
-    asked = {"run": 0, "sentence": pair["prefix"], "words": pair["words"], "units": units_of(opened), **change}
+    asked = {
+        "run": 0,
+        "sentence": pair["prefix"],
+        "words": pair["words"],
+        "units": units_of(opened),
+        **change,
+    }
     assert said in client.refusal("look", asked)
 
 
 def test_clients_at_the_same_time_get_their_own_answers(client: Client, opened: dict[str, Any]) -> None:
     """Ten clients with requests of their own, some to each run of the folder, get what one alone gets."""
     asked = [
-        {"pair": pair, "which": which, "units": [{"unit": units_of(opened)[0]["unit"], "values": [value, -value]}]}
+        {
+            "pair": pair,
+            "which": which,
+            "units": [{"unit": units_of(opened)[0]["unit"], "values": [value, -value]}],
+        }
         for pair, which, value in itertools.product(range(0, 80, 8), (0, 1), (0.2, 0.9))
     ]
     alone = [look(client, opened, **one) for one in asked]
     with ThreadPoolExecutor(10) as clients:
         together = list(clients.map(lambda one: look(client, opened, **one), asked))
     assert together == alone
-    assert len({answer["prefix"] for answer in alone}) == 10 and len({str(answer["kl"]) for answer in alone}) > 10
+    assert (
+        len({answer["prefix"] for answer in alone}) == 10
+        and len({str(answer["kl"]) for answer in alone}) > 10
+    )

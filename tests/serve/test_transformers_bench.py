@@ -39,7 +39,9 @@ def bench(request: pytest.FixtureRequest, model: TransformersLM) -> Bench:
     units = tuple(unit for unit in space if str(unit) in ("head.0:1", "mlp.1:5"))
     width = sum(unit.size for unit in units)
     values = np.random.default_rng(0).normal(size=(2, width)) * 2
-    found = Intervention(units, ("singular", "plural"), values, steps, model.name, model.fingerprint(), "pairs", "x")
+    found = Intervention(
+        units, ("singular", "plural"), values, steps, model.name, model.fingerprint(), "pairs", "x"
+    )
     return Bench(model, Question(steps=steps), found, PairSet("pairs", found.directions, PAIRS))
 
 
@@ -64,7 +66,8 @@ def test_a_head_is_scaled_and_any_unit_can_be_added(bench: Bench) -> None:
     assert factors == pytest.approx(np.repeat([[2.0], [0.5]], factors.shape[1], 1))
     for name in ("mlp.2:3", "head.2:0"):
         about = bench.about(bench.unit(name))
-        asked = Look(run=0, units=[UnitValues(name, about.values)], sentence=PREFIXES[1], words=("runs", "run"), cue="1")
+        units = [UnitValues(name, about.values)]
+        asked = Look(run=0, units=units, sentence=PREFIXES[1], words=("runs", "run"), cue="1")
         assert look(bench, asked)["kl"] > 0
     low, high = bench.about(bench.unit("mlp.2:3")).natural or (0, 0)
     assert low < high

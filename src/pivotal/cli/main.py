@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from pivotal.cli import (
+    atlas,
     certify,
     check,
     command_line,
@@ -31,6 +32,7 @@ from pivotal.cli import (
     import_lm,
     list,
     new_phenomenon,
+    open_page,
     renamed_options,
     report,
     serve,
@@ -129,6 +131,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "open": open_page.open_page,
         "serve": serve.serve,
     },
     "Take elsewhere": {"export": export.export},
@@ -139,7 +142,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check.check,
         "words": words.words,
     },
-    "Compare": {"compare": compare.compare, "study": study.study},
+    "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
     "Language models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,

@@ -19,6 +19,7 @@ from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
 from pivotal.problem.examples import Examples, Rejected
+from pivotal.problem.kept import Kept
 from pivotal.problem.untouched import Untouched
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
@@ -101,6 +102,8 @@ class Problem:
         self._standard: Standard | None = None
         self._part_of = part_of
         self._natural: Range | None = None
+        self.kept: Kept | None = None
+        """The sentences that must stay, if there are some."""
 
     @property
     def examples(self) -> Examples:
@@ -166,7 +169,7 @@ class Problem:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
         model and counts its node evaluations. Later calls return the same result."""
         if self._activations is None:
-            part = self.sample(_SAMPLE)
+            part = self.sample(_SAMPLE)._alone
             self.work.forward += part.tree.n_live
             self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
         return self._activations
@@ -177,7 +180,7 @@ class Problem:
         if self._part_of is not None:
             return self._part_of.natural_range()
         if self._natural is None:
-            part = self.sample(_SAMPLE)
+            part = self.sample(_SAMPLE)._alone
             self.work.forward += part.tree.n_live
             self._natural = natural_range(self.model, part.tree, self.space)
         return self._natural
@@ -234,15 +237,46 @@ class Problem:
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on a subset of its examples. Both share the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
+        return self._with(self._examples.restrict(chosen))
+
+    def _with(self, examples: Examples) -> Problem:
+        """The same problem with other examples, such as a part of them. Both share the work counter."""
         return Problem(
             self.model,
-            self._examples.restrict(chosen),
+            examples,
             sites=self.sites,
             steps=self.steps,
             values=self.values,
             work=self.work,
             part_of=self,
         )
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """For each example, the node of its prefix."""
+        return self.tree.leaf[: len(self)]
+
+    def keeping(self, kept: Kept | None) -> Problem:
+        """The same problem with sentences that must stay. Its KL is that of the predictions after these sentences."""
+        if kept is None:
+            return self
+        if self.values == "interchange":
+            raise PivotalError(
+                "A sentence that must stay has no counterfactual prefix to exchange states with. Use --keep with "
+                "--values unbounded or natural.",
+                "keep",
+            )
+        made = self._with(self._examples.keeping(kept, self.steps))
+        made.kept = kept
+        return made
+
+    @cached_property
+    def _alone(self) -> Problem:
+        """The same examples without sentences that must stay."""
+        if not self._examples.kept:
+            return self
+        tree = self.tree.restrict(np.arange(len(self)))
+        return self._with(replace(self._examples, tree=tree, kept=()))
 
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
@@ -294,23 +328,21 @@ class Problem:
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            leaves = np.random.default_rng(seed).permutation(np.unique(self.tree.leaf))
+            leaves = np.random.default_rng(seed).permutation(np.unique(self.leaves))
             parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
-            self._batches[key] = [
-                self.restrict(np.flatnonzero(np.isin(self.tree.leaf, part))) for part in parts
-            ]
+            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(self.leaves, part))) for part in parts]
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
         """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
         states of the untouched model."""
-        leaves = np.unique(self.tree.leaf)
+        leaves = np.unique(self.leaves)
         if not prefixes or len(leaves) <= prefixes:
             return self
         key = (prefixes, seed)
         if key not in self._samples:
             chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
-            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.leaves, chosen)))
         return self._samples[key]
 
     # -- the masked run -----------------------------------------------------------------------------------------
@@ -406,7 +438,13 @@ class Problem:
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
         """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
-        edit, including the first word, have zero KL and no weight here, so the sum is less than 1."""
+        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If sentences must
+        stay, they have all the weight, in equal parts, at the ends of their prefixes."""
+        if groups := self._examples.kept:
+            weight = np.zeros(len(self.tree.token))
+            for group in groups:
+                np.add.at(weight, self.tree.leaf[group], 1 / len(group) / len(groups))
+            return self._live(weight)
         return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
 
     @cached_property

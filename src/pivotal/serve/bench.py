@@ -135,7 +135,14 @@ class Bench:
         values = np.concatenate(columns, 1)
         if not np.isfinite(values).all() or np.abs(values).max() > np.finfo(np.float32).max:
             raise PivotalError("The values of units must be finite numbers, but some are not.")
-        return replace(self.intervention, units=tuple(named), values=values, active=active.T, scores={})
+        return replace(
+            self.intervention,
+            units=tuple(named),
+            values=values,
+            active=active.T,
+            found_with="unbounded",
+            scores={},
+        )
 
     def _values(self, unit: Unit, given: tuple[float | None, float | None]) -> np.ndarray:
         """The values of the unit's coordinates for both directions."""

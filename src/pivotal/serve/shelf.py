@@ -22,6 +22,11 @@ T = TypeVar("T")
 _MODELS, _BENCHES, _RUNS, _PAIRS = 2, 6, 200, 300
 """The most models and interventions in memory, runs in the list, and stored pairs that a page offers."""
 
+_MEANS = (
+    "The run is about interchange: each pair gives its units the states of its own counterfactual prefix. Here the "
+    "units are set to the means of those states."
+)
+
 
 class Shelf:
     """Numbers the run folders, and opens their interventions. The page names a run by its number, never by a path."""
@@ -86,6 +91,7 @@ class Shelf:
             "model": bench.model.describe(),
             "phenomenon": bench.intervention.phenomenon,
             "steps": bench.intervention.steps,
+            "note": _MEANS if bench.intervention.found_with == "interchange" else "",
             "labels": bench.labels,
             "units": [bench.about(unit) for unit in bench.intervention.units],
             "sites": [{"name": site.name, "units": site.width} for site in bench.model.sites],

@@ -64,7 +64,7 @@
     }
     byId("title").textContent = `${opened.phenomenon} in ${opened.model}`;
     const steps = opened.steps === "every" ? "at every step" : "at the cue";
-    byId("lead").textContent = `${plural(opened.units.length, "unit")}, set ${steps}. ${opened.path}`;
+    byId("lead").textContent = `${plural(opened.units.length, "unit")}, set ${steps}. ${opened.note} ${opened.path}`;
     byId("which-label").hidden = opened.runs < 2;
     byId("which").replaceChildren(...Array.from({ length: opened.runs }, (_, i) => element("option", { value: i }, String(i))));
     byId("which").value = opened.which;
@@ -168,7 +168,7 @@
       : after > 0 ? `The model prefers “${wanted}”, with and without the units.`
       : `The preference stays with “${other}”.`;
     byId("verdict").textContent = said;
-    byId("words").replaceChildren(...seen.words.map((word, i) => bars(word, opened.labels[i], seen.untouched[i], seen.edited[i])));
+    byId("words").replaceChildren(...seen.words.map((_, i) => bars(seen, i)));
     const facts = [
       [number(after - before), `log-odds of “${wanted}” moved`],
       [number(seen.kl, 3), "KL, mean over the sentence"],
@@ -184,15 +184,19 @@
     stops();
   }
 
-  function bars(word, label, before, after) {
-    const bar = (p, side) => {
+  // Both words may be unlikely, so a bar is the share of a word in the probability of the two.
+  function bars(seen, i) {
+    const share = (side) => seen[side][i] / Math.max(Number.MIN_VALUE, seen[side][0] + seen[side][1]);
+    const sides = [["untouched", "untouched"], ["edited", "with units"]];
+    const told = sides.map(([side, name]) => `${percent(share(side))} ${name}`);
+    const rows = sides.flatMap(([side], row) => {
       const fill = element("div", { class: `fill ${side}` });
-      fill.style.width = `${100 * p}%`;
-      return [element("div", { class: "track" }, fill), element("span", { class: "value" }, `${percent(p)} ${side === "edited" ? "with units" : "untouched"}`)];
-    };
-    const text = `${word}: ${percent(before)} untouched, ${percent(after)} with the units`;
-    return element("div", { class: "word", role: "group", "aria-label": text },
-      element("b", {}, word, element("small", {}, label)), ...bar(before, "untouched"), ...bar(after, "edited"));
+      fill.style.width = `${100 * share(side)}%`;
+      const value = element("span", { class: "value" }, told[row], element("small", {}, `p ${percent(seen[side][i])}`));
+      return [element("div", { class: "track" }, fill), value];
+    });
+    return element("div", { class: "word", role: "group", "aria-label": `${seen.words[i]}: ${told.join(", ")}` },
+      element("b", {}, seen.words[i], element("small", {}, opened.labels[i])), ...rows);
   }
 
   function table(title, columns, rows) {

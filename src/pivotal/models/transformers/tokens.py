@@ -42,8 +42,11 @@ class Tokens:
         """The tokens of a text and their characters."""
         try:
             made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        except Exception as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
-            raise PivotalError(f"the tokenizer cannot read it ({in_short(error)}): {text}") from None
+        except (
+            Exception
+        ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
+            said = in_short(error).replace(": ", ", ")  # a colon ends the reason
+            raise PivotalError(f"the tokenizer cannot read it ({said}): {text}") from None
         return list(made["input_ids"]), list(made["offset_mapping"])
 
     def _priming(self, text: str | None) -> tuple[int, ...]:
