@@ -62,6 +62,8 @@ def card(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
         [
             ("evaluate", str(spot)),
             ("evaluate", str(spot), "--any-model", "--json"),
+            ("pull", str(spot), "--out", str(place.path / "pulled")),
+            ("push", str(spot), "org/name", "--dry-run", "--out", str(place.path / "shared")),
             ("generate", str(spot), "The noun0a", "--length", "1", "--direction", "plural"),
             ("trace", str(spot), "The noun0a verb0as"),
         ]
