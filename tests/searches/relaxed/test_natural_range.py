@@ -1,4 +1,4 @@
-"""The search inside the natural range: it starts with the units that can do most there, and fills its pool with them."""
+"""The search inside the natural range starts with the units that can do most there, and fills its pool with them."""
 
 from __future__ import annotations
 
