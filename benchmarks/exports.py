@@ -177,9 +177,8 @@ def main() -> None:
     print(f"{found!r}: {len(asked.rows)} pairs, pivotal flips {asked.flips(mine):.1%}", flush=True)
     for target in given.targets.split(",") if given.targets else SINGLE if asked.single else EVERY:
         if target == "control-vector":
-            portable = Portable.of(
-                lm, found, train=Problem(lm, train, sites=sites, steps=found.steps), test=problem
-            )
+            some = Problem(lm, train[::11], sites=sites, steps=found.steps)
+            portable = Portable.of(lm, found, train=some, test=problem)
             print(*export(portable, target, Path(tempfile.mkdtemp()) / "export").approximate, sep="\n")
             continue
         with tempfile.TemporaryDirectory() as place:
