@@ -111,6 +111,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
             *("--test", "12", "-q", "--out", new),
         ),
         "study": lambda: ("study", str(m.recipe), "--dry-run", "--out", new),
+        "atlas": lambda: ("atlas", str(m.recipe), "--dry-run", "--out", new),
         "show": lambda: ("show", str(m.run)),
         "evaluate": lambda: ("evaluate", str(m.run)),
         "certify": lambda: (

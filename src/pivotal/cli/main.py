@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from pivotal.cli import (
+    atlas,
     certify,
     check,
     command_line,
@@ -143,7 +144,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check.check,
         "words": words.words,
     },
-    "Compare": {"compare": compare.compare, "study": study.study},
+    "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
     "Language models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,

@@ -96,8 +96,8 @@ def _profile(folder: str, text: str | None, model: str | None, device: str | Non
     question = saved.question(model)
     pairs = question.load_pairs()
     saved.divided(question, pairs, _CURE)
-    from pivotal.evidence.checks.text import sentences_of
     from pivotal.evidence.unit_profiles import profile_units
+    from pivotal.problem.ordinary_text import sentences_of
     from pivotal.problem.prepare import as_read, problem_of
 
     sentences = None if text is None else sentences_of(text)

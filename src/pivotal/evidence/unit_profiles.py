@@ -13,10 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.evidence.checks.text import sentences_of, tokens_of
 from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.ordinary_text import sentences_of, tokens_of
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.records.unit_profiles import (
@@ -70,7 +70,9 @@ def profile_units(
             UnitProfile(
                 unit=str(unit),
                 number=unit.number,
-                values={label: None if row[i] is None else _rounded(row[i]) for label, row in shown.items()},
+                values={
+                    label: None if (v := row[i]) is None else _rounded(v) for label, row in shown.items()
+                },
                 mean=_rounded(natural[:, i].mean()),
                 natural=_histogram(natural[:, i].numpy(), labels, problem.labels, _bounds(model, unit)),
                 highest=_moments(model, ids, at, there[:, i], ordered.flip(0)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pivotal.records.evidence import Effect, Evidence, TextCost, Verdict
-from pivotal.records.summary import Summary
+from pivotal.records.summary import Kept, Summary
 from pivotal.report.tables import Table, interval, number, percent, points, table
 
 MARKS = {True: "passed", False: "failed", None: "not checked"}
@@ -90,7 +90,18 @@ def natural_sentences(evidence: Evidence) -> list[str]:
     return said
 
 
-def effects_table(effects: Sequence[Effect]) -> Table | None:
+def kept_sentences(kept: Kept) -> list[str]:
+    """What had to stay, in words."""
+    said = [
+        f"The KL after the sentences that had to stay is {number(kept.kl)}; its bound is {kept.max_kl:g}. The other "
+        "figures are about sentences of the same questions and texts that the search did not read."
+    ]
+    return [*said, *map(text_sentence, kept.texts)]
+
+
+def effects_table(
+    effects: Sequence[Effect], title: str = "Other phenomena with the intervention applied"
+) -> Table | None:
     """Other phenomena with the intervention applied, the most changed first."""
     if not effects:
         return None
@@ -104,4 +115,4 @@ def effects_table(effects: Sequence[Effect]) -> Table | None:
             (effect.phenomenon, kind, str(effect.pairs), percent(effect.untouched.value), *edited, flipped)
         )
     columns = ("phenomenon", "", "pairs", "untouched", *(f"→ {d}, points" for d in directions), "flipped")
-    return table("Other phenomena with the intervention applied", columns, rows, text=2)
+    return table(title, columns, rows, text=2)

@@ -47,17 +47,19 @@ def document(
     badge: str = "",
     key: Sequence[tuple[str, str]] = (),
     data: Mapping[str, Any] | None = None,
+    also: str = "",
 ) -> str:
     """A complete page. `badge` is shown above the lead. `key` explains the colours of the page: colour and meaning. The
-    script reads `data` by name."""
-    script = source_of("page.js")
+    script reads `data` by name. `also` names a further style sheet and script."""
+    script = source_of("page.js") + (source_of(f"{also}.js") if also else "")
+    style = source_of("page.css") + (source_of(f"{also}.css") if also else "")
     blocks = "".join(_data(name, content) for name, content in (data or {}).items())
     return (
         f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n{_policy(script)}\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
         '<meta name=color-scheme content="light dark">\n'
         f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
-        f"<style>\n{source_of('page.css')}</style>\n</head>\n<body>\n"
+        f"<style>\n{style}</style>\n</head>\n<body>\n"
         '<a class=skip href="#main">Skip to the content</a>\n<div class=frame>\n'
         f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n{_badge(badge)}"
         f"<p class=lead>{escape(lead)}</p>\n{_facts(facts)}{_key(key)}</header>\n"

@@ -29,6 +29,8 @@ from pivotal.report.html import (
 )
 from pivotal.report.unit_pages import unit_sections
 
+KEPT = "What had to stay"
+
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
     "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
@@ -54,6 +56,7 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
     groups = [group for group in best.by_group if group]
     sections = [
         *_evidence(summary, figure),
+        *_kept(summary),
         Section("The units", _units(folder, summary, profiles) + figure("values")),
         Section("Where it works", figure("by-construction")
                 + paragraphs(
@@ -113,6 +116,19 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     ]
 
 
+def _kept(summary: Summary) -> list[Section]:
+    if summary.kept is None:
+        return []
+    effects = evidence.effects_table(summary.kept.effects, KEPT)
+    return [
+        Section(
+            KEPT,
+            paragraphs(*evidence.kept_sentences(summary.kept))
+            + ("" if effects is None else table_of(effects, title=False)),
+        )
+    ]
+
+
 def checks_of(verdict: Verdict) -> str:
     """The checks of a verdict as a table, each with a sign of its outcome."""
     rows = []
@@ -161,7 +177,6 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         (str(summary.units), f"of {summary.all_units:,} units"),
         (tables.number(summary.kl), beside),
         (tables.percent(summary.clean_accuracy), _untouched(summary)),
-        (f"{summary.seconds.total:,.0f} s", "in all"),
     ]
     return [fact for fact in facts if fact[0] != "–"]
 
@@ -229,7 +244,12 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
 
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
     work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
-    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, [("work", work)])
+    spent = summary.seconds
+    parts = (
+        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    )
+    more = [("work", work), ("time", f"{spent.total:,.0f} s: {parts}")]
+    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, more)
 
 
 def reproduce(
