@@ -76,7 +76,7 @@ class Asked:
 
 
 def by_direction(portable: Portable, asked: Asked, run_of: Callable[[str], Callable[..., Any]]) -> np.ndarray:
-    """The logits after every row, each in its own direction. `run_of` returns a function of direction, position, ids."""
+    """The logits after every row, in its own direction. `run_of` returns a function of direction, position and ids."""
     found: dict[int, np.ndarray] = {}
     for row, label in enumerate(portable.intervention.directions):
         chosen = asked.of(row)
