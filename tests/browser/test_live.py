@@ -152,7 +152,7 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
     assert at.locator("#trace thead small").all_inner_texts() == ["cue"]
     changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
     expect(at.locator("#units-note")).to_contain_text("when flipping to “plural”")
-    sentence.fill("The zebra")
+    sentence.fill("The noun1as zebra")
     expect(at.locator("#problem")).to_contain_text("outside the vocabulary: zebra")
     changed(at, lambda: sentence.fill("The noun1as"))
     expect(at.locator("#problem")).to_be_hidden()
