@@ -1,5 +1,5 @@
-"""Takes the pictures of docs/images from the page of a run: on a desk, on a phone, and a sentence with its trace; and
-the live page of the run.
+"""Takes the pictures of docs/images from the page of a run: on a desk, on a phone, a unit, and a sentence with its
+trace; and the live page of the run.
 
     python scripts/screenshots.py runs/demo
 
@@ -39,6 +39,9 @@ def main(folder: Path) -> None:
         at.locator("#sentence-list > li:visible summary").first.click()
         at.evaluate("document.getElementById('sentence-by-sentence').scrollIntoView()")
         _take(at, "report-sentence.png")
+        at = _open(browser, page, DESK)
+        at.locator("a[href^='#unit-']").nth(1).click()
+        _take(at, "report-unit.png")
         _live(browser, folder)
         browser.close()
 

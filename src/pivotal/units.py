@@ -19,6 +19,9 @@ Values = Literal["unbounded", "natural", "interchange"]
 1st to 99th percentile of its own states at the edited steps; or, pair by pair, what they are in the counterfactual
 prefix."""
 
+KEEP_KL = 0.02
+"""The bound on the KL after sentences that must stay, if the user gives none."""
+
 MAX_UNITS: dict[Steps, int] = {"every": 4, "single": 5}
 """The most units that a search may use by default; the paper ends up with about these numbers (3.3 and 5)."""
 

@@ -201,8 +201,8 @@ def ended(pid: int, seconds: float = 4 * SECONDS) -> Done:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         code, failure = -9, f"hang of more than {seconds:.0f} s"
-    said = output_of(pid).read_text(errors="replace")
-    output_of(pid).unlink()
+    said = output_of(pid).read_text(errors="replace") if output_of(pid).exists() else ""  # killed at once
+    output_of(pid).unlink(missing_ok=True)
     if "Traceback (most recent call last)" in said:
         failure = f"traceback: {said.strip().splitlines()[-1][:80]}"
     return Done(code, said, said, time.monotonic() - began, failure)

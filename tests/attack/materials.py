@@ -229,6 +229,23 @@ class Materials:
         tokenizer().save_pretrained(path)
         return path
 
+    @cached_property
+    def exportable(self) -> Path:
+        """A finished run on the transformer."""
+        pairs, path = self.root / "doctors.csv", self.root / "exportable"
+        rows = [
+            f"{first} {noun}{end}{more},1,runs,run,{label}"
+            for first in ("The", "Some")
+            for noun in ("doctor", "car")
+            for more in ("", " near", " behind", " quickly")
+            for end, label in (("", "singular"), ("s", "plural"))
+        ]
+        pairs.write_text("\n".join(["prefix,cue,word.singular,word.plural,label", *rows]) + "\n")
+        self._made(
+            "find", str(self.transformer), str(pairs), *FIND, "--sites", "mlp", "-q", "--out", str(path)
+        )
+        return path
+
 
 class _Stopper:
     """Stops a search at a report of a phase."""

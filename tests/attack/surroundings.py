@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ def settled(root: Path) -> Iterator[Path]:
         if "huggingface_hub" in sys.modules:  # it reads the variable once, when it is imported
             patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         patch.setenv("COLUMNS", "200")
+        patch.setattr("webbrowser.open", lambda *_: True)
+        if find_spec("uvicorn"):  # the live page is made, listens and ends at once
+            patch.setattr("uvicorn.Server.run", lambda *_, **__: None)
         before = Path.cwd()
         (Path(scratch) / "here").mkdir()
         os.chdir(Path(scratch) / "here")

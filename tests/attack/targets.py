@@ -14,7 +14,11 @@ from tests.attack.materials import FIND, RESUME, Materials, train
 from tests.attack.place import Place
 from tests.attack.target import TARGETS, Target, spoil, target
 
+from pivotal import exports
+
 __all__ = ["TARGETS", "Target", "question_targets"]
+
+EXPORTS = sorted(exports.TARGETS.names())
 
 
 def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence[str]:
@@ -38,6 +42,7 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence
             ("trace", str(run), "The noun0a verb0as"),
             ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
             ("list", "runs", str(run.parent)),
+            ("serve", str(run), "--port", "0"),
         ]
     )
 
@@ -159,6 +164,22 @@ def comparison(chance: random.Random, m: Materials, place: Place) -> Sequence[st
     if chance.random() < 0.1:
         return ("report", str(folder))
     return chance.choice([("list", "runs", str(place.path)), ("show", str(folder)), ("evaluate", found)])
+
+
+@target("what is exported", weight=0.3, light=False)
+def exported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.exportable)
+    inside = run / "interventions" / "0"
+    chosen, way = chance.choice(
+        [
+            (inside / "card.json", mutations.json_text),
+            (inside / "values.safetensors", mutations.safetensors),
+            (run / "run.json", mutations.json_text),
+        ]
+    )
+    spoil(chosen, chance, way)
+    to = chance.choice([*EXPORTS, chance.choice(mutations.TEXTS).replace("\0", "")])
+    return ("export", str(chance.choice([run, inside])), "--to", to, "--out", str(place.path / "new"))
 
 
 # -- studies ---------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from tests.attack import disk, foreign, kills, mutations, options, pages, pickle
 from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
-from tests.attack.surroundings import settled
+from tests.attack.surroundings import hastened, settled
 from tests.attack.targets import TARGETS
 
 LIGHT = [name for name, target in TARGETS.items() if target.light]
@@ -31,7 +31,7 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Materials:
 
 @pytest.fixture
 def scratch(materials: Materials) -> Iterator[Path]:
-    with settled(materials.root) as path:
+    with settled(materials.root) as path, hastened():
         yield path
 
 
@@ -90,6 +90,7 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
             "compare",
             "report",
             "certify",
+            "export",
         ):  # slow materials
             line = options.cheap(verb, materials, place)
             assert len(line) > 1, f"{verb} has no arguments"
@@ -163,7 +164,7 @@ def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: 
 
 @pytest.mark.slow
 def test_hostile_text_does_nothing_in_a_browser(materials: Materials, scratch: Path) -> None:
-    failures, opened = pages.attack(materials, scratch, pages.EVIL[:3])
+    failures, opened = pages.attack(materials, scratch, (" ".join(pages.EVIL),))
     if opened < 0:
         pytest.skip("no Chromium")
-    assert failures == {} and opened >= 9
+    assert failures == {} and opened >= 3

@@ -129,7 +129,7 @@ def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: d
     given = {
         name: kept.get(name, value) if value in (False, "skip") else value for name, value in reading.items()
     }
-    return replace(question, phenomenon=phenomenon, **given)
+    return replace(question, phenomenon=phenomenon, labels="", **given)
 
 
 def _score_other(
@@ -201,8 +201,9 @@ def _score(
 
 def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
-    from pivotal.evidence.checks.text import sentences_of, text_cost
+    from pivotal.evidence.checks.text import text_cost
     from pivotal.evidence.collect import bundled_phenomena, effects_on_others
+    from pivotal.problem.ordinary_text import sentences_of
     from pivotal.records.evidence import Panel
     from pivotal.report.evidence import effects_table, text_sentence
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.errors import PivotalError
+
+if TYPE_CHECKING:
+    from pivotal.cli.run_argument import Saved
+    from pivotal.models import LanguageModel
+    from pivotal.problem.problem import Problem
+    from pivotal.questions.question import Question
 
 
 def export(
@@ -51,9 +58,15 @@ def export(
         i.direction(direction)
     folder = Path(out) if out is not None else default_folder(i.phenomenon, i.steps, i.model, to)
     check_free(folder, overwrite=overwrite)
+    if target.needs_pairs and saved.folder is None:
+        raise PivotalError(
+            f"{to} needs the pairs of the run, but {run_folder} is an intervention without its run. Give the run "
+            "folder."
+        )
     question = saved.question(model, priming, dtype)
     lm = saved.load_model(question, device, any_model, download=model is not None)
-    portable = Portable.of(lm, i, base=hub_name(question.model), direction=direction)
+    train, test = problems(saved, question, lm) if target.needs_pairs else (None, None)
+    portable = Portable.of(lm, i, base=hub_name(question.model), direction=direction, train=train, test=test)
     record = write(portable, to, folder, overwrite=overwrite)
     if json:
         terminal.as_json({"folder": str(folder), **serial.plain(record)})
@@ -61,6 +74,18 @@ def export(
     terminal.line(f"Written to {folder}: {target.summary}. Read {folder / 'README.md'}.")
     for sentence in record.approximate:
         terminal.line(f"Approximate: {sentence}")
+
+
+def problems(saved: Saved, question: Question, lm: LanguageModel) -> tuple[Problem, Problem]:
+    """The training pairs and the held-out pairs of the run, at the sites of the intervention."""
+    from pivotal.problem.prepare import as_read
+    from pivotal.problem.problem import Problem
+
+    pairs = question.load_pairs()
+    train, test = saved.divided(question, pairs, "Run again.", as_read(question, lm, pairs))
+    sites = ",".join(dict.fromkeys(unit.site for unit in saved.intervention.units))
+    whole = Problem(lm, train, sites=sites, steps=question.steps)
+    return whole, whole.on(test)
 
 
 def default_folder(phenomenon: str, steps: str, model: str, to: str) -> Path:

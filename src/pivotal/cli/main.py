@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from pivotal.cli import (
+    atlas,
     certify,
     check,
     command_line,
@@ -31,6 +32,9 @@ from pivotal.cli import (
     import_lm,
     list,
     new_phenomenon,
+    open_page,
+    pull,
+    push,
     renamed_options,
     report,
     serve,
@@ -129,9 +133,10 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "open": open_page.open_page,
         "serve": serve.serve,
     },
-    "Take elsewhere": {"export": export.export},
+    "Take elsewhere": {"export": export.export, "push": push.push, "pull": pull.pull},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
@@ -139,7 +144,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check.check,
         "words": words.words,
     },
-    "Compare": {"compare": compare.compare, "study": study.study},
+    "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
     "Language models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,

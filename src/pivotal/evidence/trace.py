@@ -199,7 +199,7 @@ class _Watch:
         sides = new[rows].expand(-1, 2, -1)
         if site in self._units:
             units = self._units[site]
-            here = _each_unit(sides.float(), [self._intervened[i] for i in units])
+            here = each_unit(sides.float(), [self._intervened[i] for i in units])
             self.activation[nodes[:, None], :, torch.tensor(units)] = here.transpose(1, 2).cpu()
         if site in self._layers:
             untouched, edited = sides.float().unbind(1)
@@ -228,7 +228,7 @@ class _Watch:
         self._edit.check_reached()
 
 
-def _each_unit(
+def each_unit(
     h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
 ) -> Float[Tensor, "nodes sides units"]:
     """One number for each unit of a site. For an attention head it is the root mean square, as in tables."""

@@ -13,6 +13,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
@@ -42,7 +43,7 @@ def verdict_of(summary: Summary) -> Verdict:
     evidence = summary.evidence or Evidence(level="none")
     asked = (
         known(evidence),
-        both_directions(summary, evidence.knowledge),
+        both_directions(evidence.knowledge),
         likely_words(evidence.knowledge),
     )
     flips = reliable(summary)
@@ -50,7 +51,7 @@ def verdict_of(summary: Summary) -> Verdict:
     others = (
         unseen_words(summary),
         natural_values(summary, evidence),
-        through_the_model(evidence),
+        through_the_model(summary, evidence),
         ordinary_text(evidence),
         other_phenomena(evidence),
         permuted_labels(summary, evidence.permuted),
@@ -122,12 +123,12 @@ def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
     return {}, ""
 
 
-def both_directions(summary: Summary, knowledge: Knowledge | None) -> Check:
+def both_directions(knowledge: Knowledge | None) -> Check:
     """Whether there are enough held-out prefixes to flip to each label."""
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    counts = {label: knowledge.prefixes_towards.get(label, 0) for label in summary.labels}
+    counts = knowledge.prefixes_towards
     listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
     return Check(
         name=name,
@@ -144,8 +145,8 @@ def likely_words(knowledge: Knowledge | None) -> Check:
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
-        found=f"The two words together have a median probability of {knowledge.mass:.1g}; at least {LEAST_MASS:.0e} "
-        "is needed.",
+        found=f"The two words together have a median probability of {chance(knowledge.mass)}; at least "
+        f"{chance(LEAST_MASS)} is needed.",
     )
 
 
@@ -228,14 +229,15 @@ def _agrees(swapped: Interchange | None) -> bool:
     return swapped is not None and _most(swapped.by_direction)
 
 
-def through_the_model(evidence: Evidence) -> Check:
+def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     """Whether most of the effect goes through later layers or steps. A direct effect is no concern if the states of
     real sentences have it too: then the output projection reads the phenomenon from these units anyway."""
     name, paths = "through the model", evidence.paths
     if paths is None or paths.direct is None:
         return Check(name=name, passed=None, found="The direct path was not measured.")
     found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
-    if paths.direct > MOST_DIRECT and _agrees(evidence.interchange):
+    exchanged = summary.values == "interchange" and _most(summary.best_run.by_direction)
+    if paths.direct > MOST_DIRECT and (exchanged or _agrees(evidence.interchange)):
         return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 

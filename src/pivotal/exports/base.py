@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.hooks import Tap
 from pivotal.models.transformers.lm import TransformersLM
+from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps
 
@@ -55,8 +56,9 @@ class Portable:
     """The model as `from_pretrained` loads it: a name on the Hugging Face hub, or a folder."""
     directions: tuple[str, ...]
     """The directions to export."""
-    means: dict[str, np.ndarray] = field(default_factory=dict)
-    """The mean activation of each coordinate of the sites that are edited, for targets that need it."""
+    train: Problem | None = None
+    test: Problem | None = None
+    """Training pairs and held-out pairs at the sites of the intervention, for targets that need them."""
 
     @staticmethod
     def of(
@@ -65,7 +67,8 @@ class Portable:
         *,
         base: str | None = None,
         direction: str | None = None,
-        means: dict[str, np.ndarray] | None = None,
+        train: Problem | None = None,
+        test: Problem | None = None,
     ) -> Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
         if not isinstance(model, TransformersLM):
@@ -92,9 +95,8 @@ class Portable:
                     f"An export sets at least one unit, but this intervention sets none to flip to {label}. "
                     f"Export the other direction only: --direction {others[0]}."
                 )
-        return Portable(
-            model, intervention, base or model.network.name_or_path or model.name, wanted, means or {}
-        )
+        named = base or model.network.name_or_path or model.name
+        return Portable(model, intervention, named, wanted, train, test)
 
     @cached_property
     def _paths(self) -> dict[nn.Module, str]:
@@ -142,8 +144,8 @@ class Target(ABC):
     """One line about what is written."""
     steps: ClassVar[tuple[Steps, ...]] = ("single", "every")
     """The steps that the target can express."""
-    needs_means: ClassVar[bool] = False
-    """Whether it needs the mean activations of the sites, and so the pairs of the run."""
+    needs_pairs: ClassVar[bool] = False
+    """Whether it needs the pairs of the run."""
 
     @abstractmethod
     def write(self, portable: Portable, folder: Path) -> Passport:

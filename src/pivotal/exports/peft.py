@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,7 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_inputs_only, folder_names
-from pivotal.exports.texts import about_priming, python_block
+from pivotal.exports.texts import about_priming, literal, python_block
 from pivotal.exports.weights import columns, constant, is_transposed
 from pivotal.files import write_text
 from pivotal.units import Steps
@@ -39,28 +40,38 @@ class PeftTarget(Target):
             (folder / names[label]).mkdir()
             save_file(_weights(edits), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
             write_text(folder / names[label] / CONFIG, json.dumps(_config(portable, edits), indent=2) + "\n")
-        chosen = names[portable.directions[0]]
-        use = (
-            f"Each folder is an adapter for one direction: {', '.join(f'`{names[d]}`' for d in portable.directions)}. "
-            "Install peft 0.14 or later.\n\n"
-            + python_block(
-                "from peft import PeftModel",
-                "from transformers import AutoModelForCausalLM, AutoTokenizer",
-                "",
-                f"model = AutoModelForCausalLM.from_pretrained({portable.base!r}, dtype='float32')",
-                f"tokenizer = AutoTokenizer.from_pretrained({portable.base!r})",
-                f"model = PeftModel.from_pretrained(model, {chosen!r})",
-                "model(**tokenizer('Your text', return_tensors='pt'))  # with the units set",
-                "with model.disable_adapter():",
-                "    model(**tokenizer('Your text', return_tensors='pt'))  # the untouched model",
-            )
-            + "\n\nThe adapter works wherever peft adapters do, also in lm-eval:\n\n```\n"
-            f"lm_eval --model hf --model_args pretrained={portable.base},peft={chosen},dtype=float32 --tasks YOUR_TASK\n"
-            "```\n\n`merge_and_unload` works only if the edited projections have a bias. For Llama and its relatives, "
-            "which have none, use `pivotal export --to transformers` for a folder with the edit in the weights. peft "
-            "warns that such projections have no bias; the warning is about merging."
-        )
-        return Passport(use, about_priming(portable))
+        return Passport(_use(portable, names), about_priming(portable))
+
+
+def _use(portable: Portable, names: dict[str, str]) -> str:
+    base, chosen = literal(portable.base), names[portable.directions[0]]
+    listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
+    # Only a name that means nothing to a shell or to Markdown stands in the command.
+    named = portable.base if re.fullmatch(r"[\w./@+-]+", portable.base) else "MODEL"
+    code = python_block(
+        "from peft import PeftModel",
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"model = AutoModelForCausalLM.from_pretrained({base}, dtype='float32')",
+        f"tokenizer = AutoTokenizer.from_pretrained({base})",
+        f"model = PeftModel.from_pretrained(model, {chosen!r})",
+        "model(**tokenizer('Your text', return_tensors='pt'))  # with the units set",
+        "with model.disable_adapter():",
+        "    model(**tokenizer('Your text', return_tensors='pt'))  # the untouched model",
+    )
+    return f"""Each folder is an adapter for one direction: {listed}. Run this in the folder.
+
+{code}
+
+Any program that loads adapters of peft can use them. For example, lm-eval measures side effects on the tasks of your
+choice:
+
+```
+lm_eval --model hf --model_args pretrained={named},peft={chosen},dtype=float32 --tasks YOUR_TASK
+```
+
+peft warns if an edited projection has no bias. The adapter then works, but `merge_and_unload` fails. For such models,
+`pivotal export --to transformers` writes a folder with the edit in the weights."""
 
 
 def _weights(edits: list[SiteEdit]) -> dict[str, Tensor]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pivotal.exports.base import Passport, Portable, Target
-from pivotal.exports.texts import about_positions, edits_literal, python_block, steps_literals
+from pivotal.exports.texts import about_positions, edits_literal, literal, python_block, steps_literals
 from pivotal.files import write_text
 
 FILE = "intervene.py"
@@ -76,15 +76,16 @@ class SnippetTarget(Target):
     def write(self, portable: Portable, folder: Path) -> Passport:
         write_text(folder / FILE, _CODE.format(steps=steps_literals(portable), edits=edits_literal(portable)))
         at = "" if portable.intervention.steps == "every" else ", position=1"
+        base = literal(portable.base)
         use = python_block(
             "from transformers import AutoModelForCausalLM, AutoTokenizer",
             "",
             f"from {FILE.removesuffix('.py')} import intervene",
             "",
-            f"model = AutoModelForCausalLM.from_pretrained({portable.base!r}, dtype='float32').eval()",
-            f"tokenizer = AutoTokenizer.from_pretrained({portable.base!r})",
+            f"model = AutoModelForCausalLM.from_pretrained({base}, dtype='float32').eval()",
+            f"tokenizer = AutoTokenizer.from_pretrained({base})",
             "inputs = tokenizer('Your text', return_tensors='pt')",
-            f"with intervene(model, {portable.directions[0]!r}{at}):",
+            f"with intervene(model, {literal(portable.directions[0])}{at}):",
             "    print(tokenizer.decode(model.generate(**inputs, max_new_tokens=20)[0]))",
         )
-        return Passport(f"{use}\n\n{about_positions(portable)}")
+        return Passport(f"Run this in the folder.\n\n{use}\n\n{about_positions(portable)}")

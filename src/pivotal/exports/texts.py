@@ -1,7 +1,7 @@
 """Text of exported files: code with the values in it, and sentences that several targets share.
 
-Names and labels come from files that somebody else may have written. In code they stand as Python literals only, so that
-they stay data.
+Names and labels come from files that somebody else may have written. In code they stand as Python literals only, so
+that they stay data.
 """
 
 from __future__ import annotations
@@ -29,18 +29,16 @@ def numbers(values: tuple[float, ...]) -> list[float]:
     return [float(str(np.float32(value))) for value in values]
 
 
-def edits_literal(portable: Portable, place: str = "module") -> str:
-    """`EDITS = {…}`: for each direction a list of (place, side, coordinates, values). The place is the module that
-    computes the site, or the name of the site."""
+def literal(text: str) -> str:
+    """Text as a Python literal that also stays inside a block of Markdown."""
+    return repr(text).replace("`", "\\x60")
+
+
+def edits_literal(portable: Portable) -> str:
+    """`EDITS = {…}`: for each direction a list of (module, side, coordinates, values)."""
     content = {
         label: [
-            (
-                edit.path if place == "module" else edit.site,
-                edit.tap.side,
-                list(edit.ids),
-                numbers(edit.values),
-            )
-            for edit in portable.edits(label)
+            (edit.path, edit.tap.side, list(edit.ids), numbers(edit.values)) for edit in portable.edits(label)
         ]
         for label in portable.directions
     }

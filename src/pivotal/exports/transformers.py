@@ -49,17 +49,15 @@ class TransformersTarget(Target):
             if getattr(network, "generation_config", None) is not None:
                 network.generation_config.save_pretrained(inside)
         chosen = names[portable.directions[0]]
-        use = (
-            f"Each folder is a whole model for one direction: {', '.join(f'`{names[d]}`' for d in portable.directions)}. "
-            "No code of pivotal is needed.\n\n"
-            + python_block(
-                "from transformers import AutoModelForCausalLM, AutoTokenizer",
-                "",
-                f"model = AutoModelForCausalLM.from_pretrained({chosen!r}, dtype={str(network.dtype)[6:]!r})",
-                f"tokenizer = AutoTokenizer.from_pretrained({chosen!r})",
-                "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
-            )
+        listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
+        code = python_block(
+            "from transformers import AutoModelForCausalLM, AutoTokenizer",
+            "",
+            f"model = AutoModelForCausalLM.from_pretrained({chosen!r}, dtype={str(network.dtype)[6:]!r})",
+            f"tokenizer = AutoTokenizer.from_pretrained({chosen!r})",
+            "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
         )
+        use = f"Each folder is a whole model for one direction: {listed}. Run this in the folder.\n\n{code}"
         return Passport(use, about_priming(portable))
 
 

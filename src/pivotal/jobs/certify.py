@@ -10,7 +10,7 @@ from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.options import build
 from pivotal.problem.objective import Terms
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Certificate
 from pivotal.records.effort import Effort
@@ -56,7 +56,7 @@ def certify_run(
                 "Run the search again."
             )
         pairs, held_out = question.divide(as_read(question, model, pairs))
-    train = problem_of(question, model, as_read(question, model, pairs))
+    train = training_problem(question, model, as_read(question, model, pairs))
     progress = watch.progress if watch is not None else None
     made = certify(
         intervention,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,11 +15,15 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
+from pivotal.problem.kept import Kept
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
+
+_FEWEST_KEPT = 16
+"""The fewest sentences that must stay in a subset of the examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Examples:
     rejected: Rejected
     counterfactuals: Counterfactuals | None = None
     """Where the examples are matched with counterfactual prefixes, the states of those."""
+    kept: tuple[np.ndarray, ...] = ()
+    """Groups of sentences that must stay: indices into the last leaves of the tree, which belong to no pair."""
     whole: Examples | None = None
     """The examples before those without a match were left out."""
 
@@ -99,13 +106,32 @@ class Examples:
         )
         return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
 
+    def keeping(self, kept: Kept, steps: Steps) -> Examples:
+        """The same examples, with sentences that must stay in the same tree, once in each direction."""
+        n, k = len(self.pairs), len(kept.sequences)
+        tree = PrefixTree.build(
+            [*self.tree.sequences(), *kept.sequences, *kept.sequences],
+            [*self.tree.cues(), *kept.cues, *kept.cues],
+            [*self.direction.tolist(), *[0] * k, *[1] * k],
+            steps,
+        )
+        return replace(
+            self, tree=tree, kept=tuple(n + np.concatenate([group, k + group]) for group in kept.groups)
+        )
+
     def restrict(self, chosen: np.ndarray) -> Examples:
-        """A subset of the examples."""
-        pairs = self.pairs
+        """A subset of the examples. A subset of the sentences that must stay comes with them."""
+        pairs, groups = self.pairs, self.kept
+        if groups:
+            some = max(_FEWEST_KEPT, len(np.unique(self.tree.leaf[chosen])) // 4)
+            drawn = np.random.default_rng(int(chosen.sum())).permutation(len(groups))[:some]
+            groups = tuple(groups[i] for i in np.sort(drawn))
+        ends = len(chosen) + np.cumsum([0, *map(len, groups)])
         return replace(
             self,
             pairs=PairSet(pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist())),
-            tree=self.tree.restrict(chosen),
+            tree=self.tree.restrict(np.concatenate([chosen, *groups])),
+            kept=tuple(np.arange(start, stop) for start, stop in itertools.pairwise(ends)),
             direction=self.direction[chosen],
             words=self.words[chosen],
             whole=None,

@@ -19,9 +19,11 @@ from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
 from pivotal.problem.examples import Examples, Rejected
+from pivotal.problem.kept import Kept
+from pivotal.problem.untouched import Untouched
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.units import Steps, UnitSpace, Values
 
 T = TypeVar("T")
 
@@ -51,6 +53,35 @@ class Outcome:
 
     def flipped(self) -> Bool[Tensor, "runs examples"]:
         return self.log_ratio < 0
+
+
+def _sampled(leaves: np.ndarray, prefixes: int, seed: int = 0) -> np.ndarray | None:
+    """The examples of a random sample of distinct prefixes, by the node of each example; None if all are taken."""
+    distinct = np.unique(leaves)
+    if not prefixes or len(distinct) <= prefixes:
+        return None
+    chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
+    return np.flatnonzero(np.isin(leaves, chosen))
+
+
+class _Ranges:
+    """Measures the natural ranges of a problem once, also for its parts.
+
+    It refers to no problem. A problem keeps its batches and samples; if these referred back to it, the model would stay
+    in memory until Python looks for cycles, which can take many large models.
+    """
+
+    def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
+        self._model, self._examples, self._space, self._work = model, examples, space, work
+        self._found: Range | None = None
+
+    def measure(self) -> Range:
+        if self._found is None:
+            chosen = _sampled(self._examples.tree.leaf, _SAMPLE)
+            examples = self._examples if chosen is None else self._examples.restrict(chosen)
+            self._work.forward += examples.tree.n_live
+            self._found = natural_range(self._model, examples.tree, self._space)
+        return self._found
 
 
 class Problem:
@@ -98,8 +129,11 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._part_of = part_of
-        self._natural: Range | None = None
+        self._ranges = (
+            _Ranges(model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
+        )
+        self.kept: Kept | None = None
+        """The sentences that must stay, if there are some."""
 
     @property
     def examples(self) -> Examples:
@@ -165,7 +199,7 @@ class Problem:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
         model and counts its node evaluations. Later calls return the same result."""
         if self._activations is None:
-            part = self.sample(_SAMPLE)
+            part = self.sample(_SAMPLE)._alone
             self.work.forward += part.tree.n_live
             self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
         return self._activations
@@ -173,13 +207,7 @@ class Problem:
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
         prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        if self._part_of is not None:
-            return self._part_of.natural_range()
-        if self._natural is None:
-            part = self.sample(_SAMPLE)
-            self.work.forward += part.tree.n_live
-            self._natural = natural_range(self.model, part.tree, self.space)
-        return self._natural
+        return self._ranges.measure()
 
     def bounds(self) -> Range:
         """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
@@ -199,12 +227,16 @@ class Problem:
                 self._standard = Standard.of(self.space, self.measure_activations())
         return self._standard
 
-    @cached_property
+    @property
     def whole(self) -> Problem:
         """The problem with the pairs that an interchange leaves out."""
+        return self if self._with_left_out is None else self._with_left_out
+
+    @cached_property
+    def _with_left_out(self) -> Problem | None:
         there = self._examples.whole
         if there is None:
-            return self
+            return None
         return Problem(self.model, there, sites=self.sites, steps=self.steps, work=self.work)
 
     @cached_property
@@ -233,15 +265,46 @@ class Problem:
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on a subset of its examples. Both share the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
+        return self._with(self._examples.restrict(chosen))
+
+    def _with(self, examples: Examples) -> Problem:
+        """The same problem with other examples, such as a part of them. Both share the work counter."""
         return Problem(
             self.model,
-            self._examples.restrict(chosen),
+            examples,
             sites=self.sites,
             steps=self.steps,
             values=self.values,
             work=self.work,
             part_of=self,
         )
+
+    @property
+    def leaves(self) -> np.ndarray:
+        """For each example, the node of its prefix."""
+        return self.tree.leaf[: len(self)]
+
+    def keeping(self, kept: Kept | None) -> Problem:
+        """The same problem with sentences that must stay. Its KL is that of the predictions after these sentences."""
+        if kept is None:
+            return self
+        if self.values == "interchange":
+            raise PivotalError(
+                "A sentence that must stay has no counterfactual prefix to exchange states with. Use --keep with "
+                "--values unbounded or natural.",
+                "keep",
+            )
+        made = self._with(self._examples.keeping(kept, self.steps))
+        made.kept = kept
+        return made
+
+    @property
+    def _alone(self) -> Problem:
+        """The same examples without sentences that must stay."""
+        if not self._examples.kept:
+            return self
+        tree = self.tree.restrict(np.arange(len(self)))
+        return self._with(replace(self._examples, tree=tree, kept=()))
 
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
@@ -293,23 +356,20 @@ class Problem:
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            leaves = np.random.default_rng(seed).permutation(np.unique(self.tree.leaf))
+            leaves = np.random.default_rng(seed).permutation(np.unique(self.leaves))
             parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
-            self._batches[key] = [
-                self.restrict(np.flatnonzero(np.isin(self.tree.leaf, part))) for part in parts
-            ]
+            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(self.leaves, part))) for part in parts]
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
         """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
         states of the untouched model."""
-        leaves = np.unique(self.tree.leaf)
-        if not prefixes or len(leaves) <= prefixes:
-            return self
         key = (prefixes, seed)
         if key not in self._samples:
-            chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
-            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+            chosen = _sampled(self.leaves, prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[key] = self.restrict(chosen)
         return self._samples[key]
 
     # -- the masked run -----------------------------------------------------------------------------------------
@@ -405,7 +465,13 @@ class Problem:
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
         """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
-        edit, including the first word, have zero KL and no weight here, so the sum is less than 1."""
+        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If sentences must
+        stay, they have all the weight, in equal parts, at the ends of their prefixes."""
+        if groups := self._examples.kept:
+            weight = np.zeros(len(self.tree.token))
+            for group in groups:
+                np.add.at(weight, self.tree.leaf[group], 1 / len(group) / len(groups))
+            return self._live(weight)
         return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
 
     @cached_property
@@ -435,12 +501,21 @@ class Problem:
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
         """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
+        rows = max(1, _KL_ROWS // states.shape[1])
+        if nodes is None and self._untouched is not None:
+            starts = range(0, len(states), rows)
+            parts = [(slice(start, start + rows), states[start : start + rows]) for start in starts]
+            return torch.cat([self._untouched.kl(self.model, *part) for part in parts]).float()
         clean = self.clean_states
         if nodes is not None:
             states, clean = states[nodes], clean[nodes]
-        rows = max(1, _KL_ROWS // states.shape[1])
-        parts = zip(states.split(rows), clean.split(rows), strict=True)
-        return torch.cat([self._kl(s, c) for s, c in parts]).float()
+        pairs = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([self._kl(s, c) for s, c in pairs]).float()
+
+    @cached_property
+    def _untouched(self) -> Untouched | None:
+        """The untouched model's distributions at all live nodes. A search compares many masks with them."""
+        return Untouched.of(self.model, self.clean_states, _KL_ROWS)
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pivotal.records.evidence import Evidence, Verdict
+from pivotal.records.evidence import Effect, Evidence, TextCost, Verdict
 from pivotal.records.serial import Number, Record
 from pivotal.records.share import Share
 from pivotal.units import Steps, Values
@@ -97,6 +97,19 @@ class UnseenWords(Record, frozen=True, kw_only=True):
     """The slots whose lemmas are unseen, such as `subject` and `verb`. Slots with one lemma are not among them."""
     train: int
     """The number of pairs on which the values were learned."""
+
+
+class Kept(Record, frozen=True, kw_only=True):
+    """What had to stay while the units were searched (`--keep`), with the intervention of the best run applied."""
+
+    max_kl: float
+    """The bound on the KL after the sentences that had to stay, averaged over both directions."""
+    kl: Number
+    """That KL, on the sentences that the search read."""
+    effects: tuple[Effect, ...] = ()
+    """Other questions, on pairs that the search did not read."""
+    texts: tuple[TextCost, ...] = ()
+    """Ordinary text, on sentences that the search did not read."""
 
 
 class Prevalence(Record, frozen=True, kw_only=True):
@@ -201,6 +214,8 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """Absent if the words do not vary, or if too few pairs are left; also in summaries of earlier versions."""
     rejected: Rejections
     controls: Control
+    kept: Kept | None = None
+    """What had to stay; absent without `--keep`. The bound on KL is then about that."""
     prevalence: dict[str, Prevalence]
     """One entry per unit, the most frequent first."""
     example: Example

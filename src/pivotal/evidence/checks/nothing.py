@@ -42,7 +42,7 @@ def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: i
     words of single prefixes would not flip them."""
     return _repeated(
         search,
-        train.on(permuted(train.pairs, seed + _SEED)),
+        train.on(permuted(train.pairs, seed + _SEED)).keeping(train.kept),
         test.on(permuted(test.pairs, seed + _SEED)),
         repeats,
         seed,
@@ -52,7 +52,7 @@ def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: i
 def search_shuffled(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
     """The same search in the model with shuffled weights."""
     model = train.model.shuffled(seed)
-    there = train.on(train.pairs, model=model), test.on(test.pairs, model=model)
+    there = train.on(train.pairs, model=model).keeping(train.kept), test.on(test.pairs, model=model)
     return _repeated(search, *there, repeats, seed)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -20,23 +20,17 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.models.base import Encoding, LanguageModel
-from pivotal.models.edits import Edit
+from pivotal.models.edits import Edit, sites_of
 from pivotal.models.gather import distinct_rows
+from pivotal.models.reading import Applied
 from pivotal.models.recurrent.cells import CELLS, Incoming
 from pivotal.models.recurrent.modules import weights_of
+from pivotal.models.recurrent.reading import LayerState, RecurrentReading
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of
 from pivotal.models.shuffle import shuffle_rows
-from pivotal.models.tree import Level, PrefixTree
+from pivotal.models.tree import Level, PrefixTree, Span
 from pivotal.models.words import WordVocabulary
 from pivotal.units import Site, Unit
-
-
-@dataclass(frozen=True, slots=True)
-class LayerState:
-    """h and c of some nodes. The number of runs is 1 until an edit makes the runs differ."""
-
-    h: Float[Tensor, "nodes _ hidden"]
-    c: Float[Tensor, "nodes _ hidden"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +41,9 @@ class PreparedTree:
     """The first layer's gates from each distinct token. No edit changes them."""
     frozen: list[list[LayerState]]
     """The clean states of each level's frozen nodes, layer by layer. Entry 0 is the root."""
+    inputs: dict[int, list[Tensor]] = field(default_factory=dict)
+    """The inputs of the first edited layer at each level's live nodes, kept from its first use: what lies below that
+    layer is the same for every mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +247,39 @@ class RecurrentLM(LanguageModel):
         self, ids: Int[Tensor, "steps texts"], states: list[LayerState] | None = None
     ) -> tuple[Float[Tensor, "steps texts hidden"], list[LayerState]]:
         """The last states along several long texts, and the states to continue from. They start from zero states."""
-        same = torch.arange(ids.shape[1], device=self.device)
-        first = self._layers[0]
         tops = []
-        states = states or self._zero_state(len(same))
-        for token, gates in zip(
-            ids, torch.nn.functional.linear(self._encoder[ids], first.input, first.bias), strict=True
-        ):
-            level = Level(0, 0, len(same), token, parent=same, source=same, up=same, spans=())
-            h, new = gates[:, None], []
-            for i, layer in enumerate(self._layers):
-                h, c = self._step(layer, None if i == 0 else layer.input, h, states[i], level)
-                new.append(LayerState(h, c))
-            states = new
-            tops.append(h[:, 0])
+        states = states or self._zero_state(ids.shape[1])
+        for gates in self._first_gates(ids):
+            states = self._advance(gates, states)
+            tops.append(states[-1].h[:, 0])
         return torch.stack(tops), states
+
+    @torch.no_grad()
+    def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> RecurrentReading:
+        last = self._step_through(self.prepare(applied.tree([prompt])), applied.edit)[-1]
+
+        @torch.no_grad()
+        def advance(tokens: Int[Tensor, " texts"], states: list[LayerState]) -> list[LayerState]:
+            spans = applied.later(len(tokens))
+            return self._advance(self._first_gates(tokens), states, applied.edit, spans)
+
+        return RecurrentReading([state.repeated(texts) for state in last], advance)
+
+    def _first_gates(self, ids: Int[Tensor, "*texts"]) -> Float[Tensor, "*texts gates"]:
+        """The first layer's gates from some tokens."""
+        return torch.nn.functional.linear(self._encoder[ids], self._layers[0].input, self._layers[0].bias)
+
+    def _advance(
+        self,
+        gates: Float[Tensor, "texts gates"],
+        states: list[LayerState],
+        edit: Edit | None = None,
+        spans: tuple[Span, ...] = (),
+    ) -> list[LayerState]:
+        """The states of some texts after one more token of each, from the first layer's gates of these tokens."""
+        same = torch.arange(len(gates), device=self.device)
+        level = Level(0, 0, len(same), token=same, parent=same, source=same, up=same, spans=spans)
+        return self._through_layers(gates[:, None], states, level, edit, None)
 
     @torch.no_grad()
     def prepare(self, tree: PrefixTree) -> PreparedTree:
@@ -277,8 +292,7 @@ class RecurrentLM(LanguageModel):
     def _prepare(self, tree: PrefixTree, frozen: list[list[LayerState]]) -> PreparedTree:
         levels = tree.levels(self.device)
         tokens, rows = torch.unique(torch.cat([lv.token for lv in levels]), return_inverse=True)
-        first = self._layers[0]
-        table = torch.nn.functional.linear(self._encoder[tokens], first.input, first.bias)
+        table = self._first_gates(tokens)
         token_rows = list(rows.split([len(lv.token) for lv in levels]))
         return PreparedTree(levels, token_rows, table, frozen)
 
@@ -291,8 +305,13 @@ class RecurrentLM(LanguageModel):
         runs = max(top.shape[1] for top in tops)
         return torch.cat([top.expand(-1, runs, -1) for top in tops])
 
-    def _step_through(self, prepared: PreparedTree, edit: Edit | None) -> list[list[LayerState]]:
-        """The states of every level, with frozen rows first. Entry 0 is the root."""
+    def _step_through(
+        self, prepared: PreparedTree, edit: Edit | None, upto: int | None = None
+    ) -> list[list[LayerState]]:
+        """The states of every level, with frozen rows first. Entry 0 is the root. Layers below the first edited one are
+        not computed, and neither are those from `upto` on."""
+        first = self._first_edited(edit)
+        inputs = self._inputs(prepared, first) if first else None
         states = [prepared.frozen[0]]
         for depth, (level, rows) in enumerate(
             zip(prepared.levels, prepared.token_rows, strict=True), start=1
@@ -302,15 +321,50 @@ class RecurrentLM(LanguageModel):
                 assert frozen is not None
                 states.append(frozen)
                 continue
-            h = prepared.table[rows][:, None]
-            new: list[LayerState] = []
-            for i, layer in enumerate(self._layers):
-                h, c = self._step(layer, None if i == 0 else layer.input, h, states[-1][i], level)
-                if edit is not None:
-                    h = edit(f"hidden.{i}", level.spans, h)
-                new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
-            states.append(new)
+            if inputs is None:
+                gates = prepared.table[rows][:, None]
+            else:
+                layer = self._layers[first]
+                gates = torch.nn.functional.linear(inputs[depth - 1], layer.input, layer.bias)
+            states.append(self._through_layers(gates, states[-1], level, edit, frozen, slice(first, upto)))
         return states
+
+    def _first_edited(self, edit: Edit | None) -> int:
+        """The first layer that an edit changes; 0 if there is none."""
+        sites = None if edit is None else sites_of(edit)
+        edited = [i for i, site in enumerate(self.sites) if sites is not None and site.name in sites]
+        return min(edited, default=0)
+
+    @torch.no_grad()
+    def _inputs(self, prepared: PreparedTree, layer: int) -> list[Tensor]:
+        """The inputs of a layer at the live nodes of each level, in the untouched model."""
+        if layer not in prepared.inputs:
+            states = self._step_through(prepared, None, upto=layer)[1:]
+            prepared.inputs[layer] = [
+                state[layer - 1].h[level.live - level.start :]
+                for level, state in zip(prepared.levels, states, strict=True)
+            ]
+        return prepared.inputs[layer]
+
+    def _through_layers(
+        self,
+        gates: Float[Tensor, "live 1 gates"],
+        above: list[LayerState],
+        level: Level,
+        edit: Edit | None,
+        frozen: list[LayerState] | None,
+        layers: slice = slice(None),
+    ) -> list[LayerState]:
+        """The states of a level, from the states of the level above and the input gates of the first of `layers`.
+        Other layers keep the states of the level above, which nothing reads."""
+        new, h, weight = list(above), gates, None
+        for i, layer in list(enumerate(self._layers))[layers]:
+            h, c = self._step(layer, weight, h, above[i], level)
+            if edit is not None:
+                h = edit(f"hidden.{i}", level.spans, h)
+            new[i] = LayerState(h, c) if frozen is None else _stack(frozen[i], h, c)
+            weight = self._layers[i + 1].input if i + 1 < len(self._layers) else None
+        return new
 
     def _step(
         self, layer: Layer, weight: Tensor | None, x: Tensor, above: LayerState, level: Level
@@ -331,6 +385,9 @@ class RecurrentLM(LanguageModel):
         return torch.nn.functional.linear(
             states.to(wide), self._decoder[ids].to(wide), self._decoder_bias[ids].to(wide)
         )
+
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes hidden"] | None:
+        return p @ self._decoder if self.dtype.itemsize >= 4 else None
 
 
 def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:

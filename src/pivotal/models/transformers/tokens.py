@@ -45,7 +45,8 @@ class Tokens:
         except (
             Exception
         ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
-            raise PivotalError(f"the tokenizer cannot read it ({in_short(error)}): {text}") from None
+            said = in_short(error).replace(": ", ", ")  # a colon ends the reason
+            raise PivotalError(f"the tokenizer cannot read it ({said}): {text}") from None
         return list(made["input_ids"]), list(made["offset_mapping"])
 
     def _priming(self, text: str | None) -> tuple[int, ...]:
