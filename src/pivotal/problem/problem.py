@@ -23,7 +23,7 @@ from pivotal.problem.kept import Kept
 from pivotal.problem.untouched import Untouched
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.units import Steps, UnitSpace, Values
 
 T = TypeVar("T")
 
@@ -53,6 +53,35 @@ class Outcome:
 
     def flipped(self) -> Bool[Tensor, "runs examples"]:
         return self.log_ratio < 0
+
+
+def _sampled(leaves: np.ndarray, prefixes: int, seed: int = 0) -> np.ndarray | None:
+    """The examples of a random sample of distinct prefixes, by the node of each example; None if all are taken."""
+    distinct = np.unique(leaves)
+    if not prefixes or len(distinct) <= prefixes:
+        return None
+    chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
+    return np.flatnonzero(np.isin(leaves, chosen))
+
+
+class _Ranges:
+    """Measures the natural ranges of a problem once, also for its parts.
+
+    It refers to no problem. A problem keeps its batches and samples; if these referred back to it, the model would stay
+    in memory until Python looks for cycles, which can take many large models.
+    """
+
+    def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
+        self._model, self._examples, self._space, self._work = model, examples, space, work
+        self._found: Range | None = None
+
+    def measure(self) -> Range:
+        if self._found is None:
+            chosen = _sampled(self._examples.tree.leaf, _SAMPLE)
+            examples = self._examples if chosen is None else self._examples.restrict(chosen)
+            self._work.forward += examples.tree.n_live
+            self._found = natural_range(self._model, examples.tree, self._space)
+        return self._found
 
 
 class Problem:
@@ -100,8 +129,9 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._part_of = part_of
-        self._natural: Range | None = None
+        self._ranges = (
+            _Ranges(model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
+        )
         self.kept: Kept | None = None
         """The sentences that must stay, if there are some."""
 
@@ -177,13 +207,7 @@ class Problem:
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
         prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        if self._part_of is not None:
-            return self._part_of.natural_range()
-        if self._natural is None:
-            part = self.sample(_SAMPLE)._alone
-            self.work.forward += part.tree.n_live
-            self._natural = natural_range(self.model, part.tree, self.space)
-        return self._natural
+        return self._ranges.measure()
 
     def bounds(self) -> Range:
         """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
@@ -203,12 +227,16 @@ class Problem:
                 self._standard = Standard.of(self.space, self.measure_activations())
         return self._standard
 
-    @cached_property
+    @property
     def whole(self) -> Problem:
         """The problem with the pairs that an interchange leaves out."""
+        return self if self._with_left_out is None else self._with_left_out
+
+    @cached_property
+    def _with_left_out(self) -> Problem | None:
         there = self._examples.whole
         if there is None:
-            return self
+            return None
         return Problem(self.model, there, sites=self.sites, steps=self.steps, work=self.work)
 
     @cached_property
@@ -270,7 +298,7 @@ class Problem:
         made.kept = kept
         return made
 
-    @cached_property
+    @property
     def _alone(self) -> Problem:
         """The same examples without sentences that must stay."""
         if not self._examples.kept:
@@ -336,13 +364,12 @@ class Problem:
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
         """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
         states of the untouched model."""
-        leaves = np.unique(self.leaves)
-        if not prefixes or len(leaves) <= prefixes:
-            return self
         key = (prefixes, seed)
         if key not in self._samples:
-            chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
-            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.leaves, chosen)))
+            chosen = _sampled(self.leaves, prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[key] = self.restrict(chosen)
         return self._samples[key]
 
     # -- the masked run -----------------------------------------------------------------------------------------
