@@ -147,7 +147,7 @@ def find(
     train.measure_activations()
     train.bounds()
     with signals() as stop:
-        checkpoint = RunCheckpoint(folder, history, train.work, stop)
+        checkpoint = RunCheckpoint(folder, history, train.work, stop, train.model.bases)
         if checkpoint.resumed:
             watch.say(f"Resuming the run in {folder.path} after {checkpoint.seconds:.0f} s.")
         try:

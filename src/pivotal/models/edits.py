@@ -126,11 +126,18 @@ class MaskedEdit:
         sites = space.sites if few else _touched(space, mask)
         self.sites = frozenset(site.name for site in sites)
         self._parts = {}
+        self.columns: dict[str, Tensor] = {}
+        """Of a site in a basis, the coordinates that are edited. The model computes no others, which matters if there
+        are thousands of them."""
         directions = values.shape[1]
         for site in sites:
             where = space.slice_of(site.name)
             m = mask[..., where] if mask.ndim == 3 else mask[:, None, where].expand(-1, directions, -1)
             at = values[..., space.coordinates_of(site.name)]
+            if site.basis and (zeros_stay or not mask.requires_grad):
+                chosen = (mask[..., where] != 0).flatten(0, -2).any(0).nonzero()[:, 0]
+                self.columns[site.name] = chosen
+                m, at = m[..., chosen], at[..., chosen]
             self._parts[site.name] = (_each(m, site.size).unbind(1), at.unbind(1))
         self.reached = dict.fromkeys(self._parts, 0)
 
@@ -166,6 +173,14 @@ def dense(
     intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu"
 ) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
     """The mask and values of an intervention over a whole unit space."""
+    for site in space.sites:
+        basis = intervention.bases.get(site.name)
+        if basis is not None and basis.card.fingerprint != site.basis:
+            raise PivotalError(
+                f"The units of {site.name} belong to the basis that they were found in ({basis.card.fingerprint}), but "
+                f"the model has another basis there ({site.basis}). Apply the intervention to "
+                "model.carrying(intervention)."
+            )
     directions = len(intervention.directions)
     mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)
     ids = [space.flat(unit) for unit in intervention.units]

@@ -60,7 +60,8 @@ class IntervenedModel:
 
         A prompt is a list of token ids. `cue` is the position of the token that a single-step intervention acts at.
         """
-        model, intervention = self.model, self.intervention
+        intervention = self.intervention
+        model = self.model if intervention is None else self.model.carrying(intervention)
         prompts = _checked(model, prompts)
         if intervention is None:
             tree = PrefixTree.build(prompts)

@@ -81,13 +81,13 @@ class Problem:
             raise PivotalError(
                 f"values cannot be {values!r}.{did_you_mean(str(values), get_args(Values))}", "values"
             )
-        self.model = model
         self.sites = sites
         self.values: Values = values
         self.steps: Steps = steps
-        self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
         self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
+        self.model = self._with_bases(model) if "@" in sites else model
+        self.space = self.model.unit_space(sites)
         self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
@@ -95,6 +95,15 @@ class Problem:
         self._standard: Standard | None = None
         self._part_of = part_of
         self._natural: Range | None = None
+
+    def _with_bases(self, model: LanguageModel) -> LanguageModel:
+        """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
+        from pivotal.problem.bases import with_bases
+
+        def ask(site: str) -> Problem:
+            return Problem(model.plain, self._examples, sites=site, steps=self.steps, work=self.work)
+
+        return with_bases(model, self.sites, ask)
 
     @property
     def examples(self) -> Examples:

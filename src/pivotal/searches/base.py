@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases import stored_bases
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
@@ -349,6 +350,7 @@ def interventions_of(
                 model_fingerprint=problem.model.fingerprint(),
                 phenomenon=problem.pairs.name,
                 data_fingerprint=problem.pairs.fingerprint(),
+                bases=stored_bases(problem.model.bases, units),
             )
         )
     return tuple(frozen)
