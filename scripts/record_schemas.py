@@ -21,6 +21,7 @@ from pivotal.records.ablation import Ablations
 from pivotal.records.certificate import Certificate
 from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.comparison import ComparisonRecord
+from pivotal.records.export import ExportRecord
 from pivotal.records.history import Progress
 from pivotal.records.intervention import Card
 from pivotal.records.run import RunRecord
@@ -29,6 +30,7 @@ from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import StudyRow
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 
 FOLDER = Path(__file__).parents[1] / "docs" / "schemas"
 
@@ -37,6 +39,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "summary": ("summary.json", Summary),
     "card": ("interventions/N/card.json", Card),
     "traces": ("traces.json", Traces),
+    "units": ("units.json", UnitProfiles),
     "history": ("history.jsonl", Progress),
     "certificate": ("certificate.json", Certificate),
     "comparison": ("compare.json", ComparisonRecord),
@@ -44,6 +47,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "study-row": ("results.jsonl", StudyRow),
     "ablation": ("ablation.json", Ablations),
     "checkpoint": ("checkpoint.pt", CheckpointRecord),
+    "export": ("export.json", ExportRecord),
 }
 """By the name of its schema, each file with its record; of .jsonl files, the record of a line."""
 

@@ -1,4 +1,5 @@
-"""Takes the pictures of docs/images from the page of a run: on a desk, on a phone, and a sentence with its trace.
+"""Takes the pictures of docs/images from the page of a run: on a desk, on a phone, a unit, and a sentence with its
+trace; and the live page of the run.
 
     python scripts/screenshots.py runs/demo
 
@@ -9,9 +10,12 @@ from __future__ import annotations
 
 import shutil
 import sys
+import threading
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
+
+from pivotal.serve.server import LiveServer
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 DESK, PHONE = (1180, 900), (390, 844)
@@ -35,11 +39,34 @@ def main(folder: Path) -> None:
         at.locator("#sentence-list > li:visible summary").first.click()
         at.evaluate("document.getElementById('sentence-by-sentence').scrollIntoView()")
         _take(at, "report-sentence.png")
+        at = _open(browser, page, DESK)
+        at.locator("a[href^='#unit-']").nth(1).click()
+        _take(at, "report-unit.png")
+        _live(browser, folder)
         browser.close()
 
 
+def _live(browser: Browser, folder: Path) -> None:
+    """The live page, with a sentence that a reader can follow."""
+    server = LiveServer([str(folder)])
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        at = _open(browser, server.address, DESK)
+        at.locator("body[data-updates]").wait_for(timeout=60_000)
+        at.locator("#sentence").fill("The athletes near the car")
+        at.locator("#word-0").fill("admires")
+        at.locator("#word-1").fill("admire")
+        at.locator("#verdict:has-text('admires')").wait_for(timeout=60_000)
+        at.wait_for_timeout(500)  # the last word that was filled in may still be on its way
+        _take(at, "live.png")
+    finally:
+        server.stop()
+        thread.join()
+
+
 def _open(
-    browser: Browser, page: Path, size: tuple[int, int], *, scheme: str = "light", scale: int = 1
+    browser: Browser, page: Path | str, size: tuple[int, int], *, scheme: str = "light", scale: int = 1
 ) -> Page:
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
@@ -48,7 +75,7 @@ def _open(
         reduced_motion="reduce",
     )
     opened = context.new_page()
-    opened.goto(page.resolve().as_uri())
+    opened.goto(page if isinstance(page, str) else page.resolve().as_uri())
     return opened
 
 

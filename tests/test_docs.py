@@ -247,3 +247,11 @@ def test_the_site_builds_without_warnings_and_loads_nothing_from_the_network(tmp
     assert "@import url(http" not in "".join(
         css.read_text(encoding="utf-8") for css in tmp_path.rglob("*.css")
     )
+
+
+def test_pictures_are_drawn_from_the_stored_results() -> None:
+    import pictures
+
+    for path, text in pictures.texts().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python scripts/pictures.py"
+        assert f"images/{path.name}" in "".join(map(text_of, PAGES)), f"{path.name} is on no page"

@@ -1,4 +1,4 @@
-"""Text for a terminal or a log: control characters are shown, and an output that fails costs no run."""
+"""Text for a terminal, a log or a page: control characters are shown, and an output that fails costs no run."""
 
 from __future__ import annotations
 
@@ -21,3 +21,16 @@ def say(text: str) -> None:
     """Print a line to stderr. If stderr is full or closed, the line is lost, but not the run that prints it."""
     with suppress(OSError, ValueError):
         print(visible(text), file=sys.stderr, flush=True)
+
+
+_LEAST = 1e-6
+"""The least probability that is shown as a number."""
+
+
+def chance(p: float) -> str:
+    """A probability in percent with two significant digits, never in scientific notation."""
+    if p >= 0.0995:
+        return f"{100 * p:.0f}%"
+    if p < _LEAST:
+        return f"<{100 * _LEAST:.4f}%" if p else "0%"
+    return f"{float(f'{100 * p:.2g}'):.6f}".rstrip("0").rstrip(".") + "%"

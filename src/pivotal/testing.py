@@ -314,14 +314,24 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
     again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
     assert found.train_score == again.train_score, "The same seed must give the same scores."
-    bounded = Problem(model, problem.pairs[::3], steps=steps, values="natural")
-    low, high = bounded.bounds()
-    natural = search.solve(bounded, runs=1, seed=0).best
-    at = [place for unit in natural.units for place in bounded.space.places(unit)]
-    values = torch.tensor(natural.values)
-    assert ((values >= low[at] - 1e-6) & (values <= high[at] + 1e-6)).all(), (
-        "With values='natural', every value must lie within problem.bounds()."
-    )
+    _check_values(search, problem)
+
+
+def _check_values(search: Search, problem: Problem) -> None:
+    """The values of the result must be those that the problem allows."""
+    for allowed in ("natural", "interchange"):
+        some = Problem(problem.model, problem.pairs[::3], steps=problem.steps, values=allowed)
+        found = search.solve(some, runs=1, seed=0).best
+        at = [place for unit in found.units for place in some.space.places(unit)]
+        if allowed == "natural":
+            low, high = (end[at] - slack for end, slack in zip(some.bounds(), (1e-6, -1e-6), strict=True))
+        else:
+            low = high = some.counterfactual_means[:, at]
+        values = torch.tensor(found.values)
+        assert ((values >= low) & (values <= high)).all() and found.found_with == allowed, (
+            f"With values={allowed!r}, every value must be one that the problem allows. Take the bounds from "
+            "problem.bounds(), the trial values from grid_of, and make interventions with interventions_of."
+        )
 
 
 def _count_passes(model: LanguageModel) -> list[int]:

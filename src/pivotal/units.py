@@ -14,9 +14,13 @@ from pivotal.errors import PivotalError, did_you_mean
 Steps = Literal["single", "every"]
 """The steps at which units are edited: at the cue only, or at every step of the prefix."""
 
-Values = Literal["unbounded", "natural"]
-"""What units may be set to: anything that the model can compute with, or values inside the natural range of each unit,
-the 1st to 99th percentile of its own states at the edited steps."""
+Values = Literal["unbounded", "natural", "interchange"]
+"""What units may be set to: anything that the model can compute with; values inside the natural range of each unit, the
+1st to 99th percentile of its own states at the edited steps; or, pair by pair, what they are in the counterfactual
+prefix."""
+
+KEEP_KL = 0.02
+"""The bound on the KL after sentences that must stay, if the user gives none."""
 
 MAX_UNITS: dict[Steps, int] = {"every": 4, "single": 5}
 """The most units that a search may use by default; the paper ends up with about these numbers (3.3 and 5)."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"  # read once, when the library is imported
 
 
 def _apart(part: Callable[[], int]) -> int:

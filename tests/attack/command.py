@@ -18,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 SECONDS = 30.0
-"""A command that needs longer hangs: all inputs of the attack are tiny."""
+"""A command that computes longer hangs: all inputs of the attack are tiny. Time in which other work has the cores does
+not count."""
+CLOCK = 600.0
+"""Seconds on the clock after which a command hangs in any case."""
 MEMORY = 1000
 """Megabytes by which one command may raise the memory of the process."""
 LIMIT = 6 << 30
@@ -95,13 +98,16 @@ def _clock(seconds: float) -> Iterator[None]:
     def ring(*_: object) -> None:
         raise Hang
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    timers = ((signal.SIGPROF, signal.ITIMER_PROF, seconds), (signal.SIGALRM, signal.ITIMER_REAL, CLOCK))
+    before = [signal.signal(name, ring) for name, _, _ in timers]
+    for _, timer, limit in timers:
+        signal.setitimer(timer, limit)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        for (name, timer, _), old in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(name, old)
 
 
 def _place(trace: Any) -> str:
@@ -124,12 +130,24 @@ def process(arguments: Sequence[str], codes: Collection[int] = CODES, **more: An
     line = [sys.executable, "-m", "pivotal", *arguments]
     try:
         done = subprocess.run(
-            line, capture_output=True, text=True, errors="replace", timeout=4 * SECONDS, check=False, **more
+            line,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=CLOCK,
+            check=False,
+            preexec_fn=_limit_time,
+            **more,
         )
     except subprocess.TimeoutExpired:
         return Done(-1, "", "", time.monotonic() - began, f"hang of the process {arguments[0]}")
     found = Done(done.returncode, done.stdout, done.stderr, time.monotonic() - began)
     return _judged(found, codes, arguments)
+
+
+def _limit_time() -> None:
+    """Let the system kill this process when it has computed for too long."""
+    resource.setrlimit(resource.RLIMIT_CPU, (int(4 * SECONDS), int(4 * SECONDS)))
 
 
 # -- forked processes: they start in milliseconds, and can be killed ---------------------------------------------------
@@ -144,6 +162,7 @@ def fork(arguments: Sequence[str], prepare: Callable[[], object] = lambda: None)
     code = 99
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        _limit_time()
         with output_of(os.getpid()).open("w") as said:
             os.dup2(said.fileno(), 1)
             os.dup2(said.fileno(), 2)
@@ -166,21 +185,34 @@ def output_of(pid: int) -> Path:
 
 
 def ended(pid: int, seconds: float = 4 * SECONDS) -> Done:
-    """Wait for a forked process. It is killed, and has failed, if it takes too long."""
+    """Wait for a forked process. It is killed, and has failed, if it waits too long without computing."""
     began, code = time.monotonic(), None
-    while code is None and time.monotonic() - began < seconds:
+    before, since = "", began
+    while code is None and time.monotonic() - since < seconds:
         there, status = os.waitpid(pid, os.WNOHANG)
         if there:
             code = os.waitstatus_to_exitcode(status)
-        else:
-            time.sleep(0.005)
-    failure = ""
+            continue
+        if (now := _state(pid)) != before:
+            before, since = now, time.monotonic()
+        time.sleep(0.01)
+    failure = "hang: too much computation" if code == -signal.SIGXCPU else ""
     if code is None:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         code, failure = -9, f"hang of more than {seconds:.0f} s"
-    said = output_of(pid).read_text(errors="replace")
-    output_of(pid).unlink()
+    said = output_of(pid).read_text(errors="replace") if output_of(pid).exists() else ""  # killed at once
+    output_of(pid).unlink(missing_ok=True)
     if "Traceback (most recent call last)" in said:
         failure = f"traceback: {said.strip().splitlines()[-1][:80]}"
     return Done(code, said, said, time.monotonic() - began, failure)
+
+
+def _state(pid: int) -> str:
+    """A text that changes as long as a process computes, or waits for a core."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    computes = f"{time.monotonic()}" if fields[0] == "R" else ""
+    return f"{computes} {fields[11:15]}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.attack.command import Done, ended, fork
 from tests.attack.long_jobs import Job, jobs
 from tests.attack.materials import Materials
+from tests.attack.surroundings import hastened
 
 
 def can_mount() -> bool:
@@ -97,7 +98,8 @@ def attack(
     whole = {}
     for job in chosen:
         out = scratch / "whole" / job.name
-        done = ended(fork(job.line(materials, out), _often))
+        with hastened():
+            done = ended(fork(job.line(materials, out), _often))
         whole[job.name] = job.result(out) if done.code == 0 else None
     with _small(scratch, 30) as disk:
         for fault in FAULTS:
@@ -107,9 +109,10 @@ def attack(
             for job in chosen:
                 for number in range(rounds):
                     case = f"{seed}:disk:{fault.name}:{job.name}:{number}"
-                    wrong = _meet(
-                        fault, job, materials, disk or scratch, random.Random(case), whole[job.name]
-                    )
+                    with hastened(real=number == 0):
+                        wrong = _meet(
+                            fault, job, materials, disk or scratch, random.Random(case), whole[job.name]
+                        )
                     met[fault.name] = met.get(fault.name, 0) + (wrong != "not met")
                     print(f"  {case}: {wrong or 'mended'}"[:300], flush=True)
                     if wrong not in ("", "not met"):

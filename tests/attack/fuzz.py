@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import random
-import tempfile
-import time
+import resource
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from tests.attack import options
 from tests.attack.command import Done, process, run
 from tests.attack.materials import Materials
 from tests.attack.place import Place
+from tests.attack.surroundings import hastened, settled
 from tests.attack.targets import TARGETS, Target
 
 PROCESSES = 1000
 """One case in so many runs as a process of its own as well."""
-DRAWN = 20
-"""One report in so many is drawn by the real renderer, which takes a second."""
+REAL = 50
+"""One case in so many leaves out no work (see `hastened`)."""
+EACH = 500
+"""The cases of one process of the whole attack. A crash costs no more than one case, and memory that a process keeps
+is seen."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case and how it ended."""
+
+    name: str
+    """SEED:NUMBER."""
+    target: str
+    code: int
+    seconds: float
+    failure: str = ""
+    line: str = ""
+    """The command and the end of what it said, if it failed."""
 
 
 @dataclass
@@ -30,52 +51,56 @@ class Findings:
     codes: Counter[int] = field(default_factory=Counter)
     failures: dict[str, list[str]] = field(default_factory=dict)
     """The cases, as SEED:NUMBER and command, by signature."""
-    seconds: float = 0.0
     slowest: tuple[float, str] = (0.0, "")
+    grown: int = 0
+    """The most megabytes that a process has kept after its cases (`in_workers` only)."""
 
-    def add(self, case: str, target: Target, done: Done, arguments: Sequence[str]) -> None:
+    def add(self, case: Case) -> None:
         self.cases += 1
-        self.by_target[target.name] += 1
-        self.codes[done.code] += 1
-        self.seconds += done.seconds
-        self.slowest = max(self.slowest, (done.seconds, f"{case} {target.name}"))
-        if done.failure:
-            line = " ".join(argument[:60] for argument in arguments)[:300]
-            last = done.err.strip().splitlines()[-1:] or [""]
-            self.failures.setdefault(done.failure, []).append(
-                f"{case}  {target.name}: {line}  [{last[0][:200]}]"
-            )
+        self.by_target[case.target] += 1
+        self.codes[case.code] += 1
+        self.slowest = max(self.slowest, (case.seconds, f"{case.name} {case.target}"))
+        if case.failure:
+            self.failures.setdefault(case.failure, []).append(f"{case.name}  {case.target}: {case.line}")
 
 
-def fuzz(
-    seed: int,
-    numbers: Sequence[int],
-    materials: Materials,
-    *,
-    targets: Sequence[str] = (),
-    tell: Callable[[Findings], object] = lambda _: None,
-) -> Findings:
-    """Run the cases with these numbers. A case depends on the seed and its number, and on nothing else."""
-    found, chosen = Findings(), [TARGETS[name] for name in targets] or list(TARGETS.values())
-    began = time.monotonic()
+def fuzz(seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str] = ()) -> Findings:
+    """Run the cases with these numbers in this process. No chart is drawn, so that the process can still fork."""
+    found = Findings()
+    for case in cases(seed, numbers, materials, targets, real=0):
+        found.add(case)
+    return found
+
+
+def cases(
+    seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str] = (), *, real: int = REAL
+) -> Iterator[Case]:
+    """Run the cases with these numbers. A case depends on the seed, the targets and its number, and on nothing else.
+    One case in `real` leaves out no work (see `hastened`); with 0, none."""
+    chosen = [TARGETS[name] for name in targets] or list(TARGETS.values())
     with settled(materials.root) as scratch:
         for number in numbers:
             target, place, arguments = make(seed, number, materials, scratch, chosen)
             chance = random.Random(f"{seed}:{number}:how")
-            with drawing(real=chance.randrange(DRAWN) == 0):
+            with hastened(real=chance.randrange(real or REAL) == 0 and real > 0):
                 done = run(arguments, target.codes)
-            if not done.failure and chance.randrange(PROCESSES) == 0:
+            if not done.failure and chance.randrange(PROCESSES) == 0 and "serve" not in arguments[:1]:
                 again = make(seed, number, materials, scratch, chosen, "again")
                 outside = process(again[2], target.codes)
                 done = outside if outside.failure else done
                 again[1].remove()
             if not done.failure and (harm := place.harm()):
                 done = Done(done.code, done.out, done.err, done.seconds, harm)
-            found.add(f"{seed}:{number}", target, done, arguments)
+            yield _case(f"{seed}:{number}", target, done, arguments)
             place.remove()
-            tell(found)
-    found.seconds = time.monotonic() - began
-    return found
+
+
+def _case(name: str, target: Target, done: Done, arguments: Sequence[str]) -> Case:
+    line = ""
+    if done.failure:
+        last = done.err.strip().splitlines()[-1:] or [""]
+        line = f"{' '.join(argument[:60] for argument in arguments)[:300]}  [{last[0][:200]}]"
+    return Case(name, target.name, done.code, done.seconds, done.failure, line)
 
 
 def make(
@@ -92,31 +117,85 @@ def make(
     return target, place, list(target.make(chance, materials, place))
 
 
-@contextmanager
-def settled(root: Path) -> Iterator[Path]:
-    """A scratch folder as the current one, with no network and a cache of its own."""
-    import os
+# -- the whole attack: one process after the other ---------------------------------------------------------------------
 
-    with tempfile.TemporaryDirectory(dir=root) as scratch, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PIVOTAL_HOME", str(Path(scratch) / "home"))
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        patch.setenv("COLUMNS", "200")
-        before = Path.cwd()
-        (Path(scratch) / "here").mkdir()
-        os.chdir(Path(scratch) / "here")
+
+def in_workers(
+    seed: int,
+    numbers: Sequence[int],
+    materials: Materials,
+    *,
+    targets: Sequence[str] = (),
+    tell: Callable[[Findings], object] = lambda _: None,
+) -> Findings:
+    """Run the cases in forked processes of `EACH` cases. The materials must have been made."""
+    found = Findings()
+    left = list(numbers)
+    while left:
+        done, ending, grown = _worker(seed, left[:EACH], materials, targets)
+        for case in done:
+            found.add(case)
+        left = left[len(done) :]
+        found.grown = max(found.grown, grown)
+        if ending:  # the process ended in the middle of a case
+            found.add(Case(f"{seed}:{left.pop(0)}", "?", -1, 0.0, ending))
+        tell(found)
+    return found
+
+
+def _worker(
+    seed: int, numbers: Sequence[int], materials: Materials, targets: Sequence[str]
+) -> tuple[list[Case], str, int]:
+    """The cases that a process has finished, how it ended if it did so before the last one, and the megabytes by which
+    its memory grew after the first tenth of the cases, when everything is loaded."""
+    told = materials.root / "told.pickle"
+    pid = os.fork()
+    if not pid:
+        code = 1
         try:
-            yield Path(scratch)
+            with told.open("wb") as out:
+                for i, case in enumerate(cases(seed, numbers, materials, targets)):
+                    pickle.dump((case, resident()), out)
+                    out.flush()
+                    if i == len(numbers) - 1:
+                        code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
-            os.chdir(before)
+            os._exit(code)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    rows = list(_rows(told))
+    memory = [megabytes for _, megabytes in rows[len(rows) // 10 :]] or [0]
+    unfinished = len(rows) < len(numbers)
+    ending = f"the process ended with exit code {status}" if unfinished else ""
+    return [case for case, _ in rows], ending, memory[-1] - memory[0]
 
 
-@contextmanager
-def drawing(*, real: bool) -> Iterator[None]:
-    """Draw charts, or leave them out: a report has ten of them, and they take most of its time."""
-    with pytest.MonkeyPatch.context() as patch:
-        if not real:
-            patch.setattr(
-                "pivotal.report.drawing.render",
-                lambda form, spec, **options: b"<svg viewBox='0 0 1 1'></svg>",
-            )
-        yield
+def _rows(told: Path) -> Iterator[tuple[Case, int]]:
+    with told.open("rb") as rows:
+        while True:
+            try:
+                yield pickle.load(rows)
+            except EOFError:
+                return
+
+
+def resident() -> int:
+    """The memory of this process in megabytes: now, or the most so far where the system tells only that."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+def warm(materials: Materials) -> None:
+    """Run every verb once in this process, so that processes forked from it need to import nothing. No charts are drawn
+    and no Arrow tables are read, because both start threads, which would not survive a fork."""
+    if find_spec("pyarrow"):
+        import_module("pyarrow.parquet")
+    with settled(materials.root) as scratch, hastened():
+        place = Place.made(scratch / "place")
+        for verb in options.verbs():
+            run(options.cheap(verb, materials, place))
+        run(("report", str(place.copy(materials.certified))))
+        run(("evaluate", str(materials.run), "--model", str(materials.transformer), "--any-model"))

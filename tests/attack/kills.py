@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,9 +12,12 @@ from pathlib import Path
 from tests.attack.command import Done, ended, fork
 from tests.attack.long_jobs import Job, jobs
 from tests.attack.materials import Materials
+from tests.attack.surroundings import hastened
 
 MOST = 4
 """The most kills of one job before it may finish."""
+REAL = 4
+"""One job in so many draws its charts."""
 
 
 def often() -> None:
@@ -32,21 +36,23 @@ def attack(
     whole: dict[str, tuple[object, float]] = {}
     for job in chosen:
         began = time.monotonic()
-        done = ended(fork(job.line(materials, scratch / "whole" / job.name), often))
+        with hastened():
+            done = ended(fork(job.line(materials, scratch / "whole" / job.name), often))
         if done.code != 0:
             failures.setdefault(f"{job.name} fails when left alone", []).append(done.err[-500:])
             continue
         whole[job.name] = job.result(scratch / "whole" / job.name), time.monotonic() - began
     kills = dict.fromkeys(whole, 0)
     round_ = 0
-    while sum(kills.values()) < number and whole and not failures:
+    while sum(kills.values()) < number and whole:
         job = [job for job in chosen if job.name in whole][round_ % len(whole)]
         chance = random.Random(f"{seed}:kill:{round_}")
         out = scratch / f"killed-{round_}"
         wanted, seconds = whole[job.name]
         most = min(MOST, number - sum(kills.values()))
-        kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, most))
-        done = ended(fork(job.line(materials, out), often))
+        with hastened(real=round_ % REAL == 0):
+            kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, most))
+            done = ended(fork(job.line(materials, out), often))
         wrong = _difference(job, done, out, wanted)
         print(
             f"  {seed}:kill:{round_}, {job.name}: {killed} kills, {wrong or 'the same result'}"[:300],
@@ -56,6 +62,7 @@ def attack(
             failures.setdefault(wrong, []).append(
                 f"{seed}:kill:{round_}, after {killed} kills  [{done.err[-300:]}]"
             )
+        shutil.rmtree(out, ignore_errors=True)
         round_ += 1
     return failures, kills
 

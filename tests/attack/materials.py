@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tests.attack.command import ended, fork
+from tests.attack.surroundings import hastened
 
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.history import Progress
@@ -51,9 +52,16 @@ class Materials:
         self.root = root
 
     def _made(self, *arguments: str) -> None:
-        # In a process of its own: the renderer of charts starts threads, which would not survive a later fork.
-        done = ended(fork(arguments))
+        # In a process of its own, so that this one starts no threads: they would not survive a later fork.
+        with hastened():
+            done = ended(fork(arguments))
         assert done.code == 0, (arguments, done.err[-2000:], done.failure)
+
+    def make_all(self) -> None:
+        """Make everything now. Afterwards no process needs to be forked, and this one may start threads."""
+        for name, made in vars(Materials).items():
+            if isinstance(made, cached_property):
+                getattr(self, name)
 
     @cached_property
     def pairs(self) -> Path:
@@ -219,6 +227,23 @@ class Materials:
         path = self.root / "transformer"
         random_model("llama").save_pretrained(path)
         tokenizer().save_pretrained(path)
+        return path
+
+    @cached_property
+    def exportable(self) -> Path:
+        """A finished run on the transformer."""
+        pairs, path = self.root / "doctors.csv", self.root / "exportable"
+        rows = [
+            f"{first} {noun}{end}{more},1,runs,run,{label}"
+            for first in ("The", "Some")
+            for noun in ("doctor", "car")
+            for more in ("", " near", " behind", " quickly")
+            for end, label in (("", "singular"), ("s", "plural"))
+        ]
+        pairs.write_text("\n".join(["prefix,cue,word.singular,word.plural,label", *rows]) + "\n")
+        self._made(
+            "find", str(self.transformer), str(pairs), *FIND, "--sites", "mlp", "-q", "--out", str(path)
+        )
         return path
 
 

@@ -5,6 +5,7 @@ Every function takes a `random.Random`, so that a seed repeats it.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import random
@@ -108,6 +109,20 @@ def raw(data: bytes, chance: random.Random) -> bytes:
             case _:
                 data = data.replace(b"\n", chance.choice([b"\r\n", b"\r", b"\n\n", b"\xc2\x85", b""]))
     return data
+
+
+def encoded(data: bytes, chance: random.Random) -> bytes:
+    """The same text in another encoding, with or without its mark, whole or cut, or compressed."""
+    text = data.decode("utf-8", "replace")
+    code = chance.choice(["utf-16", "utf-16-le", "utf-32", "utf-8-sig", "latin-1", "utf-7", "cp037", "gzip"])
+    made = gzip.compress(data, mtime=0) if code == "gzip" else text.encode(code, "replace")
+    return made[: len(made) - chance.choice([0, 0, 1, 3])]
+
+
+def text(given: str, chance: random.Random) -> str:
+    """An argument that is spoilt, without the characters that no argument can have."""
+    made = raw(given.encode(), chance).decode("utf-8", "replace").replace("\0", "")
+    return made[:5000]
 
 
 def lines(data: bytes, chance: random.Random) -> bytes:

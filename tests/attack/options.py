@@ -18,8 +18,12 @@ LONG = {"updates", "epochs", "budget", "minutes", "samples", "length", "checkpoi
 SMALL = (0, 1, 2, -1)
 
 
+ENDLESS = {"serve"}
+"""Verbs that end only when they are stopped. tests/serve sends bad requests to the server."""
+
+
 def verbs() -> list[str]:
-    return sorted(command().commands)
+    return sorted(set(command().commands) - ENDLESS)
 
 
 def parameters(verb: str) -> list[Any]:
@@ -107,6 +111,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
             *("--test", "12", "-q", "--out", new),
         ),
         "study": lambda: ("study", str(m.recipe), "--dry-run", "--out", new),
+        "atlas": lambda: ("atlas", str(m.recipe), "--dry-run", "--out", new),
         "show": lambda: ("show", str(m.run)),
         "evaluate": lambda: ("evaluate", str(m.run)),
         "certify": lambda: (
@@ -115,6 +120,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         ),
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
+        "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
+        "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.attack.command import run
+from tests.attack.command import ended, fork
 from tests.attack.materials import Materials
 from tests.attack.place import Place
 
@@ -71,11 +71,12 @@ def written(m: Materials, place: Place, evil: str) -> list[Path]:
         if (folder / "recipe.yaml").is_file():
             recipe = (folder / "recipe.yaml").read_text()
             (folder / "recipe.yaml").write_text(recipe.replace("Two cells.", json.dumps(evil)))
-        done = run(("report", str(folder)))
+        done = ended(fork(("report", str(folder))))
         assert done.code in (0, 2) and not done.failure, (source.name, done.failure, done.err[-500:])
         pages += [folder / "report.html"] if done.code == 0 else []
     out = place.path / "trace.html"
-    done = run(("trace", str(place.copy(m.certified)), "--pair", str(_kept(m.certified)), "--out", str(out)))
+    pair = str(_kept(m.certified))
+    done = ended(fork(("trace", str(place.copy(m.certified)), "--pair", pair, "--out", str(out))))
     assert done.code == 0, done.err[-500:]
     return [*pages, out]
 
@@ -88,16 +89,16 @@ def attack(m: Materials, scratch: Path, evils: tuple[str, ...] = EVIL) -> tuple[
     """Open all pages with all hostile texts. Returns the failures and the number of pages; -1 without a browser."""
     failures: dict[str, list[str]] = {}
     opened = 0
+    # All pages are written before the browser starts: a process with a browser is not forked.
+    pages = {evil: written(m, Place.made(scratch / f"pages-{i}"), evil) for i, evil in enumerate(evils)}
     with chromium() as browser:
         if browser is None:
             return {}, -1
-        for evil in evils:
-            place = Place.made(scratch / "pages")
-            for page in written(m, place, evil):
+        for evil, written_for_it in pages.items():
+            for page in written_for_it:
                 opened += 1
                 for wrong in _looked_at(browser, page):
                     failures.setdefault(wrong, []).append(f"{page.parent.name}/{page.name} with {evil!r}")
-            place.remove()
     return failures, opened
 
 

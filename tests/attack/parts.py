@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import resource
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.attack import disk, kills, pages, pickles, strangers
-from tests.attack.fuzz import Findings, fuzz, settled
+from tests.attack.fuzz import EACH, Findings, in_workers, warm
 from tests.attack.materials import Materials
+from tests.attack.surroundings import settled
 
 Part = Callable[[argparse.Namespace, Materials], int]
 MOST_MEMORY = 500
@@ -17,17 +20,24 @@ MOST_MEMORY = 500
 
 def _fuzz(given: argparse.Namespace, materials: Materials) -> int:
     materials.root.mkdir(parents=True)
+    materials.make_all()
+    warm(materials)
+    began = time.monotonic()
 
     def tell(found: Findings) -> None:
-        if found.cases % 1000 == 0:
-            print(f"  {found.cases:,} cases, {sum(map(len, found.failures.values()))} failures", flush=True)
+        spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(
+            f"  {found.cases:,} cases, {time.monotonic() - began:.0f} s on the clock, "
+            f"{spent.ru_utime + spent.ru_stime:.0f} s of CPU; memory kept by a process: {found.grown} MB; failures: "
+            f"{ {name: (len(cases), cases[0][:150]) for name, cases in found.failures.items()} or 'none' }",
+            flush=True,
+        )
 
     numbers = range(given.first, given.first + given.cases)
-    found = fuzz(given.seed, numbers, materials, targets=given.targets, tell=tell)
-    print(
-        f"\nFuzzing: {found.cases:,} cases in {found.seconds:.0f} s; exit codes {dict(sorted(found.codes.items()))}"
-    )
-    print(f"  slowest: {found.slowest[0]:.1f} s, {found.slowest[1]}")
+    found = in_workers(given.seed, numbers, materials, targets=given.targets, tell=tell)
+    print(f"\nFuzzing: {found.cases:,} cases; exit codes {dict(sorted(found.codes.items()))}")
+    print(f"  slowest: {found.slowest[0]:.1f} s on the clock, {found.slowest[1]}")
+    print(f"  most memory that a process of {EACH} cases kept: {found.grown} MB")
     for name, count in sorted(found.by_target.items()):
         print(f"  {count:7,}  {name}")
     return _failures(found.failures)

@@ -14,6 +14,7 @@ from tests.attack.command import ended, fork
 from tests.attack.long_jobs import jobs
 from tests.attack.materials import RESUME, Materials
 from tests.attack.place import TREASURE, Place
+from tests.attack.surroundings import hastened
 
 
 def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict[str, list[str]], int]:
@@ -38,7 +39,8 @@ def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict
                 if not _planted(folder / name, place.path / TREASURE, kind):
                     place.remove()
                     continue
-                done = ended(fork(_writing(source, folder, m)), seconds=30)
+                with hastened():
+                    done = ended(fork(_writing(source, folder, m)), seconds=30)
                 wrong = done.failure or ("" if done.code in (0, 1, 2) else f"exit code {done.code}")
                 wrong = place.harm() or wrong
                 if wrong:
@@ -79,7 +81,8 @@ def together(m: Materials, scratch: Path) -> dict[str, list[str]]:
     failures: dict[str, list[str]] = {}
     for job in jobs():
         out, alone = scratch / "together" / job.name, scratch / "alone" / job.name
-        done = ended(fork(job.line(m, alone)))
+        with hastened():
+            done = ended(fork(job.line(m, alone)))
         both = [ended(pid) for pid in [fork(job.line(m, out)), fork(job.line(m, out))]]
         codes = sorted(one.code for one in both)
         wrong = next((one.failure for one in both if one.failure), "")

@@ -1,57 +1,27 @@
-"""What is attacked: one function per kind of input. To attack another input, add a function here.
-
-A target takes a source of chance, the materials and the place of the case. It writes what it spoils into the place and
-returns the command line. `chance` must decide everything, so that a seed repeats the case.
-"""
+"""What is attacked: one function per kind of input. To attack another input, add a function here or, if it is a
+question, in `question_targets.py`."""
 
 from __future__ import annotations
 
-import gzip
 import io
 import random
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.attack import foreign, mutations, options
-from tests.attack.command import CODES
+from tests.attack import mutations, options, question_targets
 from tests.attack.materials import FIND, RESUME, Materials, train
-from tests.attack.mutations import Spoil
 from tests.attack.place import Place
+from tests.attack.target import TARGETS, Target, spoil, target
 
-Make = Callable[[random.Random, Materials, Place], Sequence[str]]
+from pivotal import exports
 
+__all__ = ["TARGETS", "Target", "question_targets"]
 
-@dataclass(frozen=True)
-class Target:
-    name: str
-    make: Make
-    weight: float
-    """How often it is drawn; lower for commands that take longer."""
-    codes: tuple[int, ...] = CODES
-    light: bool = True
-    """Whether its materials are made within a few seconds."""
+EXPORTS = sorted(exports.TARGETS.names())
 
 
-TARGETS: dict[str, Target] = {}
-
-
-def target(
-    name: str, *, weight: float = 1.0, codes: tuple[int, ...] = CODES, light: bool = True
-) -> Callable[[Make], Make]:
-    def add(make: Make) -> Make:
-        TARGETS[name] = Target(name, make, weight, codes, light)
-        return make
-
-    return add
-
-
-def spoil(path: Path, chance: random.Random, *ways: Spoil) -> None:
-    path.write_bytes(chance.choice(ways)(path.read_bytes(), chance))
-
-
-def reading(chance: random.Random, run: Path, *, slow: float = 0.02) -> Sequence[str]:
+def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence[str]:
     """A verb that reads a run folder; the slow ones rarely."""
     pair = str(chance.choice([0, 0, 1, 5, 11, 12, 10**9]))
     if chance.random() < slow:
@@ -72,79 +42,9 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.02) -> Sequence
             ("trace", str(run), "The noun0a verb0as"),
             ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
             ("list", "runs", str(run.parent)),
+            ("serve", str(run), "--port", "0"),
         ]
     )
-
-
-# -- pairs -----------------------------------------------------------------------------------------
-
-
-@target("pairs, JSON lines", weight=3)
-def pairs_jsonl(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.pairs)
-    spoil(path, chance, mutations.json_lines)
-    return _asking(chance, m, path, place)
-
-
-@target("pairs, CSV", weight=2)
-def pairs_csv(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.csv)
-    spoil(path, chance, mutations.lines, mutations.lines, mutations.raw)
-    return _asking(chance, m, path, place)
-
-
-@target("pairs, TSV", weight=2)
-def pairs_tsv(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.tsv)
-    spoil(path, chance, mutations.lines, mutations.lines, mutations.raw)
-    return _asking(chance, m, path, place)
-
-
-@target("template file", weight=2)
-def template(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.template)
-    spoil(path, chance, mutations.yaml_text)
-    return _asking(chance, m, path, place)
-
-
-def _asking(chance: random.Random, m: Materials, path: Path, place: Place) -> Sequence[str]:
-    if chance.random() < 0.02:
-        return ("find", "planted", str(path), *FIND, "-q", "--out", str(place.path / "new"))
-    return (
-        "evaluate",
-        str(m.run),
-        "--phenomenon",
-        str(path),
-        *chance.choice([(), ("--part", "all"), ("--json",)]),
-    )
-
-
-@target("files of others", weight=2)
-def foreign_files(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    """The formats that the readers know, read by their reader, by another one, or as a pairs file."""
-    reader = chance.choice(sorted(foreign.SAMPLES))
-    spec, paths = foreign.written(reader, place.path)
-    path = chance.choice(paths)
-    ways = {".json": mutations.json_text, ".jsonl": mutations.json_lines}
-    spoil(path, chance, ways.get(path.suffix, mutations.lines), mutations.lines, mutations.raw)
-    if chance.random() < 0.2:
-        spec = chance.choice(
-            [str(path), f"{chance.choice(sorted(foreign.SAMPLES))}:{path}", f"{reader}:{place.path}"]
-        )
-    return (
-        "convert",
-        spec,
-        str(place.path / "new.csv"),
-        *chance.choice([(), ("--skip-bad",), ("--json",), ("--lower",)]),
-    )
-
-
-@target("compressed pairs", weight=0.5)
-def compressed(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.path / "pairs.jsonl.gz"
-    path.write_bytes(gzip.compress(m.pairs.read_bytes()))
-    spoil(path, chance, mutations.raw)
-    return ("convert", str(path), str(place.path / "new.csv"))
 
 
 # -- a run folder ----------------------------------------------------------------------------------
@@ -192,19 +92,29 @@ def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     return reading(chance, run)
 
 
+@target("evidence of a run", weight=0.15)
+def evidence(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    """A finished run whose summary somebody has changed, and which gets the checks that it lacks."""
+    run = place.copy(m.run)
+    spoil(run / chance.choice(["summary.json", "run.json"]), chance, mutations.json_text)
+    depth = chance.choice(["none", "quick", "full"])
+    line = ("find", "planted", str(m.pairs), *FIND, "--runs", "2", "-q", "--evidence", depth)
+    return (*line, "--out", str(run))
+
+
 @target("traces.json", weight=2)
 def traces(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.run)
     spoil(run / "traces.json", chance, mutations.json_text)
-    if chance.random() < 0.05:
+    if chance.random() < 0.01:
         return ("report", str(run))
-    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.1 else ["json"])
+    kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.03 else ["json"])
     return ("trace", str(run), "--pair", str(chance.choice([0, 1, 2, 5])), *chance.choice(
         [(), ("--json",), ("--out", str(place.path / f"t.{kind}"))]
     ))  # fmt: skip
 
 
-@target("other files of a run", weight=0.3)
+@target("other files of a run", weight=0.15)
 def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.run)
     names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
@@ -213,14 +123,14 @@ def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     return ("report", str(run))
 
 
-@target("certificate.json", weight=0.2, light=False)
+@target("certificate.json", weight=0.05, light=False)
 def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.certified)
     spoil(run / "certificate.json", chance, mutations.json_text)
     return ("report", str(run))
 
 
-@target("checkpoint.pt and history.jsonl", weight=0.5)
+@target("checkpoint.pt and history.jsonl", weight=0.2)
 def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A run that was stopped, whose checkpoint somebody has changed."""
     run = place.copy(chance.choice(m.stopped))
@@ -254,6 +164,22 @@ def comparison(chance: random.Random, m: Materials, place: Place) -> Sequence[st
     if chance.random() < 0.1:
         return ("report", str(folder))
     return chance.choice([("list", "runs", str(place.path)), ("show", str(folder)), ("evaluate", found)])
+
+
+@target("what is exported", weight=0.3, light=False)
+def exported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
+    run = place.copy(m.exportable)
+    inside = run / "interventions" / "0"
+    chosen, way = chance.choice(
+        [
+            (inside / "card.json", mutations.json_text),
+            (inside / "values.safetensors", mutations.safetensors),
+            (run / "run.json", mutations.json_text),
+        ]
+    )
+    spoil(chosen, chance, way)
+    to = chance.choice([*EXPORTS, chance.choice(mutations.TEXTS).replace("\0", "")])
+    return ("export", str(chance.choice([run, inside])), "--to", to, "--out", str(place.path / "new"))
 
 
 # -- studies ---------------------------------------------------------------------------------------
@@ -334,7 +260,12 @@ def model(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     )
     spoil(folder / chosen, chance, *ways)
     return chance.choice(
-        [("evaluate", str(m.run), "--model", str(folder), "--any-model"), ("eval-lm", str(folder), "-q")]
+        [
+            ("evaluate", str(m.run), "--model", str(folder), "--any-model"),
+            ("eval-lm", str(folder), "-q"),
+            ("words", str(folder), "noun0a", "Zebra"),
+            ("check", str(folder), str(m.pairs)),
+        ]
     )
 
 

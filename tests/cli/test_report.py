@@ -83,3 +83,25 @@ def test_what_is_no_folder_of_ours(tmp_path: Path, pivotal: Run, run_folder: Pat
     pivotal("report", tmp_path).refused("not a run folder")
     pivotal("report", tmp_path / "nowhere").refused("not a run folder")
     pivotal("report", run_folder, "--format", "md").refused("--format is for the tables of a study")
+
+
+def test_the_pages_of_units_are_computed_again_from_a_text(
+    run_folder: Path, tmp_path: Path, pivotal: Run
+) -> None:
+    folder = Path(shutil.copytree(run_folder, tmp_path / "r"))
+    (folder / "units.json").unlink()
+    (tmp_path / "mine.txt").write_text("The noun0a quite\nThe noun0as near\n")
+    assert pivotal("report", folder, "--sentences", tmp_path / "mine.txt").code == 0
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert "The words of mine.txt (6 tokens)" in page and "<mark>noun0as</mark>" in page
+    assert pivotal("report", folder, "--units").code == 0
+    stored = [json.loads((where / "units.json").read_text()) for where in (run_folder, folder)]
+    assert stored[0] == stored[1], "as `find` wrote it"
+
+
+def test_options_of_the_units_belong_to_them(
+    run_folder: Path, study: Path, tmp_path: Path, pivotal: Run
+) -> None:
+    pivotal("report", run_folder, "--device", "cpu").refused("--model and --device are for --units")
+    pivotal("report", run_folder, "--sentences", tmp_path / "none.txt").refused("none.txt")
+    pivotal("report", study, "--units").refused("is not a run folder")

@@ -191,3 +191,9 @@ def test_one_direction_that_hardly_flips_is_not_reliable() -> None:
     run = replace(found.runs[0], by_direction={"one": HIGH, "many": LOW})
     verdict = verdict_of(replace(found, runs=(run,)))
     assert verdict.word == "nudge" and [check.name for check in verdict.failed] == ["flips"]
+
+
+def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> None:
+    found = replace(summary(evidence(natural=None, permuted=None)), values="interchange", unseen_words=None)
+    assert verdict_of(found).word == "decide"
+    assert verdict_of(replace(found, values="unbounded")).word == "switch"

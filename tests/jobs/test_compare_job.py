@@ -234,6 +234,8 @@ def test_folders_are_not_mixed_up(compared: Comparison, tmp_path: Path) -> None:
         find(QUESTION, LEARNED, out=out)
     with pytest.raises(PivotalError, match="max_units is 65"):
         compare(QUESTION, replace(PLAN, sizes=(65,)), out=out, overwrite=True)
+    with pytest.raises(PivotalError, match="Leave keep out"):
+        compare(replace(QUESTION, keep="text"), PLAN, out=out, overwrite=True)
     assert saved(compared.folder.path) == before
 
 

@@ -107,7 +107,14 @@ def test_the_best_run_is_chosen_on_training_pairs_and_leads(finding: Finding) ->
 def test_the_folder_is_whole(finding: Finding) -> None:
     path = finding.folder.path
     names = {p.name for p in path.iterdir()}
-    assert names == {"run.json", "history.jsonl", "summary.json", "traces.json", "interventions"}
+    assert names == {
+        "run.json",
+        "history.jsonl",
+        "summary.json",
+        "traces.json",
+        "units.json",
+        "interventions",
+    }
     assert json.loads((path / "summary.json").read_text()) == plain(finding.summary)
     run = RunFolder.open(path)
     assert run.settings["search"]["max_units"] == 3
@@ -120,7 +127,7 @@ def test_the_folder_is_whole(finding: Finding) -> None:
     assert phases[0] == "learn" and phases[-1] == "final"
 
 
-@pytest.mark.parametrize("name", ["run.json", "summary.json", "traces.json", "history.jsonl"])
+@pytest.mark.parametrize("name", ["run.json", "summary.json", "traces.json", "units.json", "history.jsonl"])
 def test_files_fit_their_published_schemas(finding: Finding, name: str) -> None:
     from jsonschema import Draft202012Validator
 

@@ -99,3 +99,16 @@ def test_a_gguf_file_that_is_only_a_pointer(tmp_path: Path, monkeypatch: pytest.
 def test_priming_that_the_model_cannot_read() -> None:
     with pytest.raises(PivotalError, match=r"priming text must be in the model's words, but 'zzz' is not"):
         TransformersLM("llama", random_model("llama"), tokenizer(), priming="zzz")
+
+
+def test_a_tokenizer_without_its_token_for_unknown_words(whole: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(whole, folder)
+    content = json.loads((folder / "tokenizer.json").read_text())
+    content["model"]["unk_token"] = "gone"
+    (folder / "tokenizer.json").write_text(json.dumps(content))
+    model = load_model(str(folder))
+    assert len(model.encode("The doctor").ids) == 2
+    for ask in (model.encode, model.tokens_of):
+        with pytest.raises(PivotalError, match="the tokenizer cannot read it"):
+            ask("The zebra")

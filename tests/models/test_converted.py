@@ -10,7 +10,7 @@ import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.models.transformers.files import converted, digest, remembered
-from pivotal.models.transformers.source import _converted_tokenizer, _untied
+from pivotal.models.transformers.source import _converted_tokenizer, untied
 from pivotal.models.transformers.tokens import digest_of_words
 
 
@@ -65,14 +65,14 @@ def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path: Path) -> None
     from transformers import AutoModelForCausalLM
 
     model = random_model("llama", tie_word_embeddings=True)
-    kept = _untied(model)
+    kept = untied(model.state_dict())
     assert set(model.state_dict()) - set(kept) == {"lm_head.weight"}
     save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
     model.config.save_pretrained(tmp_path)
     again = AutoModelForCausalLM.from_pretrained(tmp_path)
     for (name, ours), theirs in zip(model.state_dict().items(), again.state_dict().values(), strict=True):
         assert torch.equal(ours, theirs), name
-    assert set(_untied(random_model("llama"))) == set(random_model("llama").state_dict())
+    assert set(untied(random_model("llama").state_dict())) == set(random_model("llama").state_dict())
 
 
 @pytest.mark.parametrize("bos", [False, True])

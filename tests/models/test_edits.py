@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.tree import Span
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
@@ -48,6 +50,31 @@ def test_an_edit_interpolates_in_its_spans_and_nowhere_else(
         expected[span.start : span.stop] = (1 - m) * h[span.start : span.stop] + m * b
     assert torch.allclose(found, expected, atol=1e-6)
     assert edit.reached == {"a": sum(span.stop - span.start for span in where), "b": 0}
+
+
+@given(spans(), st.integers(1, 3))
+@settings(max_examples=30, deadline=None)
+def test_rows_can_take_the_states_of_other_nodes(level: tuple[int, list[Span]], runs: int) -> None:
+    rows, where = level
+    if not where:
+        return
+    where = [replace(span, nodes=torch.arange(span.start, span.stop)) for span in where]
+    states = torch.randn(4, 3, dtype=torch.float64)
+    sources = Sources({"a": states}, torch.randint(4, (rows,)))
+    mask = drawn(runs)[0].double().requires_grad_()
+    h = torch.randn(rows, 1, 3, dtype=torch.float64, requires_grad=True)
+    found = MaskedEdit(SPACE, mask, torch.zeros(runs, 2, len(SPACE)), sources=sources)("a", where, h)
+    pieces = list(h.expand(-1, runs, -1).unbind(0))
+    for span in where:
+        m = mask[:, span.direction, :3]
+        for row in range(span.start, span.stop):
+            pieces[row] = (1 - m) * pieces[row] + m * states[sources.of[row]]
+    expected = torch.stack(pieces)
+    assert torch.allclose(found, expected)
+    weights = torch.randn(found.shape, dtype=torch.float64)
+    ours = torch.autograd.grad((found * weights).sum(), (h, mask))
+    plain = torch.autograd.grad((expected * weights).sum(), (h, mask))
+    assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
 
 
 @given(spans(), st.integers(1, 3), st.booleans())

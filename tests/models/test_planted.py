@@ -83,3 +83,16 @@ def test_it_is_loaded_by_name_with_the_settings_given() -> None:
 def test_misspelt_names_are_refused(spec: str) -> None:
     with pytest.raises(PivotalError, match=r"Did you mean 'planted'"):
         load_model(spec)
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"),
+    [
+        ("9" * 17, r"from 0 to 2\^53, but SEED in planted:SEED is 99999999999999999\."),
+        ("9" * 100, r"from 0 to 2\^53"),
+        ("²", "none of these"),
+    ],
+)
+def test_impossible_seeds_are_refused(seed: str, said: str) -> None:
+    with pytest.raises(PivotalError, match=said):
+        load_model(f"planted:{seed}")

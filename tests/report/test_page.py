@@ -24,12 +24,14 @@ from pivotal.records.history import Progress
 from pivotal.records.serial import replace
 from pivotal.records.summary import DropOne
 from pivotal.report import tables
+from pivotal.report.drawing import CHOSEN, OTHERS
 from pivotal.report.figures import drop_one
 from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.searches.learned import LearnedMask
 
 FIGURES = {
+    "cost",
     "by-construction",
     "values",
     "drop-one",
@@ -69,8 +71,9 @@ def test_figures_are_inline_saved_and_described(folder: RunFolder) -> None:
         svg = (folder.path / "figures" / f"{name}.svg").read_text(encoding="utf-8")
         assert ElementTree.fromstring(svg).tag.endswith("svg")
         assert svg.strip() in text
-    assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == len(FIGURES)
-    assert text.count("<summary>The numbers</summary>") == len(FIGURES)
+    drawn = len(FIGURES) + len(folder.summary().best_run.unit_labels)  # and a histogram for each unit
+    assert text.count("<figure ") == text.count('<svg role="img" aria-label="') == drawn
+    assert text.count("<summary>The numbers</summary>") == drawn
 
 
 def test_every_file_is_known_as_one_of_the_run(folder: RunFolder) -> None:
@@ -157,12 +160,14 @@ def test_no_sentence_can_break_the_page(
     assert "<img" not in text and "&lt;/script&gt;" in text and "\\u003c/script>" in text
 
 
-def test_a_run_that_kept_no_sentences_says_so(folder: RunFolder, tmp_path: Path) -> None:
+def test_a_run_that_kept_no_sentences_and_no_units_says_so(folder: RunFolder, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder.path, copy)
     (copy / "traces.json").unlink()
+    (copy / "units.json").unlink()
     text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
     assert "stored no sentences" in text and "id=traces" not in text
+    assert f"pivotal report {copy} --units" in text and "class=unit" not in text
 
 
 def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:
@@ -192,15 +197,18 @@ def test_the_generate_command_runs_as_it_stands(folder: RunFolder) -> None:
     assert CliRunner().invoke(app, words[1:]).exit_code == 0
 
 
-@pytest.mark.parametrize("runs", [3, 25])
-def test_many_runs_are_a_bundle_and_not_a_legend(runs: int) -> None:
+@pytest.mark.parametrize("runs", [1, 3, 25])
+def test_the_line_of_the_chosen_run_stands_out(runs: int) -> None:
     history = [
         Progress("learn", update, 3, [1.0] * runs, [2.0] * runs, [0.5] * runs, {"multiplier": [0.1] * runs})
         for update in (1, 2, 3)
     ]
-    figure = learning_curves(history)
-    assert figure is not None and f"each of {runs} runs" in figure.alternative
-    assert ("role-legend" in figure.svg) == (runs == 3)
+    figure = learning_curves(history, chosen=runs - 1)
+    assert figure is not None and "role-legend" not in figure.svg
+    assert (f"a line for each of {runs} runs; run {runs - 1} stands out" in figure.alternative) == (runs > 1)
+    panels = 4  # loss, units, multiplier, flips
+    assert figure.svg.count(f'stroke="{CHOSEN}"') == panels
+    assert figure.svg.count(f'stroke="{OTHERS}"') == panels * (runs - 1)
     assert {row[0] for row in figure.data.rows} == set(map(str, range(runs)))
     assert figure.data.rows[-1][1:] == ("3", "1.000", "2.0", "0.100", "50.0%")
 
@@ -242,7 +250,9 @@ def test_one_run_with_one_unit_and_skipped_pairs(folder: RunFolder, tmp_path: Pa
         "stages",
         "natural",
         "dose",
+        "cost",
     }
+    assert "All runs" not in text and "without it” is" not in text and "attention head has" not in text
 
 
 def test_curves_show_the_learning_alone_and_bear_gaps() -> None:

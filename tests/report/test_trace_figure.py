@@ -13,9 +13,10 @@ from tests.records.test_traces import FRAME, TRACE
 
 from pivotal.cli import terminal as printing
 from pivotal.cli.heatmap import show_trace
+from pivotal.printing import chance
 from pivotal.records.serial import replace
 from pivotal.records.traces import Both, Trace
-from pivotal.report.trace import activation, chance, most_moved, shares, spread_layers, told, verdict
+from pivotal.report.trace import activation, most_moved, shares, spread_layers, told, verdict
 from pivotal.report.trace_figure import trace_chart, trace_figure
 from pivotal.report.trace_files import trace_page, write_trace
 
@@ -48,7 +49,7 @@ def long_trace() -> Trace:
 
 def test_numbers_as_text() -> None:
     assert [chance(p) for p in (1.0, 0.5, 0.0123, 0.00012, 3.4e-6, 1e-12)] == [
-        *("100%", "50%", "1.2%", "0.012%", "3e-6", "1e-12"),
+        *("100%", "50%", "1.2%", "0.012%", "0.00034%", "<0.0001%"),
     ]
     assert [activation(v) for v in (0.0, -0.001, 0.126, -1.0, 1234.0)] == [
         *("0.00", "0.00", "+0.13", "−1.00", "+1,234"),

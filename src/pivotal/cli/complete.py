@@ -33,21 +33,25 @@ def recipes(incomplete: str) -> list[str]:
 
 
 def searches(incomplete: str) -> list[str]:
-    return _starting(incomplete, _declared())
+    return _starting(incomplete, _declared("searches"))
+
+
+def exports(incomplete: str) -> list[str]:
+    return _starting(incomplete, _declared("exports"))
 
 
 def presets(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting(incomplete, _declared().get(ctx.params.get("search") or "learned", ()))
+    return _starting(incomplete, _declared("searches").get(ctx.params.get("search") or "learned", ()))
 
 
 def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
 
 
-def _declared() -> dict[str, list[str]]:
-    """The built-in searches and their presets, read from the source: importing a search imports torch."""
+def _declared(room: str) -> dict[str, list[str]]:
+    """The built-in plugins of a room and their presets, read from the source: importing one imports torch."""
     found: dict[str, list[str]] = {}
-    for path in (Path(__file__).parents[1] / "searches").glob("*.py"):
+    for path in (Path(__file__).parents[1] / room).glob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.ClassDef):
                 continue

@@ -94,6 +94,7 @@ def evaluate(
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     if panel:
+        saved.note_means("Another phenomenon or text")
         if phenomenon is not None or part is not None:
             raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
         _panel(
@@ -128,7 +129,7 @@ def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: d
     given = {
         name: kept.get(name, value) if value in (False, "skip") else value for name, value in reading.items()
     }
-    return replace(question, phenomenon=phenomenon, **given)
+    return replace(question, phenomenon=phenomenon, labels="", **given)
 
 
 def _score_other(
@@ -150,6 +151,7 @@ def _score_other(
         if mapped is not None:
             _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json)
             return
+    saved.note_means("A question with other labels")
     found = score_elsewhere(saved.intervention, lm, question, parts, labels)
     if all(row.effect is None for row in found.rows):
         raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")
@@ -199,8 +201,9 @@ def _score(
 
 def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
-    from pivotal.evidence.checks.text import sentences_of, text_cost
+    from pivotal.evidence.checks.text import text_cost
     from pivotal.evidence.collect import bundled_phenomena, effects_on_others
+    from pivotal.problem.ordinary_text import sentences_of
     from pivotal.records.evidence import Panel
     from pivotal.report.evidence import effects_table, text_sentence
 

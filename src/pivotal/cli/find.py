@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
-from pivotal.questions.question import Question
-from pivotal.units import MAX_UNITS, Steps
+from pivotal.questions.question import JOINT, Question
+from pivotal.units import KEEP_KL, MAX_UNITS, Steps
 
 if TYPE_CHECKING:
     from pivotal.searches.base import Search
@@ -17,6 +19,24 @@ if TYPE_CHECKING:
 
 @shared_options.takes_question
 def find(
+    more: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[QUESTION]...",
+            help="Further questions with the same two labels. One intervention is found for all of them, and scored on "
+            "each.",
+            autocompletion=complete.phenomena,
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        shared_options.in_search(
+            "What must stay: another question, text for the bundled text, or a .txt file. --max-kl then bounds the KL "
+            f"after its sentences. Default of the bound: {KEEP_KL:g}. May be repeated.",
+            metavar="QUESTION",
+            autocompletion=complete.phenomena,
+        ),
+    ] = None,
     max_units: Annotated[
         float | None,
         shared_options.in_search(
@@ -91,7 +111,8 @@ def find(
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
 
-    asking = Question(**question)
+    question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
+    asking = Question(**question, keep=JOINT.join(keep or ()))
     given = {
         "max_units": max_units,
         "max_kl": max_kl,

@@ -54,6 +54,7 @@ def generate(
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     saved.intervention.direction(direction)
+    saved.note_means("The prompt")
     lm = saved.load_model(
         saved.question(model, priming, dtype), device, any_model, download=model is not None
     )

@@ -10,12 +10,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from pivotal.cli import terminal
+from pivotal.printing import chance
 from pivotal.records.traces import Trace
 from pivotal.report.tables import counted, number, percent
 from pivotal.report.trace import (
     activation,
     asked,
-    chance,
     most_moved,
     shares,
     sides,
@@ -27,7 +27,7 @@ from pivotal.report.trace import (
 
 _UNITS, _LAYERS = 16, 12
 """The most rows that are shown."""
-_PAPER, _UP, _DOWN = (247, 247, 247), (236, 150, 90), (90, 155, 226)
+_PAPER, _UP, _DOWN = (247, 247, 247), (205, 130, 198), (146, 190, 98)
 """The background of zero, of positive and of negative numbers; black text is readable on all of them."""
 
 

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from pivotal.cli import (
+    atlas,
     certify,
     check,
     command_line,
@@ -25,13 +26,16 @@ from pivotal.cli import (
     convert,
     eval_lm,
     evaluate,
+    export,
     find,
     generate,
     import_lm,
     list,
     new_phenomenon,
+    open_page,
     renamed_options,
     report,
+    serve,
     show,
     study,
     terminal,
@@ -127,7 +131,10 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "generate": generate.generate,
         "trace": trace.trace,
         "report": report.report,
+        "open": open_page.open_page,
+        "serve": serve.serve,
     },
+    "Take elsewhere": {"export": export.export},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,
@@ -135,7 +142,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check.check,
         "words": words.words,
     },
-    "Compare": {"compare": compare.compare, "study": study.study},
+    "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
     "Language models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -27,16 +28,36 @@ def report(
             "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
         ),
     ] = None,
+    units: Annotated[
+        bool,
+        shared_options.in_run(
+            "For a run: compute again what the pages of the units show. This loads the model.", "--units"
+        ),
+    ] = False,
+    sentences: Annotated[
+        str | None,
+        shared_options.in_run(
+            "The same, with a text of your own instead of the bundled one, a sentence per line; the first "
+            "2,000 are read.",
+            metavar="FILE",
+        ),
+    ] = None,
+    model: shared_options.RunModel = None,
+    device: shared_options.Device = None,
     json: shared_options.Json = False,
 ) -> None:
     """Write the report of a folder again; for a study, also print its tables beside the paper's figures.
 
-    This needs no model, because all data is in the folder.
+    This needs no model, because all data is in the folder, unless --units or --sentences is given.
     """
     from pivotal.report.study import StudyFolder
 
     if json and form is not None:
         raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
+    if units or sentences is not None:
+        _profile(folder, sentences, model, device)
+    elif model is not None or device is not None:
+        raise PivotalError("--model and --device are for --units and --sentences. Add one of them.")
     if StudyFolder.holds(folder):
         _study(StudyFolder.open(folder), form, json)
     elif form is not None:
@@ -45,6 +66,46 @@ def report(
         )
     else:
         _run(folder, json)
+
+
+def write_page(folder: str) -> Path:
+    """Write the page of a run, a comparison or a study."""
+    from pivotal.jobs.run_folder import RunFolder
+    from pivotal.report.comparison import write_comparison
+    from pivotal.report.page import write_report
+    from pivotal.report.study import StudyFolder, write_study
+
+    if StudyFolder.holds(folder):
+        return write_study(StudyFolder.open(folder))
+    found = RunFolder.open(folder)
+    return write_comparison(found) if found.kind == "comparison" else write_report(found)
+
+
+_CURE = "Restore the pairs of the run; the pages of its units need its held-out pairs."
+
+
+def _profile(folder: str, text: str | None, model: str | None, device: str | None) -> None:
+    """Compute units.json of a run."""
+    from pivotal.cli.run_argument import Saved
+    from pivotal.jobs.run_files import UNITS
+    from pivotal.jobs.run_folder import RunFolder
+
+    found = RunFolder.open(folder)
+    best = found.summary().best
+    saved = Saved(found.intervention(best), found, folder, best)
+    question = saved.question(model)
+    pairs = question.load_pairs()
+    saved.divided(question, pairs, _CURE)
+    from pivotal.evidence.unit_profiles import profile_units
+    from pivotal.problem.ordinary_text import sentences_of
+    from pivotal.problem.prepare import as_read, problem_of
+
+    sentences = None if text is None else sentences_of(text)
+    lm = saved.load_model(question, device, any_model=False, download=model is not None)
+    train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
+    problem = problem_of(question, lm, train).on(test)
+    name = {} if text is None else {"name": Path(text).name}
+    found.write_json(UNITS, profile_units(saved.intervention, problem, run=best, sentences=sentences, **name))
 
 
 def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None, json: bool) -> None:
@@ -73,11 +134,8 @@ def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None, json: b
 
 def _run(folder: str, json: bool) -> None:
     from pivotal.jobs.run_folder import RunFolder
-    from pivotal.report.comparison import write_comparison
-    from pivotal.report.page import write_report
 
-    found = RunFolder.open(folder)
-    page = write_comparison(found) if found.kind == "comparison" else write_report(found)
+    found, page = RunFolder.open(folder), write_page(folder)
     if json:
         terminal.as_json({"folder": str(found.path), "kind": found.kind, "report": str(page)})
     else:

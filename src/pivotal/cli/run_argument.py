@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pivotal.cli import terminal
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_files import INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder
@@ -73,7 +74,7 @@ class Saved:
         if self.folder is not None:
             asked = Question.of(self.folder.settings)
         else:
-            asked = Question(model=i.model, phenomenon=i.phenomenon, steps=i.steps)
+            asked = Question(model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with)
         return replace(
             asked,
             model=asked.model if model is None else model,
@@ -96,6 +97,14 @@ class Saved:
                 f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
             )
         return question.divide(pairs if read is None else read)
+
+    def note_means(self, where: str) -> None:
+        """Say so if there is no counterfactual prefix to take the values of an interchange from."""
+        if self.intervention.found_with == "interchange":
+            terminal.note(
+                "This intervention is an interchange: each pair gives its units the states of its own counterfactual "
+                f"prefix. {where} has none, so the units are set to the means of those states."
+            )
 
     def load_model(
         self, question: Question, device: str | None, any_model: bool, *, download: bool

@@ -36,12 +36,14 @@ in_run, in_question, in_search, in_machine, in_output = map(panel, (RUN, QUESTIO
 
 # -- the question -----------------------------------------------------------------------------------------------------
 
+_NOT_ASKED = ("split_seed", "keep")
+"""Fields that are no options of every verb."""
 _COMPLETED = {"model": complete.models, "phenomenon": complete.phenomena}
 
 
 def takes_question(verb: Verb) -> Verb:
     """Give a verb the fields of `Question` as arguments and options. They replace its `**` parameter."""
-    return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name != "split_seed"])
+    return with_parameters(verb, [_asked(o) for o in options_of(Question) if o.name not in _NOT_ASKED])
 
 
 def takes_fields_of_question(*names: str) -> Callable[[Verb], Verb]:

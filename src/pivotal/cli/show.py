@@ -20,6 +20,7 @@ FILES = {
     "summary.json": "all scores and values",
     "interventions": "the units and values of every run, ready to be applied",
     "traces.json": "held-out sentences, step by step",
+    "units.json": "what each unit does in the untouched model",
     "certificate.json": "the certificate",
     "history.jsonl": "the course of the search",
     "checkpoint.pt": "where the search will be resumed",
@@ -120,6 +121,11 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         terminal.table(tables.runs_table(summary))
     which = f", run {summary.best}" if len(summary.runs) > 1 else ""
     terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
+    if summary.kept is not None:
+        if (listed := evidence.effects_table(summary.kept.effects, "What had to stay")) is not None:
+            terminal.table(listed)
+        for text in evidence.kept_sentences(summary.kept):
+            terminal.line(text)
     terminal.line("")
     terminal.line(tables.control_sentence(summary))
     for said in (

@@ -12,10 +12,47 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.jobs.study.job import Executor, Studied, StudyPlan
-    from pivotal.jobs.study.recipe import Resources
+    from pivotal.jobs.study.recipe import Recipe, Resources
 
 FAILED = 1
 """The exit code if some runs failed. The other results are saved, and the same command tries the failed runs again."""
+
+
+Only = Annotated[
+    str | None,
+    shared_options.in_question(
+        "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
+        metavar="CELLS",
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    shared_options.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
+]
+OnThisMachine = Annotated[
+    bool, shared_options.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
+]
+RayAddress = Annotated[
+    str | None, shared_options.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
+]
+Cpus = Annotated[
+    int | None,
+    shared_options.in_machine(
+        "CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1
+    ),
+]
+Gpus = Annotated[float | None, shared_options.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)]
+Out = Annotated[
+    str | None,
+    shared_options.in_output(
+        "The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
+        metavar="DIR",
+    ),
+]
+DryRun = Annotated[
+    bool,
+    shared_options.in_output("Show what would run and how long it may take, and run nothing.", "--dry-run"),
+]
 
 
 def study(
@@ -28,46 +65,15 @@ def study(
             show_default=False,
         ),
     ],
-    only: Annotated[
-        str | None,
-        shared_options.in_question(
-            "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
-            metavar="CELLS",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        shared_options.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
-    ] = None,
+    only: Only = None,
+    seeds: Seeds = None,
     device: shared_options.Device = None,
-    ray: Annotated[
-        bool, shared_options.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
-    ] = False,
-    ray_address: Annotated[
-        str | None, shared_options.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
-    ] = None,
-    cpus: Annotated[
-        int | None,
-        shared_options.in_machine(
-            "CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1
-        ),
-    ] = None,
-    gpus: Annotated[
-        float | None, shared_options.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)
-    ] = None,
-    out: Annotated[
-        str | None,
-        shared_options.in_output(
-            "The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
-            metavar="DIR",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        shared_options.in_output(
-            "Show what would run and how long it may take, and run nothing.", "--dry-run"
-        ),
-    ] = False,
+    ray: OnThisMachine = False,
+    ray_address: RayAddress = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    out: Out = None,
+    dry_run: DryRun = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
@@ -76,34 +82,64 @@ def study(
     Finished runs are not repeated: after Ctrl-C, after a kill, or with more seeds, the same command continues. A run
     that fails is recorded with its error, and the next call tries it again.
     """
-    from pivotal.cli.study_board import watch
-    from pivotal.jobs.study.job import dry_run as plan_of
-    from pivotal.jobs.study.job import study as solve
     from pivotal.jobs.study.messages import ending
     from pivotal.jobs.study.recipe import read_recipe
 
+    chosen = read_recipe(recipe)
+    studied = carry_out(
+        chosen, only, seeds, device, (ray, ray_address, cpus, gpus), out, dry_run, json, quiet
+    )
+    if studied is None:
+        return
+    if json:
+        terminal.as_json(_studied(studied))
+    else:
+        terminal.line(ending(studied))
+    if studied.failed:
+        raise typer.Exit(FAILED)
+
+
+def carry_out(
+    recipe: Recipe,
+    only: str | None,
+    seeds: int | None,
+    device: str | None,
+    machines: tuple[bool, str | None, int | None, float | None],
+    out: str | None,
+    dry_run: bool,
+    json: bool,
+    quiet: bool,
+) -> Studied | None:
+    """Run the study of a recipe; with `dry_run`, print the plan and return None.
+
+    `machines` are the options --ray, --ray-address, --cpus and --gpus.
+    """
+    from pivotal.cli.study_board import watch
+    from pivotal.jobs.study.job import dry_run as plan_of
+    from pivotal.jobs.study.job import study as solve
+
+    ray, ray_address, cpus, gpus = machines
     if gpus is not None and not ray and ray_address is None:
         raise PivotalError(
             f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray or "
             "--ray-address, or leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
         )
-    chosen = read_recipe(recipe)
-    asks = chosen.resources
+    asks = recipe.resources
     asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
-    chosen = replace(chosen, resources=asks)
+    recipe = replace(recipe, resources=asks)
     executor = _executor(asks, ray, ray_address)
     if dry_run:
-        plan = plan_of(chosen, out=out, only=only, runs=seeds, device=device, executor=executor)
+        plan = plan_of(recipe, out=out, only=only, runs=seeds, device=device, executor=executor)
         if plan.note:
             terminal.error(plan.note)
         if json:
             terminal.as_json(_planned(plan))
         else:
             _print(plan)
-        return
+        return None
     with watch(quiet) as watching:
-        studied = solve(
-            chosen,
+        return solve(
+            recipe,
             out=out,
             only=only,
             runs=seeds,
@@ -112,12 +148,6 @@ def study(
             command=command_line.command(),
             watch=watching,
         )
-    if json:
-        terminal.as_json(_studied(studied))
-    else:
-        terminal.line(ending(studied))
-    if studied.failed:
-        raise typer.Exit(FAILED)
 
 
 def _executor(resources: Resources, ray: bool, address: str | None) -> Executor | None:

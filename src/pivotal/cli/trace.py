@@ -80,6 +80,8 @@ def trace(
         raise PivotalError("A held-out pair already has words and a cue. Leave --words and --cue out.")
     if direction is not None:
         saved.intervention.direction(direction)
+    if sentence is not None:
+        saved.note_means("A typed sentence")
     path = None if out is None else check_path(out, overwrite=overwrite)
     question = saved.question(model, priming, dtype)
     as_found = not any_model and all(other is None for other in (direction, model, priming, dtype))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import dataclass
 
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.checks.swap import cue_swap
 from pivotal.evidence.knowledge import knowledge_of, warnings_of
 from pivotal.evidence.overlap import overlap_of
+from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
 from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
@@ -18,6 +21,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.check import SAMPLE, Check, DividedWord
+from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
 
@@ -72,6 +76,32 @@ def check(
         seconds=_seconds(problem),
         warnings=(*warnings_of(knowledge), *told),
     )
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Why a search would show nothing."""
+
+    reason: str
+    accuracy: float | None = None
+    """Of the untouched model on the held-out pairs, if they can be asked."""
+
+
+def what_is_lacking(question: Question, model: LanguageModel) -> Lacking | None:
+    """What the verdict would object to before any search; None if the model knows the phenomenon in both directions."""
+    read = as_read(question, model, question.load_pairs())
+    asked, rejected = askable(model, read, question.steps)
+    if not len(asked):
+        return Lacking(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
+    try:
+        test = problem_of(question, model, question.divide(read)[1])
+    except PivotalError as error:
+        return Lacking(str(error))
+    knowledge = knowledge_of(test)
+    evidence = Evidence(knowledge=knowledge, swap=cue_swap(test))
+    checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
+    failed = [check.found for check in checks if not check.passed]
+    return Lacking(failed[0], test.clean_accuracy) if failed else None
 
 
 def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from pivotal.errors import PivotalError
@@ -18,6 +18,7 @@ from pivotal.evidence.checks.text import text_cost
 from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.base import LanguageModel
 from pivotal.problem.problem import Problem
+from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.records.evidence import Effect, Evidence, Level
@@ -36,6 +37,8 @@ class Collection:
     search: Search
     level: Level = "quick"
     seed: int = 0
+    others: Sequence[PairSet] | None = None
+    """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
     def of(self, intervention: Intervention, train: Problem, test: Problem) -> Evidence:
@@ -46,7 +49,7 @@ class Collection:
         evidence = Evidence(
             level=self.level,
             knowledge=knowledge_of(test),
-            natural=natural_range(intervention, test),
+            natural=None if test.values == "interchange" else natural_range(intervention, test),
             interchange=interchange(intervention, test),
             dose=dose_response(intervention, test),
             paths=paths_of(intervention, test),
@@ -54,15 +57,20 @@ class Collection:
             swap=cue_swap(test),
             text=text_cost(intervention, test.model),
         )
+        if self.level == "full" or self.others is not None:
+            self._say("other phenomena", 0)
+            others = bundled_phenomena() if self.others is None else self.others
+            effects = tuple(effects_on_others(intervention, test.model, others))
+            evidence = replace(evidence, effects=effects)
         if self.level == "quick":
             return evidence
-        self._say("other phenomena", 0)
-        effects = tuple(effects_on_others(intervention, test.model, bundled_phenomena()))
-        self._say("permuted labels", 0)
-        permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
+        permuted = None
+        if train.values != "interchange":  # which has no values that could learn from the labels
+            self._say("permuted labels", 0)
+            permuted = search_permuted(self.search, train, test, repeats=1, seed=self.seed)
         self._say("shuffled weights", 0)
         shuffled = search_shuffled(self.search, train, test, repeats=1, seed=self.seed)
-        return replace(evidence, effects=effects, permuted=permuted, shuffled=shuffled)
+        return replace(evidence, permuted=permuted, shuffled=shuffled)
 
     def _say(self, phase: str, step: int) -> None:
         self.progress(Progress(phase, step, 1, [], [], []))
@@ -78,7 +86,7 @@ def effects_on_others(
 ) -> Iterable[Effect]:
     """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
     for pairs in others:
-        if pairs.name == intervention.phenomenon:
+        if pairs.name in names_of(intervention.phenomenon):
             continue
         try:
             yield effect_on(intervention, model, pairs)

@@ -20,7 +20,9 @@ _ROWS = 256
 
 
 def knowledge_of(problem: Problem) -> Knowledge:
-    """The preferences of the untouched model on the pairs of a problem."""
+    """The preferences of the untouched model on the pairs of a problem. Pairs that cannot be exchanged count too: they
+    are mostly those that the model gets wrong."""
+    problem = problem.whole
     labels = [pair.label for pair in problem.pairs]
     preferred = 1 - problem.direction
     expected = np.array([problem.labels.index(label) if label else -1 for label in labels])

@@ -42,8 +42,11 @@ def unseen_words(
 ) -> UnseenWords | None:
     """The score of the units on unseen words, with values learned without these words (see `UnseenWords`).
 
-    None if the words do not vary, or if too few pairs have only unseen words or only others.
+    None if the words do not vary, if too few pairs have only unseen words or only others, or if an interchange leaves
+    no values to learn.
     """
+    if train.values == "interchange":
+        return None
     both = PairSet(train.pairs.name, train.labels, (*train.pairs, *test.pairs)).lexemes()
     ranks = shuffled_ranks(both, random.Random(seed))
     unseen = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
+from pivotal.evidence.kept import kept_of
 from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem, Work
@@ -27,12 +28,13 @@ def summarise(
     controls: int = CONTROLS,
     dropped: int = 0,
     merged: int = 0,
+    keep: str = "",
 ) -> tuple[Summary, Evaluation]:
     """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
     `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
     compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
-    the file.
+    the file. `keep` names what had to stay.
     """
     best = found.best_run
     scores = []
@@ -56,10 +58,13 @@ def summarise(
     # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
     handed = runs[best]
+    kept = None if terms.max_kl is None else kept_of(found.best, train, keep, terms.max_kl)
+    bounded = handed.kl if kept is None else kept.kl
     summary = Summary(
         model=test.model.name,
         phenomenon=test.pairs.name,
         steps=test.steps,
+        values=test.values,
         labels=test.labels,
         all_units=len(test.space),
         flip_accuracy=handed.flip_accuracy,
@@ -68,18 +73,19 @@ def summarise(
         kl=handed.kl,
         kl_after_edit=handed.kl_after_edit,
         max_kl=terms.max_kl,
-        kl_bound_kept=None if terms.max_kl is None else bool(handed.kl <= KL_TOLERANCE * terms.max_kl),
+        kl_bound_kept=None if terms.max_kl is None else bool(bounded <= KL_TOLERANCE * terms.max_kl),
         median=median,
         best=best,
         forward_nodes=work.forward,
         backward_nodes=work.backward,
         clean_accuracy=test.clean_accuracy,
-        labelled=sum(1 for pair in test.pairs if pair.label),
+        labelled=sum(1 for pair in test.whole.pairs if pair.label),
         pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
         overlap=overlap_of(train.pairs, test.pairs),
         unseen_words=unseen_words(found.best, train, test, terms, seed),
         rejected=rejections(train, test),
         controls=scores[best].control or Control(),
+        kept=kept,
         prevalence=_prevalence(found),
         example=_example(test),
         runs=runs,

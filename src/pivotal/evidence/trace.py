@@ -16,10 +16,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
-from pivotal.problem.asking import Asking
+from pivotal.problem.asking import AskedPair, Asking
+from pivotal.problem.counterfactuals import Counterfactuals, Matches, match
 from pivotal.problem.examples import positions
 from pivotal.problem.problem import Problem, divergence
 from pivotal.questions.pairs import MinimalPair, PairSet
@@ -100,8 +102,12 @@ def trace_pairs(
         return []
     asking = Asking(model, intervention.steps)
     asked = [asking.ask(pair) for pair in pairs]
-    tree = PrefixTree.build([one.ids for one in asked], positions(asked), directions, intervention.steps)
-    watch = _Watch(model, intervention, tree)
+    found = _exchanged(model, intervention, pairs, asked, directions)
+    nodes = None if found is None else found.sources
+    tree = PrefixTree.build(
+        [one.ids for one in asked], positions(asked), directions, intervention.steps, nodes
+    )
+    watch = _Watch(model, intervention, tree, None if found is None else found.counterfactuals)
     seen = model.states(model.prepare(tree.told_apart()), watch)
     watch.check_reached()
     sets = sorted({side for one in asked for side in one.sides})
@@ -132,17 +138,44 @@ def trace_pairs(
     return traces
 
 
+def _exchanged(
+    model: LanguageModel,
+    intervention: Intervention,
+    pairs: Sequence[MinimalPair],
+    asked: Sequence[AskedPair],
+    directions: Sequence[int],
+) -> Matches | None:
+    """The counterfactual prefixes of an interchange. None for other interventions, and for sentences without
+    counterfactual prefixes, whose units are set to the means."""
+    if intervention.found_with != "interchange" or not any(any(pair.counterfactuals) for pair in pairs):
+        return None
+    found = match(model, pairs, asked, np.array(directions))
+    if found.reasons:
+        raise PivotalError(f"its units cannot be exchanged: {next(iter(found.reasons))}.")
+    return found
+
+
 class _Watch:
     """An edit with two runs, untouched and edited. It records the activations of both."""
 
     runs = 2
 
-    def __init__(self, model: LanguageModel, intervention: Intervention, tree: PrefixTree) -> None:
-        """`tree` gives the edited nodes and their directions."""
+    def __init__(
+        self,
+        model: LanguageModel,
+        intervention: Intervention,
+        tree: PrefixTree,
+        counterfactuals: Counterfactuals | None = None,
+    ) -> None:
+        """`tree` gives the edited nodes and their directions. With `counterfactuals` they take the states there."""
         space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
         mask, values = dense(intervention, space, model.device)
+        self._sources = None if counterfactuals is None else counterfactuals.sources(model, space, tree)
         self._edit = MaskedEdit(
-            space, torch.cat([torch.zeros_like(mask), mask]), values.expand(2, *values.shape[1:])
+            space,
+            torch.cat([torch.zeros_like(mask), mask]),
+            values.expand(2, *values.shape[1:]),
+            sources=self._sources,
         )
         self._tree = tree
         self._layers = {site.name: i for i, site in enumerate(model.layers)}
@@ -166,7 +199,7 @@ class _Watch:
         sides = new[rows].expand(-1, 2, -1)
         if site in self._units:
             units = self._units[site]
-            here = _each_unit(sides.float(), [self._intervened[i] for i in units])
+            here = each_unit(sides.float(), [self._intervened[i] for i in units])
             self.activation[nodes[:, None], :, torch.tensor(units)] = here.transpose(1, 2).cpu()
         if site in self._layers:
             untouched, edited = sides.float().unbind(1)
@@ -175,13 +208,17 @@ class _Watch:
         return new
 
     def _edited(self, spans: Sequence[Span]) -> list[Span]:
-        """The spans of the rows to edit, in their directions. Adjacent rows in one direction are merged."""
+        """The spans of the rows to edit, in their directions. Adjacent rows in one direction are merged, unless each
+        row takes a state of its own."""
         found: list[Span] = []
         for span in spans:
             if not self._tree.edited[span.direction]:
                 continue
             direction = int(self._tree.direction[span.direction])
-            if found and (found[-1].stop, found[-1].direction) == (span.start, direction):
+            if self._sources is not None:
+                nodes = torch.full((span.stop - span.start,), span.direction, device=self._sources.of.device)
+                found.append(Span(span.start, span.stop, direction, nodes=nodes))
+            elif found and (found[-1].stop, found[-1].direction) == (span.start, direction):
                 found[-1] = Span(found[-1].start, span.stop, direction)
             else:
                 found.append(Span(span.start, span.stop, direction))
@@ -191,7 +228,7 @@ class _Watch:
         self._edit.check_reached()
 
 
-def _each_unit(
+def each_unit(
     h: Float[Tensor, "nodes sides coordinates"], units: Sequence[Unit]
 ) -> Float[Tensor, "nodes sides units"]:
     """One number for each unit of a site. For an attention head it is the root mean square, as in tables."""

@@ -13,6 +13,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
@@ -42,15 +43,15 @@ def verdict_of(summary: Summary) -> Verdict:
     evidence = summary.evidence or Evidence(level="none")
     asked = (
         known(evidence),
-        both_directions(summary, evidence.knowledge),
+        both_directions(evidence.knowledge),
         likely_words(evidence.knowledge),
     )
     flips = reliable(summary)
     control = random_sets(summary)
     others = (
         unseen_words(summary),
-        natural_values(evidence),
-        through_the_model(evidence),
+        natural_values(summary, evidence),
+        through_the_model(summary, evidence),
         ordinary_text(evidence),
         other_phenomena(evidence),
         permuted_labels(summary, evidence.permuted),
@@ -122,12 +123,12 @@ def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
     return {}, ""
 
 
-def both_directions(summary: Summary, knowledge: Knowledge | None) -> Check:
+def both_directions(knowledge: Knowledge | None) -> Check:
     """Whether there are enough held-out prefixes to flip to each label."""
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    counts = {label: knowledge.prefixes_towards.get(label, 0) for label in summary.labels}
+    counts = knowledge.prefixes_towards
     listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
     return Check(
         name=name,
@@ -144,8 +145,8 @@ def likely_words(knowledge: Knowledge | None) -> Check:
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
-        found=f"The two words together have a median probability of {knowledge.mass:.1g}; at least {LEAST_MASS:.0e} "
-        "is needed.",
+        found=f"The two words together have a median probability of {chance(knowledge.mass)}; at least "
+        f"{chance(LEAST_MASS)} is needed.",
     )
 
 
@@ -178,6 +179,10 @@ def random_sets(summary: Summary) -> Check:
 def unseen_words(summary: Summary) -> Check:
     """Whether the units flip most preferences about words with which their values were not learned."""
     name, unseen = "unseen words", summary.unseen_words
+    if summary.values == "interchange":
+        return Check(
+            name=name, passed=True, found="An interchange learns no values, so it can learn no words."
+        )
     if unseen is None:
         return Check(
             name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
@@ -194,9 +199,15 @@ def unseen_words(summary: Summary) -> Check:
 # -- what do the flips mean? -------------------------------------------------------------------------------
 
 
-def natural_values(evidence: Evidence) -> Check:
+def natural_values(summary: Summary, evidence: Evidence) -> Check:
     """Whether the units flip most preferences within their natural range, or with the values of real sentences."""
     name, natural, swapped = "natural values", evidence.natural, evidence.interchange
+    if summary.values == "interchange":
+        return Check(
+            name=name,
+            passed=True,
+            found="Each unit takes the state that it has in the counterfactual prefix.",
+        )
     if natural is None:
         return Check(name=name, passed=None, found="Not measured.")
     outside = [found.unit for found in natural.ranges if not found.inside]
@@ -218,14 +229,15 @@ def _agrees(swapped: Interchange | None) -> bool:
     return swapped is not None and _most(swapped.by_direction)
 
 
-def through_the_model(evidence: Evidence) -> Check:
+def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     """Whether most of the effect goes through later layers or steps. A direct effect is no concern if the states of
     real sentences have it too: then the output projection reads the phenomenon from these units anyway."""
     name, paths = "through the model", evidence.paths
     if paths is None or paths.direct is None:
         return Check(name=name, passed=None, found="The direct path was not measured.")
     found = f"{paths.direct:.0%} of the effect goes straight from the units to the output projection."
-    if paths.direct > MOST_DIRECT and _agrees(evidence.interchange):
+    exchanged = summary.values == "interchange" and _most(summary.best_run.by_direction)
+    if paths.direct > MOST_DIRECT and (exchanged or _agrees(evidence.interchange)):
         return Check(name=name, passed=True, found=f"{found} Their counterfactual states do the same.")
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 
@@ -264,6 +276,12 @@ def other_phenomena(evidence: Evidence) -> Check:
 
 def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
     """Whether the same search flips less if the labels mean nothing."""
+    if summary.values == "interchange":
+        return Check(
+            name="permuted labels",
+            passed=True,
+            found="An interchange learns no values, so there is nothing that it could learn from permuted labels.",
+        )
     return _compared(
         summary, permuted, "permuted labels", "with the two words exchanged for half of the prefixes"
     )

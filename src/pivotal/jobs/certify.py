@@ -10,7 +10,7 @@ from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.options import build
 from pivotal.problem.objective import Terms
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Certificate
 from pivotal.records.effort import Effort
@@ -48,7 +48,7 @@ def certify_run(
     are compared on all pairs. `download=False` loads only a model that is on this machine.
     """
     model, pairs = model_of(question, device, download=download), question.load_pairs()
-    test = None
+    held_out = None
     if folder is not None:
         if pairs.fingerprint() != folder.settings.get("data_fingerprint"):
             raise PivotalError(
@@ -56,14 +56,13 @@ def certify_run(
                 "Run the search again."
             )
         pairs, held_out = question.divide(as_read(question, model, pairs))
-        test = problem_of(question, model, held_out)
-    train = problem_of(question, model, as_read(question, model, pairs))
+    train = training_problem(question, model, as_read(question, model, pairs))
     progress = watch.progress if watch is not None else None
     made = certify(
         intervention,
         train,
         terms=terms or terms_of(folder.settings if folder is not None else {}),
-        test=test,
+        test=None if held_out is None else train.on(held_out),
         effort=effort,
         seed=question.seed,
         progress=progress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,16 +15,17 @@ from pivotal.evidence.collect import LEVELS, Collection
 from pivotal.evidence.knowledge import knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
+from pivotal.evidence.unit_profiles import profile_units
 from pivotal.evidence.verdict import verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
-from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES
+from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES, UNITS
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -33,8 +34,9 @@ from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
 from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 from pivotal.searches.base import Discovery, Progress, Search, check_runs
-from pivotal.searches.by_name import settled
+from pivotal.searches.by_name import bounded, settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.progress import bars
 from pivotal.stopping import Stop, saying, signals
@@ -66,6 +68,7 @@ def find(
     runs: int = 1,
     controls: int = CONTROLS,
     evidence: Level = "quick",
+    others: Sequence[PairSet] | None = None,
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -79,7 +82,8 @@ def find(
 
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
-    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `model` is the
+    before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `others` are phenomena
+    that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` is the
     question's model, if it is already loaded. A run that was stopped is resumed, and a finished one is read from its
     folder, unless `overwrite` is set. `progress=True` shows a bar in a notebook or a terminal.
     """
@@ -91,6 +95,7 @@ def find(
                 runs=runs,
                 controls=controls,
                 evidence=evidence,
+                others=others,
                 out=out,
                 overwrite=overwrite,
                 device=device,
@@ -101,6 +106,8 @@ def find(
             )
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
+    if question.keep:
+        search = bounded(search)
     if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
             f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",
@@ -114,7 +121,7 @@ def find(
         watch.say(f"{model.describe()}.")
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = problem_of(question, model, train_pairs)
+    train = training_problem(question, model, train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
@@ -122,18 +129,18 @@ def find(
 
     settings = _settings(question, search, runs, model, pairs)
     path = out or default_path(pairs.name, question.steps, model.name, settings)
-    collection = Collection(search, evidence, question.seed, watch.progress)
+    collection = Collection(search, evidence, question.seed, others, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         # A kill after the result was written may have left the checkpoint.
         with disk(done.path):
             (done.path / CHECKPOINT).unlink(missing_ok=True)
-        if not _enough(done.summary(), evidence):
+        if not _enough(done.summary(), evidence, others):
             return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
     for note in asked.notes:
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
-    _say_known(watch, test)
+    _say_known(watch, train, test)
     info = {
         "command": command,
         "model": model.describe(),
@@ -165,13 +172,15 @@ def find(
                 controls=controls,
                 dropped=train_pairs.dropped,
                 merged=pairs.merged,
+                keep=question.keep,
                 progress=watch.progress,
             )
             summary = judged(summary, collection.of(found.best, train, test))
             traces = trace_held_out(found.best, test, scores.outcomes, run=found.best_run, seed=question.seed)
+            profiles = profile_units(found.best, test, run=found.best_run)
             seconds = _seconds(loaded, searching, time.monotonic() - searched)
             summary = serial.replace(summary, seconds=seconds)
-            _write(folder, found, summary, traces)
+            _write(folder, found, summary, traces, profiles)
             checkpoint.remove()
         except KeyboardInterrupt as stopped:
             raise saying(stopped, _farewell(folder)) from None
@@ -190,9 +199,10 @@ def judged(summary: Summary, evidence: Evidence) -> Summary:
     return serial.replace(summary, verdict=verdict_of(summary))
 
 
-def _enough(summary: Summary, wanted: Level) -> bool:
-    there = "none" if summary.evidence is None else summary.evidence.level
-    return LEVELS.index(there) >= LEVELS.index(wanted)
+def _enough(summary: Summary, wanted: Level, others: Sequence[PairSet] | None) -> bool:
+    there = summary.evidence or Evidence(level="none")
+    asked = others is None or wanted == "none" or bool(there.effects)
+    return asked and LEVELS.index(there.level) >= LEVELS.index(wanted)
 
 
 def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
@@ -252,7 +262,9 @@ def _search(
     return found
 
 
-def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces) -> None:
+def _write(
+    folder: RunFolder, found: Discovery, summary: Summary, traces: Traces, profiles: UnitProfiles
+) -> None:
     scores = ("flip_accuracy", "interval", "kl", "kl_after_edit")
     scored = [
         dataclasses.replace(i, scores=serial.plain({name: getattr(run, name) for name in scores}))
@@ -260,15 +272,20 @@ def _write(folder: RunFolder, found: Discovery, summary: Summary, traces: Traces
     ]
     folder.save_interventions(scored)
     folder.write_text(TRACES, traces.dumps())
+    folder.write_json(UNITS, profiles)
     folder.write_json(SUMMARY, summary)
 
 
-def _say_known(watch: Watch, test: Problem) -> None:
+def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
     """What the untouched model knows of the held-out pairs. Nothing is refused, but the verdict will know."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
     for warning in warnings_of(known):
         watch.say(f"Warning: {warning}")
+    for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
+        watch.say(
+            f"Warning: No pair of {group or 'the unnamed group'} is held out. Hold out more with --test."
+        )
 
 
 def say_left_out(watch: Watch, train: Problem, test: Problem, dropped: int, merged: int = 0) -> None:

@@ -18,6 +18,8 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "certificate.json",
     "report.html",
 )
+UNITS = "units.json"
+"""What each unit of the best run does in the untouched model."""
 ABLATION = "ablation.json"
 """Single-unit ablation of the found units, if a study asked for it."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
@@ -35,6 +37,7 @@ FIGURE_NAMES: dict[Kind, tuple[str, ...]] = {
         "accuracy-kl",
         "learning",
         "stages",
+        "cost",
         "natural",
         "dose",
     ),
@@ -52,7 +55,7 @@ def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
         yield from (saved / name for name in (CERTIFICATE, CARD, VALUES, BASES))
     yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES[info.kind])
     for name in (
-        *(CERTIFICATE, ABLATION, SUMMARY, TRACES, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
+        *(CERTIFICATE, ABLATION, SUMMARY, TRACES, UNITS, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
         RUN,
     ):
         yield folder / name

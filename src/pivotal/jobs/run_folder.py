@@ -34,6 +34,7 @@ from pivotal.jobs.run_files import (
     RESULT,
     RUN,
     TRACES,
+    UNITS,
     remove_own_files,
 )
 from pivotal.questions.question import updated
@@ -46,6 +47,7 @@ from pivotal.records.intervention import CARD, Intervention
 from pivotal.records.run import FORMAT, Kind, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 
 T = TypeVar("T")
 
@@ -229,6 +231,10 @@ class RunFolder:
     def traces(self) -> Traces | None:
         """The outcomes of the held-out pairs; None if an early version made the run."""
         return self._optional(TRACES, Traces)
+
+    def unit_profiles(self) -> UnitProfiles | None:
+        """What each unit of the best run does in the untouched model; None if an early version made the run."""
+        return self._optional(UNITS, UnitProfiles)
 
     def _optional(self, name: str, kind: type[T]) -> T | None:
         path = self.path / name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, SupportsIndex
@@ -15,6 +16,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.edits import Edit
 from pivotal.models.intervened import IntervenedModel, in_force
+from pivotal.models.reading import Applied, Reading, Rereading
 from pivotal.models.tree import PrefixTree
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace, select_sites
@@ -114,6 +116,20 @@ class LanguageModel(ABC):
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
     ) -> Float[Tensor, "*rows words"]:
         """The logits of some words, or of the whole vocabulary, in float32 or better."""
+
+    def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
+        """Read a prompt, to be continued by `texts` texts token by token. A model that can keep its state overrides
+        this; the default reads every text again after each token."""
+        return Rereading(self, prompt, texts, applied)
+
+    def attached(
+        self, intervention: Intervention, direction: int, cues: Sequence[int] | None
+    ) -> AbstractContextManager[Any]:
+        """The module of the model with an intervention attached. `IntervenedModel.attached` describes it."""
+        raise PivotalError(
+            f"Only a model of transformers has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
+            "Use the `generate` of `intervened`."
+        )
 
     def join(self, words: Sequence[str]) -> str:
         """Put the texts of tokens together."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from weakref import WeakMethod
 
 import torch
 from jaxtyping import Float
@@ -42,8 +43,9 @@ class PreparedChunks:
 class Chunks:
     """Runs trees part by part.
 
-    The model provides `divide(tree, most)`, which makes parts of at most `most` nodes, and `run(chunk, edit)`, which
-    returns the states of a part's nodes. Both are called with `lock` held, so that threads take turns (see hooks.py).
+    The model provides two of its methods: `divide(tree, most)`, which makes parts of at most `most` nodes, and
+    `run(chunk, edit)`, which returns the states of a part's nodes. Both are called with `lock` held, so that threads
+    take turns (see hooks.py).
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Chunks:
     ) -> None:
         self.batch_nodes = batch_nodes
         """The most nodes, times runs, to compute at once."""
-        self._divide, self._run_one, self._lock = divide, run, lock
+        # Weak, because the model owns this object: with a reference back, a large model would stay in memory until
+        # Python looks for cycles.
+        self._divide, self._run_one, self._lock = WeakMethod(divide), WeakMethod(run), lock
 
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         return as_memory_allows(self, lambda: self._states(prepared, edit))
@@ -64,14 +68,14 @@ class Chunks:
         most = max(FEWEST, self.batch_nodes // runs)
         with self._lock:
             if prepared.most != most:
-                prepared.chunks = self._divide(prepared.tree, most)
+                prepared.chunks = _alive(self._divide)(prepared.tree, most)
                 prepared.most = most
             return prepared.chunks
 
     def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
         """Hold the lock for one part only: the backward pass may run a part again, on a GPU in another thread."""
         with self._lock:
-            return self._run_one(chunk, edit)
+            return _alive(self._run_one)(chunk, edit)
 
     def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)
@@ -79,12 +83,23 @@ class Chunks:
         # If all parts do not fit in memory together, the backward pass computes each of them again.
         again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
         again = again and prepared.tree.n_live * runs > self.batch_nodes
+        model = _alive(self._run_one)  # the backward pass may come when nobody else keeps the model
+
+        def run_again(chunk: Any, edit: Edit | None, _: object = model) -> Tensor:
+            return self._run(chunk, edit)
+
         found = [
-            checkpoint(self._run, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
+            checkpoint(run_again, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
             for chunk in chunks
         ]
         order = torch.cat([chunk.layout.live_rows for chunk in chunks])
         return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], order.argsort())
+
+
+def _alive(method: WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:
+    found = method()
+    assert found is not None, "only the model calls its chunks"
+    return found
 
 
 class ChunkedLM(LanguageModel):

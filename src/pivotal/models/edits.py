@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -39,8 +40,26 @@ def runs_of(edit: Edit) -> int:
     return getattr(edit, "runs", 1)
 
 
+@dataclass(frozen=True)
+class Sources:
+    """States that rows take instead of values: the states of the nodes of another tree."""
+
+    states: Mapping[str, Float[Tensor, "sources coordinates"]]
+    """By site."""
+    of: Int[Tensor, " nodes"]
+    """For each node of the tree that is run, the node whose state it takes."""
+
+    def at(self, site: str, span: Span) -> Float[Tensor, "rows 1 width"]:
+        if span.nodes is None:
+            raise PivotalError(
+                "An interchange must know the node of each row, but this model's adapter gives spans without nodes. "
+                "Give the spans that PrefixTree.levels or pivotal.models.layout make."
+            )
+        return self.states[site][self.of[span.nodes]][:, None]
+
+
 class _Replace(torch.autograd.Function):
-    """(1 - m) * h + m * v in the spans, h elsewhere.
+    """(1 - m) * h + m * v in the spans, h elsewhere. v is one row for a span, or a constant row for each of its rows.
 
     One autograd node needs half as many passes over memory as interpolation and concatenation, which saves a tenth of a
     search's time on a CPU.
@@ -74,8 +93,9 @@ class _Replace(torch.autograd.Function):
                 done = span.stop
             total = g.sum(0)
             needs_m = ctx.needs_input_grad[2 + len(grads)]
-            grads.append(v * total - (g * h[span.start : span.stop]).sum(0) if needs_m else None)
-            grads.append(m * total)
+            replaced = v * total if v.ndim == 2 else (g * v).sum(0)
+            grads.append(replaced - (g * h[span.start : span.stop]).sum(0) if needs_m else None)
+            grads.append(m * total if v.ndim == 2 else None)
         if grad_h is not None:
             grad_h[done:] = grad[done:]
             if h.shape[1] != grad.shape[1]:
@@ -118,9 +138,11 @@ class MaskedEdit:
         values: Float[Tensor, "runs directions coordinates"],
         *,
         zeros_stay: bool = False,
+        sources: Sources | None = None,
     ) -> None:
         """With `zeros_stay`, a zero of the mask has no gradient, as in a Hard Concrete mask. A site whose mask is all
-        zeros then needs no edit."""
+        zeros then needs no edit. With `sources`, units take the states of other nodes, and `values` only says how many
+        directions there are."""
         self.runs = mask.shape[0]
         few = len(space.sites) < _MANY or (mask.requires_grad and not zeros_stay)
         sites = space.sites if few else _touched(space, mask)
@@ -129,6 +151,7 @@ class MaskedEdit:
         self.columns: dict[str, Tensor] = {}
         """Of a site in a basis, the coordinates that are edited. The model computes no others, which matters if there
         are thousands of them."""
+        self._sources = sources
         directions = values.shape[1]
         for site in sites:
             where = space.slice_of(site.name)
@@ -156,7 +179,12 @@ class MaskedEdit:
         masks, values = part
         self.reached[site] += sum(span.stop - span.start for span in spans)
         # Masks and values are float32, whatever the model computes in.
-        chosen = [some[span.direction].to(h.dtype) for span in spans for some in (masks, values)]
+        chosen: list[Tensor] = []
+        for span in spans:
+            value = values[span.direction] if self._sources is None else self._sources.at(site, span)
+            if self._sources is not None and site in self.columns:
+                value = value[..., self.columns[site]]
+            chosen += [masks[span.direction].to(h.dtype), value.to(h.dtype)]
         return _Replace.apply(h, spans, *chosen)
 
     def check_reached(self) -> None:

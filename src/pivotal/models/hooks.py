@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,8 @@ from pivotal.units import Site
 
 _LOCKS: WeakKeyDictionary[nn.Module, AbstractContextManager[object]] = WeakKeyDictionary()
 _NEW_LOCK = Lock()
+_LENT: WeakSet[nn.Module] = WeakSet()
+"""The models that other code runs at present, with hooks attached by `attached`."""
 
 
 def lock_of(model: nn.Module) -> AbstractContextManager[object]:
@@ -57,7 +59,7 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
 
     with ExitStack() as stack:
         for tap in taps:
-            handle = _attach(tap, run)
+            handle = attach(tap, lambda h, tap=tap: run(tap, h))
             stack.callback(handle.remove)
         yield
     missed = [tap.site.name for tap in taps if tap.site.name not in reached]
@@ -68,14 +70,36 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
         )
 
 
-def _attach(tap: Tap, run: Callable[[Tap, Tensor], Tensor]) -> Any:
+def attach(tap: Tap, run: Callable[[Tensor], Tensor]) -> Any:
+    """Replace the activations at a tap by `run(h)`. Returns the handle that removes the hook."""
     if tap.side == "input":
-        return tap.module.register_forward_pre_hook(lambda _, args: (run(tap, args[0]), *args[1:]))
+        return tap.module.register_forward_pre_hook(lambda _, args: (run(args[0]), *args[1:]))
 
     def output(_: nn.Module, args: Any, out: Any) -> Any:
-        return with_first(out, run(tap, first_of(out)))
+        return with_first(out, run(first_of(out)))
 
     return tap.module.register_forward_hook(output)
+
+
+@contextmanager
+def lent(model: nn.Module) -> Iterator[None]:
+    """Within the block, other code runs the model with hooks attached. `check_not_lent` refuses passes of our own."""
+    with lock_of(model):
+        check_not_lent(model)
+        _LENT.add(model)
+        try:
+            yield
+        finally:
+            _LENT.discard(model)
+
+
+def check_not_lent(model: nn.Module) -> None:
+    """Raise PivotalError if an intervention is attached to the model: it would change this pass as well."""
+    if model in _LENT:
+        raise PivotalError(
+            "An intervention is attached to the model, and would be applied to this as well. Leave the block of "
+            "`attached` first."
+        )
 
 
 @torch.no_grad()

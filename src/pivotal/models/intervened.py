@@ -6,17 +6,18 @@ import itertools
 import operator
 import reprlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.tree import PrefixTree
+from pivotal.models.reading import Applied, last_states
 from pivotal.questions.pairs import find_cue
 from pivotal.records.intervention import Intervention
 
@@ -60,24 +61,25 @@ class IntervenedModel:
 
         A prompt is a list of token ids. `cue` is the position of the token that a single-step intervention acts at.
         """
-        intervention = self.intervention
-        model = self.model if intervention is None else self.model.carrying(intervention)
-        prompts = _checked(model, prompts)
-        if intervention is None:
-            tree = PrefixTree.build(prompts)
-            edit = None
-        else:
-            steps = intervention.steps
-            cues = [-1 if steps == "every" else _position(cue, prompts)] * len(prompts)
-            tree = PrefixTree.build(prompts, cues, [self.direction] * len(prompts), steps)
-            # Only the sites with units in the intervention: a model can skip what comes before the first of them.
-            sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-            edit = MaskedEdit.of(intervention, model.unit_space(sites), model.device)
-        states = model.states(model.prepare(tree), edit)
-        if edit is not None:
-            edit.check_reached()
-        rows = torch.as_tensor(tree.live_row[tree.leaf], device=states.device)
-        return model.readout(states[rows, 0])
+        model, prompts = self._model(), _checked(self.model, prompts)
+        steps = None if self.intervention is None else self.intervention.steps
+        applied = self._applied(_position(cue, prompts) if steps == "single" else -1)
+        states = last_states(model, prompts, applied)
+        _check_reached(applied)
+        return model.readout(states)
+
+    def _model(self) -> LanguageModel:
+        """The model, with the bases of the intervention's units."""
+        return self.model if self.intervention is None else self.model.carrying(self.intervention)
+
+    def _applied(self, cue: int) -> Applied:
+        """The edit of the intervention, for texts whose token at `cue` is edited."""
+        if self.intervention is None:
+            return Applied()
+        # Only the sites with units in the intervention: a model can skip what comes before the first of them.
+        sites = ",".join(dict.fromkeys(unit.site for unit in self.intervention.units))
+        edit = MaskedEdit.of(self.intervention, self._model().unit_space(sites), self.model.device)
+        return Applied(edit, self.intervention.steps, self.direction, cue)
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
@@ -95,27 +97,54 @@ class IntervenedModel:
             raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         _at_least(1, samples=samples)
         _at_least(0, words=words)
-        model, encoding = self.model, self.model.encode(prompt)
+        model, encoding = self._model(), self.model.encode(prompt)
         _check_room(model, len(encoding.ids), words)
-        cue = self._position_of_cue(prompt, encoding)
-        generator = torch.Generator().manual_seed(seed)
-        texts = [list(encoding.ids) for _ in range(samples)]
-        for _ in range(words):
-            logits = self.next_logits(texts, cue).cpu()
-            logits[:, model.unspeakable()] = -torch.inf
-            if temperature > 0:
-                drawn = torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)[:, 0]
-            else:
-                drawn = logits.argmax(-1)
-            for text, token in zip(texts, drawn.tolist(), strict=True):
-                text.append(token)
-        new = len(encoding.ids)
-        return [model.continued(prompt, text[new:]) for text in texts]
+        applied = self._applied(self._position_of_cue(prompt, encoding))
+        generator, hushed = torch.Generator().manual_seed(seed), model.unspeakable()
 
-    def _position_of_cue(self, prompt: str, encoding: Encoding) -> int | None:
-        """The token that a single-step intervention acts at; None if there is no such token."""
+        @torch.no_grad()
+        def draw(states: Float[Tensor, "texts width"]) -> Int[Tensor, " texts"]:
+            # On the CPU, so that a seed gives the same text on every device.
+            logits = model.readout(states).cpu()
+            logits[:, hushed] = -torch.inf
+            if temperature == 0:
+                return logits.argmax(-1)
+            return torch.multinomial((logits / temperature).softmax(-1), 1, generator=generator)[:, 0]
+
+        drawn: list[Tensor] = []
+        if words:
+            reading = model.reading(*_checked(model, [encoding.ids]), samples, applied)
+            _check_reached(applied)
+            drawn.append(draw(reading.states))
+        while len(drawn) < words:
+            reading.read(drawn[-1].to(model.device))
+            drawn.append(draw(reading.states))
+        return [model.continued(prompt, [int(tokens[text]) for tokens in drawn]) for text in range(samples)]
+
+    def attached(
+        self, cue: SupportsIndex | Sequence[SupportsIndex] | None = None
+    ) -> AbstractContextManager[Any]:
+        """The model of transformers itself with the intervention attached, for its own `generate`: sampling, beams,
+        batches and streaming work as without an intervention.
+
+            with edited.attached() as net:
+                net.generate(**tokenizer(prompts, return_tensors="pt", padding=True), max_new_tokens=20)
+
+        Pad batches on the left. The text that the model reads before every sentence, such as BOS, is not edited. A
+        single-step intervention needs the position of its token in each prompt, counted from 0 after that text: one
+        `cue` for all prompts, or one for each. Other threads that use the model wait until the block ends.
+        """
+        if self.intervention is None:
+            raise PivotalError(
+                "There is no intervention to attach. Take the model that `intervened` returns."
+            )
+        cues = _cues(cue) if self.intervention.steps == "single" else None
+        return self._model().attached(self.intervention, self.direction, cues)
+
+    def _position_of_cue(self, prompt: str, encoding: Encoding) -> int:
+        """The token that a single-step intervention acts at; -1 if there is no such token."""
         if self.intervention is None or self.intervention.steps == "every":
-            return None
+            return -1
         cue, words = self.cue, prompt.split()
         if isinstance(cue, str) and cue.lstrip("-").isdigit():
             cue = int(cue)
@@ -132,6 +161,11 @@ def in_force(model: LanguageModel) -> IntervenedModel:
     """The intervention of the innermost open block of this model, or none."""
     opened = (block for block in reversed(_BLOCKS.get()) if block.model is model)
     return next(opened, None) or IntervenedModel(model)
+
+
+def _check_reached(applied: Applied) -> None:
+    if isinstance(applied.edit, MaskedEdit):
+        applied.edit.check_reached()
 
 
 def _check_room(model: LanguageModel, prompt: int, words: int) -> None:
@@ -180,6 +214,18 @@ def _at_least(least: int, **named: SupportsIndex) -> None:
         number = _whole(given)
         if number is None or number < least:
             raise PivotalError(f"{name} is a whole number, {least} or more, but it is {given!r}.")
+
+
+def _cues(cue: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int]:
+    """The positions of the tokens to edit in the rows of a batch."""
+    places = [_whole(one) for one in (cue if isinstance(cue, Sequence) else [cue])]
+    found = [place for place in places if place is not None and place >= 0]
+    if not found or len(found) < len(places):
+        raise PivotalError(
+            f"A single-step intervention acts at one token of each prompt, but `attached` was given cue={cue!r}. "
+            "Give its 0-based position, or a list with one for each prompt."
+        )
+    return found
 
 
 def _position(cue: SupportsIndex | None, prompts: Sequence[Sequence[int]]) -> int:

@@ -133,6 +133,8 @@ def packed(
         spans=_spans(
             np.concatenate([np.full(first, -1), edited])[split:],
             np.concatenate([np.full(first, False), repeated])[split:],
+            np.concatenate([np.full(first, -1), nodes])[split:],
+            device,
         ),
         read=torch.as_tensor(place[part.own] - split, device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
@@ -147,6 +149,7 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
     tokens = np.zeros((len(part.ends), steps), dtype=np.int64)
     tokens[:, :first] = priming
     edited, repeated = np.full(tokens.shape, -1), np.ones(tokens.shape, dtype=bool)
+    nodes = np.full(tokens.shape, -1)
     place = np.full(len(tree.token), -1)
     own = np.zeros(len(tree.token), dtype=bool)
     own[part.own] = True
@@ -154,6 +157,7 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
         path = np.array(tree.path(int(end)))
         at = first - 1 + tree.depth[path]
         tokens[row, at] = tree.token[path]
+        nodes[row, at] = path
         edited[row, at] = np.where(tree.edited[path], tree.direction[path], -1)
         repeated[row, at] = ~own[path] | (place[path] >= 0)
         place[path] = row * steps + at
@@ -164,19 +168,23 @@ def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.dev
         tokens=torch.as_tensor(tokens, device=device),
         positions=torch.arange(steps, device=device).expand(len(tokens), -1),
         sees=None,
-        spans=_spans(flat[order], again[order]),
+        spans=_spans(flat[order], again[order], nodes.reshape(-1)[order], device),
         edited=torch.as_tensor(order, device=device),
         read=torch.as_tensor(place[part.own], device=device),
         live_rows=torch.as_tensor(tree.live_row[part.own], device=device),
     )
 
 
-def _spans(direction: np.ndarray, repeated: np.ndarray) -> tuple[Span, ...]:
+def _spans(
+    direction: np.ndarray, repeated: np.ndarray, nodes: np.ndarray, device: torch.device
+) -> tuple[Span, ...]:
     """The ranges of equal directions in a sorted array, with repeated states last. -1 is no direction."""
     spans = []
     for value in np.unique(direction[direction >= 0]):
         where = np.flatnonzero(direction == value)
-        spans.append(Span(int(where[0]), int(where[-1]) + 1, int(value), int(repeated[where].sum())))
+        start, stop = int(where[0]), int(where[-1]) + 1
+        there = torch.as_tensor(nodes[start:stop], device=device)
+        spans.append(Span(start, stop, int(value), int(repeated[where].sum()), there))
     return tuple(spans)
 
 

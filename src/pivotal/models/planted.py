@@ -18,6 +18,7 @@ from torch import Tensor
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.phenomena.planted import FILLERS, LEXICON
+from pivotal.questions.question import check_seed
 from pivotal.units import Unit
 
 _LATCH = 1.6
@@ -89,6 +90,10 @@ def plant(
     )
 
 
+_DIGITS = 20
+"""More digits than a seed may have; Python refuses to read thousands of them."""
+
+
 class PlantedSource(ModelSource):
     """`planted`, or `planted:SEED`."""
 
@@ -105,10 +110,12 @@ class PlantedSource(ModelSource):
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
     ) -> LanguageModel | None:
         name, _, seed = spec.partition(":")
-        if name != "planted" or (seed and not seed.isdigit()):
+        if name != "planted" or (seed and not seed.isdecimal()):
             return None
+        number = int(seed[:_DIGITS] or 0)
+        check_seed(number, "SEED in planted:SEED")
         return plant(
-            int(seed or 0),
+            number,
             priming="<eos>" if priming is None else priming,
             device=device,
             dtype=dtype or torch.float32,

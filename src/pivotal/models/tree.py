@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +30,8 @@ class Span:
     direction: int
     repeats: int = 0
     """The number of rows at the end that repeat states of another row or part. They are edited but not counted."""
+    nodes: Int[Tensor, " rows"] | None = field(default=None, compare=False)
+    """The node of each row, for edits that depend on it. None if the model does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ class PrefixTree:
         edited: np.ndarray,
         live: np.ndarray,
         leaf: np.ndarray,
+        source: np.ndarray | None = None,
     ) -> None:
+        """`source` gives each node the node of another tree whose state it may take."""
         self.token = token
         self.parent = parent
         self.depth = depth
@@ -72,6 +76,7 @@ class PrefixTree:
         self.edited = edited
         self.live = live
         self.leaf = leaf
+        self.source = source
 
     @staticmethod
     def build(
@@ -79,13 +84,15 @@ class PrefixTree:
         cues: Sequence[int] | None = None,
         directions: Sequence[int] | None = None,
         steps: Steps | None = None,
+        sources: Sequence[Sequence[int]] | None = None,
     ) -> PrefixTree:
         """Build the tree of some sequences, each edited at its cue or at every step, in its direction.
 
-        Without `steps`, no node is edited and every node is live. That is the tree of a clean run.
+        Without `steps`, no node is edited and every node is live. That is the tree of a clean run. `sources` gives each
+        token the node of another tree; prefixes whose sources differ are different nodes from the first edit on.
         """
-        nodes: dict[tuple[int, int, int, int], int] = {(-1, -1, -1, -1): 0}
-        rows: list[tuple[int, int, int, int, bool, bool]] = [(0, -1, 0, -1, False, False)]
+        nodes: dict[tuple[int, int, int, int, int], int] = {(-1, -1, -1, -1, -1): 0}
+        rows: list[tuple[int, int, int, int, bool, bool, int]] = [(0, -1, 0, -1, False, False, -1)]
         leaf = np.empty(len(sequences), dtype=np.int64)
         for example, tokens in enumerate(sequences):
             cue = cues[example] if cues is not None else -1
@@ -95,14 +102,16 @@ class PrefixTree:
                 edited = steps == "every" or (steps == "single" and position == cue)
                 live = steps is None or steps == "every" or (steps == "single" and position >= cue)
                 marked = live and steps is not None
-                key = (node, token, direction if marked else -1, cue if marked and steps == "single" else -1)
+                source = sources[example][position] if sources is not None and marked else -1
+                towards = direction if marked else -1
+                key = (node, token, towards, cue if marked and steps == "single" else -1, source)
                 found = nodes.get(key)
                 if found is None:
                     found = nodes[key] = len(rows)
-                    rows.append((token, node, position + 1, direction if marked else -1, edited, live))
+                    rows.append((token, node, position + 1, towards, edited, live, source))
                 node = found
             leaf[example] = node
-        token_, parent, depth, direction_, edited_, live_ = (
+        token_, parent, depth, direction_, edited_, live_, source_ = (
             np.array(column) for column in zip(*rows, strict=True)
         )
         order = np.lexsort((parent, direction_, edited_, live_, depth))
@@ -114,6 +123,7 @@ class PrefixTree:
             edited=edited_,
             live=live_,
             leaf=leaf,
+            source=None if sources is None else source_,
         )._reordered(order)
 
     def __len__(self) -> int:
@@ -157,6 +167,12 @@ class PrefixTree:
     def sequences(self) -> list[list[int]]:
         """The tokens of each example."""
         return [self.token[self.path(int(leaf))].tolist() for leaf in self.leaf]
+
+    def sources(self) -> list[list[int]] | None:
+        """For each token of each example, the node of another tree whose state it may take; None if there are none."""
+        if self.source is None:
+            return None
+        return [self.source[self.path(int(leaf))].tolist() for leaf in self.leaf]
 
     def cues(self) -> list[int]:
         """The position of the first edited token of each example; -1 if there is none."""
@@ -212,10 +228,8 @@ class PrefixTree:
         later = self.edited & (self.depth > 1)
         if not later.any():
             return self
-        same = {
-            name: getattr(self, name) for name in ("token", "parent", "depth", "direction", "live", "leaf")
-        }
-        return PrefixTree(edited=later, **same)
+        names = ("token", "parent", "depth", "direction", "live", "leaf", "source")
+        return PrefixTree(edited=later, **{name: getattr(self, name) for name in names})
 
     def _subset(self, keep: np.ndarray, leaf: np.ndarray) -> PrefixTree:
         return PrefixTree(
@@ -226,6 +240,7 @@ class PrefixTree:
             edited=self.edited,
             live=self.live,
             leaf=leaf,
+            source=self.source,
         )._reordered(np.flatnonzero(keep))
 
     def _reordered(self, order: np.ndarray) -> PrefixTree:
@@ -240,6 +255,7 @@ class PrefixTree:
             edited=self.edited[order],
             live=self.live[order],
             leaf=place[self.leaf],
+            source=None if self.source is None else self.source[order],
         )
 
     def levels(self, device: torch.device | str = "cpu") -> list[Level]:
@@ -260,16 +276,21 @@ class PrefixTree:
                     parent=torch.as_tensor(parent, device=device),
                     source=torch.as_tensor(source, device=device),
                     up=torch.as_tensor(up, device=device),
-                    spans=_spans(self.edited[live:stop], self.direction[live:stop]),
+                    spans=_spans(self.edited[live:stop], self.direction[live:stop], live, device),
                 )
             )
             above = start
         return levels
 
 
-def _spans(edited: np.ndarray, direction: np.ndarray) -> tuple[Span, ...]:
+def _spans(
+    edited: np.ndarray, direction: np.ndarray, first: int, device: torch.device | str
+) -> tuple[Span, ...]:
+    """The ranges of rows with equal directions. `first` is the node of the first row."""
     spans = []
     for value in np.unique(direction[edited]):
         rows = np.flatnonzero(edited & (direction == value))
-        spans.append(Span(int(rows[0]), int(rows[-1]) + 1, int(value)))
+        start, stop = int(rows[0]), int(rows[-1]) + 1
+        nodes = torch.arange(first + start, first + stop, device=device)
+        spans.append(Span(start, stop, int(value), nodes=nodes))
     return tuple(spans)

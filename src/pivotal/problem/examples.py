@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,11 +14,16 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
+from pivotal.problem.counterfactuals import Counterfactuals, match
+from pivotal.problem.kept import Kept
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
+
+_FEWEST_KEPT = 16
+"""The fewest sentences that must stay in a subset of the examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +63,16 @@ class Examples:
     words: np.ndarray
     """For each example, the indices of the sets of its two labels."""
     rejected: Rejected
+    counterfactuals: Counterfactuals | None = None
+    """Where the examples are matched with counterfactual prefixes, the states of those."""
+    kept: tuple[np.ndarray, ...] = ()
+    """Groups of sentences that must stay: indices into the last leaves of the tree, which belong to no pair."""
+    whole: Examples | None = None
+    """The examples before those without a match were left out."""
 
     @staticmethod
-    def of(model: LanguageModel, pairs: PairSet, steps: Steps) -> Examples:
+    def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
+        """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""
         asked, kept, rejected = _asked(model, pairs, steps)
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
@@ -72,24 +85,56 @@ class Examples:
             words, preferred = words[chosen], preferred[chosen]
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
-        return Examples(
-            PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept)),
-            PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps),
-            direction,
-            sets,
-            words,
-            rejected,
+        tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
+        kept_pairs = PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept))
+        found = Examples(kept_pairs, tree, direction, sets, words, rejected)
+        return found._matched(model, asked, steps) if interchange else found
+
+    def _matched(self, model: LanguageModel, asked: Sequence[AskedPair], steps: Steps) -> Examples:
+        """The examples that have a counterfactual prefix, with their matches in the tree of those prefixes."""
+        found = match(model, self.pairs.pairs, asked, self.direction)
+        rejected = self.rejected + Rejected(found.reasons)
+        if not found.chosen:
+            raise PivotalError(
+                f"None of the {len(self.pairs)} pairs can be exchanged in {model.name}: {rejected.describe()}. Give "
+                "the pairs counterfactual prefixes, or leave --values interchange out."
+            )
+        part = self.restrict(np.array(found.chosen))
+        chosen = [asked[i] for i in found.chosen]
+        tree = PrefixTree.build(
+            [one.ids for one in chosen], positions(chosen), part.direction.tolist(), steps, found.sources
+        )
+        return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
+
+    def keeping(self, kept: Kept, steps: Steps) -> Examples:
+        """The same examples, with sentences that must stay in the same tree, once in each direction."""
+        n, k = len(self.pairs), len(kept.sequences)
+        tree = PrefixTree.build(
+            [*self.tree.sequences(), *kept.sequences, *kept.sequences],
+            [*self.tree.cues(), *kept.cues, *kept.cues],
+            [*self.direction.tolist(), *[0] * k, *[1] * k],
+            steps,
+        )
+        return replace(
+            self, tree=tree, kept=tuple(n + np.concatenate([group, k + group]) for group in kept.groups)
         )
 
     def restrict(self, chosen: np.ndarray) -> Examples:
-        """A subset of the examples."""
-        pairs = self.pairs
+        """A subset of the examples. A subset of the sentences that must stay comes with them."""
+        pairs, groups = self.pairs, self.kept
+        if groups:
+            some = max(_FEWEST_KEPT, len(np.unique(self.tree.leaf[chosen])) // 4)
+            drawn = np.random.default_rng(int(chosen.sum())).permutation(len(groups))[:some]
+            groups = tuple(groups[i] for i in np.sort(drawn))
+        ends = len(chosen) + np.cumsum([0, *map(len, groups)])
         return replace(
             self,
             pairs=PairSet(pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist())),
-            tree=self.tree.restrict(chosen),
+            tree=self.tree.restrict(np.concatenate([chosen, *groups])),
+            kept=tuple(np.arange(start, stop) for start, stop in itertools.pairwise(ends)),
             direction=self.direction[chosen],
             words=self.words[chosen],
+            whole=None,
         )
 
     def index(self, device: torch.device) -> WordIndex:

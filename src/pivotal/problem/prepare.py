@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pivotal.models import LanguageModel, load_model
+from pivotal.problem.kept import Kept, stays_of
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import with_unknown
 from pivotal.questions.pairs import PairSet
@@ -30,6 +31,13 @@ def model_of(
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
     """The problem of asking `model` these pairs, at the question's sites and steps and within its values."""
     return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
+
+
+def training_problem(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
+    """The problem that a search solves: these pairs, and what must stay."""
+    stays = stays_of(question.keep)
+    kept = Kept.of(model, stays, question.steps) if stays else None
+    return problem_of(question, model, pairs).keeping(kept)
 
 
 def as_read(question: Question, model: LanguageModel, pairs: PairSet) -> PairSet:

@@ -14,14 +14,15 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
 from pivotal.problem.examples import Examples, Rejected
+from pivotal.problem.kept import Kept
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.units import Steps, UnitSpace, Values
 
 T = TypeVar("T")
 
@@ -51,6 +52,35 @@ class Outcome:
 
     def flipped(self) -> Bool[Tensor, "runs examples"]:
         return self.log_ratio < 0
+
+
+def _sampled(leaves: np.ndarray, prefixes: int, seed: int = 0) -> np.ndarray | None:
+    """The examples of a random sample of distinct prefixes, by the node of each example; None if all are taken."""
+    distinct = np.unique(leaves)
+    if not prefixes or len(distinct) <= prefixes:
+        return None
+    chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
+    return np.flatnonzero(np.isin(leaves, chosen))
+
+
+class _Ranges:
+    """Measures the natural ranges of a problem once, also for its parts.
+
+    It refers to no problem. A problem keeps its batches and samples; if these referred back to it, the model would stay
+    in memory until Python looks for cycles, which can take many large models.
+    """
+
+    def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
+        self._model, self._examples, self._space, self._work = model, examples, space, work
+        self._found: Range | None = None
+
+    def measure(self) -> Range:
+        if self._found is None:
+            chosen = _sampled(self._examples.tree.leaf, _SAMPLE)
+            examples = self._examples if chosen is None else self._examples.restrict(chosen)
+            self._work.forward += examples.tree.n_live
+            self._found = natural_range(self._model, examples.tree, self._space)
+        return self._found
 
 
 class Problem:
@@ -85,7 +115,12 @@ class Problem:
         self.values: Values = values
         self.steps: Steps = steps
         self.work = Work() if work is None else work
-        self._examples = pairs if isinstance(pairs, Examples) else Examples.of(model, pairs, steps)
+        interchange = values == "interchange"
+        self._examples = (
+            pairs
+            if isinstance(pairs, Examples)
+            else Examples.of(model, pairs, steps, interchange=interchange)
+        )
         self.model = self._with_bases(model) if "@" in sites else model
         self.space = self.model.unit_space(sites)
         self._index = self._examples.index(model.device)
@@ -93,8 +128,11 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._part_of = part_of
-        self._natural: Range | None = None
+        self._ranges = (
+            _Ranges(self.model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
+        )
+        self.kept: Kept | None = None
+        """The sentences that must stay, if there are some."""
 
     def _with_bases(self, model: LanguageModel) -> LanguageModel:
         """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
@@ -169,7 +207,7 @@ class Problem:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
         model and counts its node evaluations. Later calls return the same result."""
         if self._activations is None:
-            part = self.sample(_SAMPLE)
+            part = self.sample(_SAMPLE)._alone
             self.work.forward += part.tree.n_live
             self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
         return self._activations
@@ -177,13 +215,7 @@ class Problem:
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
         prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        if self._part_of is not None:
-            return self._part_of.natural_range()
-        if self._natural is None:
-            part = self.sample(_SAMPLE)
-            self.work.forward += part.tree.n_live
-            self._natural = natural_range(self.model, part.tree, self.space)
-        return self._natural
+        return self._ranges.measure()
 
     def bounds(self) -> Range:
         """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
@@ -203,12 +235,25 @@ class Problem:
                 self._standard = Standard.of(self.space, self.measure_activations())
         return self._standard
 
+    @property
+    def whole(self) -> Problem:
+        """The problem with the pairs that an interchange leaves out."""
+        return self if self._with_left_out is None else self._with_left_out
+
+    @cached_property
+    def _with_left_out(self) -> Problem | None:
+        there = self._examples.whole
+        if there is None:
+            return None
+        return Problem(self.model, there, sites=self.sites, steps=self.steps, work=self.work)
+
     @cached_property
     def clean_accuracy(self) -> float | None:
-        """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs."""
+        """The share of pairs for which the untouched model prefers the expected word; None without labelled pairs.
+        Pairs that an interchange leaves out count too."""
         right = [
             pair.label == self.labels[1 - direction]
-            for pair, direction in zip(self.pairs, self.direction, strict=True)
+            for pair, direction in zip(self.whole.pairs, self.whole.direction, strict=True)
             if pair.label
         ]
         return sum(right) / len(right) if right else None
@@ -228,9 +273,13 @@ class Problem:
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on a subset of its examples. Both share the work counter."""
         chosen = np.asarray(examples, dtype=np.int64)
+        return self._with(self._examples.restrict(chosen))
+
+    def _with(self, examples: Examples) -> Problem:
+        """The same problem with other examples, such as a part of them. Both share the work counter."""
         return Problem(
             self.model,
-            self._examples.restrict(chosen),
+            examples,
             sites=self.sites,
             steps=self.steps,
             values=self.values,
@@ -238,11 +287,38 @@ class Problem:
             part_of=self,
         )
 
+    @property
+    def leaves(self) -> np.ndarray:
+        """For each example, the node of its prefix."""
+        return self.tree.leaf[: len(self)]
+
+    def keeping(self, kept: Kept | None) -> Problem:
+        """The same problem with sentences that must stay. Its KL is that of the predictions after these sentences."""
+        if kept is None:
+            return self
+        if self.values == "interchange":
+            raise PivotalError(
+                "A sentence that must stay has no counterfactual prefix to exchange states with. Use --keep with "
+                "--values unbounded or natural.",
+                "keep",
+            )
+        made = self._with(self._examples.keeping(kept, self.steps))
+        made.kept = kept
+        return made
+
+    @property
+    def _alone(self) -> Problem:
+        """The same examples without sentences that must stay."""
+        if not self._examples.kept:
+            return self
+        tree = self.tree.restrict(np.arange(len(self)))
+        return self._with(replace(self._examples, tree=tree, kept=()))
+
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
         sequences = self.tree.sequences()
         ends = [len(tokens) - 1 for tokens in sequences]
-        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single")
+        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single", self.tree.sources())
         return self.with_tree(tree, "single")
 
     def towards(self, direction: int) -> Problem:
@@ -254,7 +330,20 @@ class Problem:
         compared stay the same. It applies an intervention whose labels are others."""
         sequences, cues = self.tree.sequences(), self.tree.cues()
         of = [int(directions[d]) for d in self.direction]
-        return self.with_tree(PrefixTree.build(sequences, cues, of, self.steps), self.steps)
+        tree = PrefixTree.build(sequences, cues, of, self.steps, self.tree.sources())
+        return self.with_tree(tree, self.steps)
+
+    def with_values(self, values: Values) -> Problem:
+        """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
+        return Problem(
+            self.model,
+            self._examples,
+            sites=self.sites,
+            steps=self.steps,
+            values=values,
+            work=self.work,
+            part_of=self,
+        )
 
     def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
         """The same examples, in the same order, with another tree, such as one with other edited steps."""
@@ -275,23 +364,20 @@ class Problem:
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            leaves = np.random.default_rng(seed).permutation(np.unique(self.tree.leaf))
+            leaves = np.random.default_rng(seed).permutation(np.unique(self.leaves))
             parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
-            self._batches[key] = [
-                self.restrict(np.flatnonzero(np.isin(self.tree.leaf, part))) for part in parts
-            ]
+            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(self.leaves, part))) for part in parts]
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
         """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
         states of the untouched model."""
-        leaves = np.unique(self.tree.leaf)
-        if not prefixes or len(leaves) <= prefixes:
-            return self
         key = (prefixes, seed)
         if key not in self._samples:
-            chosen = np.random.default_rng(seed).choice(leaves, prefixes, replace=False)
-            self._samples[key] = self.restrict(np.flatnonzero(np.isin(self.tree.leaf, chosen)))
+            chosen = _sampled(self.leaves, prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[key] = self.restrict(chosen)
         return self._samples[key]
 
     # -- the masked run -----------------------------------------------------------------------------------------
@@ -305,9 +391,10 @@ class Problem:
     ) -> Outcome:
         """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
 
-        With `zeros_stay`, an entry of the mask that is zero has no gradient.
+        With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
+        states of the counterfactual prefixes take the place of `values`.
         """
-        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay)
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]
@@ -315,6 +402,32 @@ class Problem:
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
         return Outcome(self._log_ratio(states), states)
+
+    @cached_property
+    def sources(self) -> Sources | None:
+        """The counterfactual states that units are set to; None unless the problem is about interchange."""
+        if self.values != "interchange":
+            return None
+        found = self._examples.counterfactuals
+        if found is None:
+            raise PivotalError(
+                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
+                "Make the problem with values='interchange'."
+            )
+        return found.sources(self.model, self.space, self.tree)
+
+    @cached_property
+    def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
+        """For each direction, the mean over the edited nodes of what interchange sets units to."""
+        sources, tree = self.sources, self.tree
+        assert sources is not None
+        states = torch.cat([sources.states[site.name] for site in self.space.sites], 1)
+        means = []
+        for direction in range(len(self.labels)):
+            nodes = tree.edited & (tree.direction == direction)
+            rows = sources.of[torch.as_tensor(nodes if nodes.any() else tree.edited, device=states.device)]
+            means.append(states[rows].mean(0))
+        return torch.stack(means)
 
     def as_memory_allows(self, passes: Callable[[], T]) -> T:
         """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
@@ -360,7 +473,13 @@ class Problem:
     @cached_property
     def position_weight(self) -> Float[Tensor, " live"]:
         """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
-        edit, including the first word, have zero KL and no weight here, so the sum is less than 1."""
+        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If sentences must
+        stay, they have all the weight, in equal parts, at the ends of their prefixes."""
+        if groups := self._examples.kept:
+            weight = np.zeros(len(self.tree.token))
+            for group in groups:
+                np.add.at(weight, self.tree.leaf[group], 1 / len(group) / len(groups))
+            return self._live(weight)
         return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
 
     @cached_property

@@ -83,7 +83,8 @@ class WordIndex:
         used = np.unique(np.stack([first, second])).tolist()
         vocabulary = sorted({token for i in used if len(sets[i]) <= _LARGE for token in sets[i]})
         column = {token: i for i, token in enumerate(vocabulary)}
-        leaves, leaf = np.unique(tree.live_row[tree.leaf], return_inverse=True)
+        # Further leaves belong to sentences without words.
+        leaves, leaf = np.unique(tree.live_row[tree.leaf[: len(first)]], return_inverse=True)
         large: list[LargeSet] = []
         columns: dict[int, list[int]] = {}
         for i in used:

@@ -27,6 +27,9 @@ Unknown = Literal["skip", "unk"]
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 
+JOINT = " + "
+"""Separates the questions of a joint question, as in `number-agreement + mine.jsonl`."""
+
 MOST_SEED = 2**53
 """The largest seed. Larger numbers are not exact in JSON."""
 
@@ -39,14 +42,14 @@ class Question:
     """The model: a name from `pivotal list models`, a folder, a .gguf file, or hf:ORG/NAME."""
     phenomenon: str = "number-agreement"
     """The pairs: a name from `pivotal list phenomena`, `name:PATH`, a template file (.yaml), or a pairs file (.jsonl,
-    .csv, .tsv)."""
+    .csv, .tsv). Several, separated by “ + ”, are asked as one question."""
     steps: Steps = "every"
     """Set the units at every step of the prefix, or only at the cue."""
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
     values: Values = field(default="unbounded", metadata=LATER)
-    """What units may be set to: anything, or only values inside the natural range of each unit, the 1st to 99th
-    percentile of its own states at the edited steps."""
+    """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
+    its own states at the edited steps; or, pair by pair, what they are in the counterfactual prefix."""
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""
@@ -66,6 +69,11 @@ class Question:
     """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
     columns: str = field(default="", metadata=LATER)
     """The columns of a table of others: prefix=sentence,good=right,bad=wrong and the like."""
+    keep: str = field(default="", metadata=LATER)
+    """What must stay: other questions, text for the bundled text, or a .txt file; several are separated by “ + ”."""
+    labels: str = field(default="", metadata=LATER)
+    """For several questions: labels of the further ones and those of the first that they mean, as
+    he=male,she=female."""
     skip_bad: bool = field(default=False, metadata=LATER)
     """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
@@ -99,11 +107,16 @@ class Question:
             ) from None
 
     def load_pairs(self) -> PairSet:
-        """All pairs of the phenomenon."""
+        """All pairs of the phenomenon. The pairs of several questions are pooled."""
+        from pivotal.questions.joint import names_of, pooled
         from pivotal.questions.phenomena import load_phenomenon
         from pivotal.questions.readers.base import Reading
+        from pivotal.questions.relabel import parse_labels
 
-        pairs = load_phenomenon(self.phenomenon, Reading(columns=self.columns, skip_bad=self.skip_bad))
+        reading = Reading(columns=self.columns, skip_bad=self.skip_bad)
+        pairs = pooled(
+            [load_phenomenon(name, reading) for name in names_of(self.phenomenon)], parse_labels(self.labels)
+        )
         return pairs.lower() if self.lower else pairs
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:

@@ -45,12 +45,19 @@ class Natural(Record, frozen=True, kw_only=True):
 
 
 class Interchange(Record, frozen=True, kw_only=True):
-    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned."""
+    """The same units set, pair by pair, to what they are in the counterfactual prefix. Nothing is learned. Pairs whose
+    prefix already has the form of the cue that calls for the target are left out: there is nothing to exchange."""
 
     flipped: Share
     by_direction: dict[str, Share]
     whole_site: Share
     """All units of their sites set so: the most that an interchange there can do."""
+    fixed: Share | None = None
+    """The values of the intervention, one for each unit and direction, on the same pairs."""
+    kl: Number | None = None
+    """KL of the interchange, averaged like the KL of an intervention."""
+    whole_site_kl: Number | None = None
+    """KL if all units of their sites are set so."""
 
 
 class Dose(Record, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
-from pivotal.units import Steps, Unit
+from pivotal.units import Steps, Unit, Values
 
 CARD, VALUES, BASES = "card.json", "values.safetensors", "bases.safetensors"
 
@@ -43,6 +43,9 @@ class Card(serial.Record, frozen=True, kw_only=True):
     """The two labels; the rows of the arrays are in this order."""
     units: tuple[Unit, ...]
     """The units, in the order of the arrays' columns."""
+    found_with: Values = "unbounded"
+    """What the search was allowed to set units to. With `interchange` it set them, pair by pair, to what they are in
+    the counterfactual prefix; the values here are the means of those states."""
     scores: dict[str, Any] = {}
     """Scores on held-out pairs, for the reader."""
     bases: dict[str, BasisCard] = {}
@@ -71,6 +74,8 @@ class Intervention:
     phenomenon: str
     data_fingerprint: str
     active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
+    found_with: Values = "unbounded"
+    """What the search was allowed to set units to. With `interchange`, `values` are means over the pairs."""
     scores: dict[str, Any] = field(default_factory=dict)
     """Scores on held-out pairs, for the reader; nothing here uses them."""
     bases: Mapping[str, StoredBasis] = field(default_factory=dict)

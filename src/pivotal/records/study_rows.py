@@ -10,13 +10,16 @@ from typing import Any, Literal, TextIO
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_plain, disk, open_to_append, write_text
+from pivotal.records.evidence import Level, Word
 from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
 
-Status = Literal["done", "failed"]
+Status = Literal["done", "failed", "unknown"]
 DONE: Status = "done"
 FAILED: Status = "failed"
+UNKNOWN: Status = "unknown"
+"""The model does not know the phenomenon, so nothing was searched."""
 
 
 class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
@@ -30,6 +33,51 @@ class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
     """By direction, the label that is flipped to; null if the unit is not set in that direction."""
     by_ablation: bool | None = None
     """Whether single-unit ablation would have found it; null if ablation was not run."""
+
+
+class CrossScore(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """Another phenomenon with the intervention of a run applied."""
+
+    phenomenon: str
+    pairs: int
+    flipped: Number | None = None
+    """The share of preferences that flip; null if its labels are not those of the intervention."""
+    untouched: Number
+    """The share of pairs for which the untouched model prefers the expected word."""
+    edited: dict[str, Number]
+    """The same by direction, with the intervention applied."""
+
+    @property
+    def moved(self) -> float:
+        """The largest change in accuracy."""
+        return max(abs(share - self.untouched) for share in self.edited.values())
+
+
+class JudgedRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """The evidence for the best run of a batch, in short. The summary of the run folder has all of it."""
+
+    verdict: Word
+    failed: list[str] = []
+    """The checks that failed."""
+    missing: list[str] = []
+    """The checks that were not made."""
+    level: Level = "quick"
+    p_value: Number | None = None
+    """Of the random control."""
+    natural: Number | None = None
+    """The share that flips with every value moved into its unit's natural range."""
+    interchange: Number | None = None
+    """The share that flips with the units' states in the counterfactual prefixes."""
+    whole_site: Number | None = None
+    """The same for all units of the sites."""
+    direct: Number | None = None
+    """The share of the effect that goes straight to the output projection."""
+    text: Number | None = None
+    """The factor by which the perplexity of ordinary text grows."""
+    cue_kl: Number | None = None
+    """The KL of a real change of the cue."""
+    cross: list[CrossScore] = []
+    """The other phenomena of the study."""
 
 
 class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
@@ -62,12 +110,15 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     unknown: str = "skip"
     columns: str = ""
     skip_bad: bool = False
+    labels: str = ""
+    keep: str = ""
     search: str
     preset: str | None
     options: dict[str, Any]
     """All settings of the search, including defaults."""
 
     error: str | None = None
+    """Why the run failed or, if the model does not know the phenomenon, what it lacks."""
     folder: str | None = None
     """The run folder of the batch, relative to the folder of the study."""
     batch: list[int] = []
@@ -86,6 +137,8 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     found: list[FoundUnit] = []
     all_units: int | None = None
     clean_accuracy: Number | None = None
+    judged: JudgedRow | None = None
+    """The evidence, if this is the best run of its batch."""
     pairs: dict[str, int] = {}
     """The numbers of pairs: train, test, dropped."""
 
@@ -113,6 +166,10 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     @property
     def done(self) -> bool:
         return self.status == DONE
+
+    @property
+    def failed(self) -> bool:
+        return self.status == FAILED
 
 
 @dataclass(frozen=True)

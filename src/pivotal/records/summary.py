@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pivotal.records.evidence import Evidence, Verdict
+from pivotal.records.evidence import Effect, Evidence, TextCost, Verdict
 from pivotal.records.serial import Number, Record
 from pivotal.records.share import Share
-from pivotal.units import Steps
+from pivotal.units import Steps, Values
 
 
 class DropOne(Record, frozen=True):
@@ -99,6 +99,19 @@ class UnseenWords(Record, frozen=True, kw_only=True):
     """The number of pairs on which the values were learned."""
 
 
+class Kept(Record, frozen=True, kw_only=True):
+    """What had to stay while the units were searched (`--keep`), with the intervention of the best run applied."""
+
+    max_kl: float
+    """The bound on the KL after the sentences that had to stay, averaged over both directions."""
+    kl: Number
+    """That KL, on the sentences that the search read."""
+    effects: tuple[Effect, ...] = ()
+    """Other questions, on pairs that the search did not read."""
+    texts: tuple[TextCost, ...] = ()
+    """Ordinary text, on sentences that the search did not read."""
+
+
 class Prevalence(Record, frozen=True, kw_only=True):
     """How often a unit was found."""
 
@@ -166,6 +179,9 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     phenomenon: str
     steps: Steps
     """Whether the units are set at every step of the prefix or at the cue only."""
+    values: Values = "unbounded"
+    """What units could be set to. With `interchange` all scores are of the interchange, and the values of the runs are
+    means of the states that it sets units to."""
     labels: tuple[str, str]
     """The two labels, which are also the directions."""
     all_units: int
@@ -198,6 +214,8 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     """Absent if the words do not vary, or if too few pairs are left; also in summaries of earlier versions."""
     rejected: Rejections
     controls: Control
+    kept: Kept | None = None
+    """What had to stay; absent without `--keep`. The bound on KL is then about that."""
     prevalence: dict[str, Prevalence]
     """One entry per unit, the most frequent first."""
     example: Example

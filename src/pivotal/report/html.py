@@ -23,6 +23,8 @@ class Section:
 
     title: str
     content: str
+    anchor: str = ""
+    """The name of a part that is a page of its own: it is shown, alone, when the address names it, and not listed."""
 
     @property
     def name(self) -> str:
@@ -42,20 +44,26 @@ def document(
     *,
     description: str,
     facts: Sequence[tuple[str, str]] = (),
+    badge: str = "",
+    key: Sequence[tuple[str, str]] = (),
     data: Mapping[str, Any] | None = None,
+    also: str = "",
 ) -> str:
-    """A complete page. Its script reads `data` by name."""
-    script = source_of("page.js")
+    """A complete page. `badge` is shown above the lead. `key` explains the colours of the page: colour and meaning. The
+    script reads `data` by name. `also` names a further style sheet and script."""
+    script = source_of("page.js") + (source_of(f"{also}.js") if also else "")
+    style = source_of("page.css") + (source_of(f"{also}.css") if also else "")
     blocks = "".join(_data(name, content) for name, content in (data or {}).items())
     return (
         f"<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n{_policy(script)}\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
         '<meta name=color-scheme content="light dark">\n'
         f'<meta name=description content="{escape(description)}">\n<title>{escape(title)} · pivotal</title>\n'
-        f"<style>\n{source_of('page.css')}</style>\n</head>\n<body>\n"
+        f"<style>\n{style}</style>\n</head>\n<body>\n"
         '<a class=skip href="#main">Skip to the content</a>\n<div class=frame>\n'
-        f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n<p class=lead>{escape(lead)}</p>\n"
-        f"{_facts(facts)}</header>\n{_contents(sections)}\n<main id=main>\n"
+        f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n{_badge(badge)}"
+        f"<p class=lead>{escape(lead)}</p>\n{_facts(facts)}{_key(key)}</header>\n"
+        f"{_contents(sections)}\n<main id=main>\n"
         + "\n".join(map(_section, sections))
         + "\n</main>\n<footer>Made by pivotal from the files in this folder. The page loads nothing.</footer>\n"
         f"</div>\n{blocks}<script>{script}</script>\n</body>\n</html>\n"
@@ -78,15 +86,38 @@ def _data(name: str, content: Any) -> str:
 
 
 def _contents(sections: Iterable[Section]) -> str:
-    items = "".join(f'<li><a href="#{part.name}">{escape(part.title)}</a></li>' for part in sections)
+    listed = [part for part in sections if not part.anchor]
+    items = "".join(f'<li><a href="#{part.name}">{escape(part.title)}</a></li>' for part in listed)
     return f'<nav aria-label="On this page"><ul>{items}</ul></nav>'
 
 
 def _section(part: Section) -> str:
+    if part.anchor:
+        return (
+            f"<section class=unit id={part.anchor} aria-labelledby={part.anchor}-title>\n"
+            f"<h2 id={part.anchor}-title>{escape(part.title)}</h2>\n{part.content}\n</section>"
+        )
     return (
         f"<section aria-labelledby={part.name}>\n<h2 id={part.name}>{escape(part.title)}</h2>\n"
         f"{part.content}\n</section>"
     )
+
+
+def _badge(text: str) -> str:
+    return (
+        f'<p class="badge {escape(re.sub("[^a-z]+", "-", text.lower()))}">{escape(text)}</p>\n'
+        if text
+        else ""
+    )
+
+
+def _key(key: Sequence[tuple[str, str]]) -> str:
+    """The colours of the page and what they mean."""
+    items = "".join(
+        f'<li><span class=swatch style="background:{escape(colour)}"></span>{escape(meaning)}</li>'
+        for colour, meaning in key
+    )
+    return f'<ul class=key aria-label="Colours on this page">{items}</ul>\n' if key else ""
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
@@ -106,15 +137,18 @@ def paragraphs(*texts: str) -> str:
     return "".join(paragraph(text) for text in texts if text)
 
 
-def table_of(content: Table, *, title: bool = True) -> str:
-    """A table whose first column names the row. A wide table scrolls, also by keyboard."""
+def table_of(content: Table, *, title: bool = True, links: Mapping[str, str] | None = None) -> str:
+    """A table whose first column names the row. A wide table scrolls, also by keyboard. `links` gives the addresses of
+    cells, by their text."""
 
     def cells(row: tuple[str, ...], head: bool = False) -> str:
         made = []
         for i, cell in enumerate(row):
             tag, scope = ("th", " scope=col" if head else " scope=row") if head or i == 0 else ("td", "")
             right = " class=n" if i in content.numeric else ""
-            made.append(f"<{tag}{scope}{right}>{escape(cell)}</{tag}>")
+            to = None if head else (links or {}).get(cell)
+            shown = escape(cell) if to is None else f'<a href="{escape(to)}">{escape(cell)}</a>'
+            made.append(f"<{tag}{scope}{right}>{shown}</{tag}>")
         return "".join(made)
 
     caption = f"<caption>{escape(content.title)}</caption>" if title and content.title else ""
@@ -145,7 +179,7 @@ def figure_of(figure: Figure) -> str:
 
 
 def code(text: str) -> str:
-    return f"<pre tabindex=0><code>{escape(text)}</code></pre>"
+    return f"<div class=code><pre tabindex=0><code>{escape(text)}</code></pre></div>"
 
 
 def definitions(rows: Iterable[tuple[str, str]]) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from pivotal.records.history import Progress
 from pivotal.records.summary import Summary
-from pivotal.report.drawing import COLOURS, WIDTH, Figure, draw
-from pivotal.report.tables import Table, counted, number, percent, stages_table, table
+from pivotal.report.drawing import CHOSEN, HOVER, OTHERS, WIDTH, Figure, draw
+from pivotal.report.tables import Table, number, percent, shown_stage, stages_table, table
 
 Row = dict[str, Any]
 
@@ -18,7 +18,8 @@ SERIES = ("loss", "units", "multiplier", "accuracy")
 """The series that are drawn over the updates, from top to bottom. Not every search has a multiplier."""
 
 
-def learning_curves(history: Sequence[Progress]) -> Figure | None:
+def learning_curves(history: Sequence[Progress], chosen: int = 0) -> Figure | None:
+    """Loss, units, multiplier and flips over the updates; the line of the chosen run stands out."""
     import altair as alt
 
     rows = curve_rows(history)
@@ -33,13 +34,13 @@ def learning_curves(history: Sequence[Progress]) -> Figure | None:
         "accuracy": alt.Y("accuracy:Q", title="flipped (relaxed)", axis=alt.Axis(format="%", tickCount=4)),
     }
     drawn = [key for key in SERIES if any(row[key] is not None for row in rows)]
-    panels = [_curves(rows, key, axes[key], last=key == drawn[-1]) for key in drawn]
+    panels = [_curves(rows, key, axes[key], chosen, last=key == drawn[-1]) for key in drawn]
     runs = len({row["run"] for row in rows})
+    lines = f", a line for each of {runs} runs; run {chosen} stands out" if runs > 1 else ""
     return Figure(
         "learning",
         "Learning curves",
-        f"{_listed(drawn)} of the relaxed mask on training pairs over {rows[-1]['update']} updates, a line for "
-        f"each of {counted(runs, 'run')}.",
+        f"{_listed(drawn)} of the relaxed mask on training pairs over {rows[-1]['update']} updates{lines}.",
         draw(alt.vconcat(*panels, spacing=8)),
         _curves_table(rows, runs),
     )
@@ -52,33 +53,30 @@ def _listed(drawn: Sequence[str]) -> str:
     return text[0].upper() + text[1:]
 
 
-def _curves(rows: Sequence[Row], key: str, y: Any, *, last: bool) -> Any:
+def _curves(rows: Sequence[Row], key: str, y: Any, chosen: int, *, last: bool) -> Any:
     import altair as alt
 
     data = [
         {"update": row["update"], "run": row["run"], key: row[key]} for row in rows if row[key] is not None
     ]
-    return (
-        alt.Chart(alt.Data(values=data))
-        .mark_line(strokeWidth=1.6, opacity=_opacity(rows))
-        .encode(x=alt.X("update:Q", title="update" if last else None), y=y, **_by_run(rows))
-        .properties(width=WIDTH - 110, height=100)
+    lines = [
+        alt.Chart(alt.Data(values=part))
+        .mark_line(**look)
+        .encode(x=alt.X("update:Q", title="update" if last else None), y=y, detail="run:N")
+        for part, look in _by_run(data, chosen)
+    ]
+    return alt.layer(*lines).properties(width=WIDTH - 110, height=100)
+
+
+def _by_run(rows: Sequence[Row], chosen: int) -> list[tuple[list[Row], dict[str, Any]]]:
+    """The rows of the other runs and those of the chosen run, each with its look; the chosen run is drawn last."""
+    others = [row for row in rows if row["run"] != str(chosen)]
+    own = [row for row in rows if row["run"] == str(chosen)]
+    looks: tuple[dict[str, Any], ...] = (
+        {"color": OTHERS, "strokeWidth": 1.2, "opacity": 0.5},
+        {"color": CHOSEN, "strokeWidth": 2.2, "opacity": 1},
     )
-
-
-def _by_run(rows: Sequence[Row]) -> dict[str, Any]:
-    """A colour for each run, if there are enough colours."""
-    import altair as alt
-
-    runs = list(dict.fromkeys(row["run"] for row in rows))
-    if len(runs) > len(COLOURS):
-        return {"detail": "run:N", "color": alt.value(COLOURS[0])}
-    scale = alt.Scale(domain=runs, range=list(COLOURS[: len(runs)]))
-    return {"color": alt.Color("run:N", title="run", scale=scale)}
-
-
-def _opacity(rows: Sequence[Row]) -> float:
-    return 0.85 if len({row["run"] for row in rows}) <= len(COLOURS) else 0.35
+    return [(part, look) for part, look in zip((others, own), looks, strict=True) if part]
 
 
 def _curves_table(rows: Sequence[Row], runs: int, most: int = 60) -> Table:
@@ -123,10 +121,11 @@ def stages(summary: Summary) -> Figure | None:
     import altair as alt
 
     rows: list[Row] = [
-        {"run": str(r), "stage": name, "accuracy": stage.get("accuracy"), "units": stage.get("units")}
+        {"run": str(r), "stage": name, "accuracy": stage.get("accuracy"), "units": stage.get("units"),
+         "hover": f"Run {r}, {name}: {shown_stage(stage)}"}
         for r, run in enumerate(summary.runs)
         for name, stage in run.stages.items()
-    ]
+    ]  # fmt: skip
     names = list(dict.fromkeys(row["stage"] for row in rows))
     if len(names) < 2:
         return None
@@ -135,20 +134,27 @@ def stages(summary: Summary) -> Figure | None:
         ("accuracy", "flipped", alt.Axis(format="~%", tickCount=4)),
         ("units", "units", alt.Axis(tickCount=4)),
     ):
-        base = alt.Chart(alt.Data(values=[row for row in rows if row[key] is not None])).encode(
-            x=alt.X("stage:O", sort=names, title=None, axis=alt.Axis(labelAngle=0)),
-            y=alt.Y(f"{key}:Q", title=title, scale=alt.Scale(zero=False), axis=axis),
-            **_by_run(rows),
-        )
-        lines = base.mark_line(strokeWidth=1.6, opacity=_opacity(rows))
-        dots = base.mark_point(filled=True, size=40, opacity=_opacity(rows))
-        panels.append((lines + dots).properties(width=WIDTH - 110, height=110))
+        measured = [row for row in rows if row[key] is not None]
+        layers = []
+        for part, look in _by_run(measured, summary.best):
+            base = alt.Chart(alt.Data(values=part)).encode(
+                x=alt.X("stage:O", sort=names, title=None, axis=alt.Axis(labelAngle=0)),
+                y=alt.Y(f"{key}:Q", title=title, scale=alt.Scale(zero=False), axis=axis),
+                detail="run:N",
+            )
+            dots = base.mark_point(
+                filled=True, size=40, color=look["color"], opacity=look["opacity"], **HOVER
+            )
+            layers += [base.mark_line(**look), dots.encode(description="hover:N")]
+        panels.append(alt.layer(*layers).properties(width=WIDTH - 110, height=110))
     best = summary.best_run.stages
     listed = ", ".join(f"{name} {percent(stage.get('accuracy'))}" for name, stage in best.items())
+    several = len(summary.runs) > 1
+    lines = f", a line for each run. Run {summary.best}, which stands out" if several else ". The run"
     return Figure(
         "stages",
         "From the relaxed mask to the final units",
-        f"Flipped preferences and units on training pairs, a line per run. The best run: {listed}.",
+        f"Flipped preferences and units on training pairs{lines}: {listed}.",
         draw(alt.vconcat(*panels, spacing=8)),
         stages_table(summary),
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from html import escape
 from pathlib import Path
 
 from pivotal.jobs.run_files import REPORT
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records.certificate import Certificate
+from pivotal.records.evidence import Verdict
 from pivotal.records.summary import PairCounts, Summary
-from pivotal.report import certified, evidence, sentences, tables
-from pivotal.report.drawing import Figure, write_figures
+from pivotal.records.unit_profiles import UnitProfiles
+from pivotal.report import certified, evidence, glossary, sentences, tables, units
+from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, REAL, Figure, write_figures
 from pivotal.report.figures import figures
 from pivotal.report.html import (
     Section,
@@ -24,14 +27,9 @@ from pivotal.report.html import (
     paragraphs,
     table_of,
 )
+from pivotal.report.unit_pages import unit_sections
 
-_UNITS_NOTE = (
-    "“unit” is the number of the unit, from 1 over all layers, as in the paper. “site” is the same unit as layer and "
-    "index, from 0. “→” is the value that the unit is set to for flipping to that label: the mean ± standard deviation "
-    "over the runs that found the unit. An attention head has many values; the table shows their root mean square. "
-    "“without it” is the change in flipped preferences, in percentage points, when this unit is not set and the others "
-    "are."
-)
+KEPT = "What had to stay"
 
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
@@ -50,32 +48,34 @@ def write_report(folder: RunFolder) -> Path:
 
 
 def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
-    best = summary.best_run
-    several = len(summary.runs) > 1
-    traces = folder.traces()
+    best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
 
     def figure(name: str) -> str:
         return figure_of(drawn[name]) if name in drawn else ""
 
+    groups = [group for group in best.by_group if group]
     sections = [
         *_evidence(summary, figure),
-        Section("The units", table_of(tables.units_table(summary), title=False) + paragraph(_UNITS_NOTE)
-                + figure("values")),
+        *_kept(summary),
+        Section("The units", _units(folder, summary, profiles) + figure("values")),
         Section("Where it works", figure("by-construction")
                 + paragraphs(
                     tables.overlap_sentence(summary),
                     tables.unseen_sentence(summary),
                     tables.skipped_sentence(summary.rejected),
                 )),
-        Section("Sentence by sentence", sentences.listed(traces) if traces else paragraph(sentences.NONE_KEPT)),
+        Section("Sentence by sentence",
+                sentences.listed(traces, groups) if traces else paragraph(sentences.NONE_KEPT)),
         Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
         Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
         Section("Could fewer or others do it?", _certificate(folder, folder.certificate())),
-        Section("The runs" if several else "The run", table_of(tables.runs_table(summary), title=False)
-                + figure("accuracy-kl")),
-        Section("How it was learned", figure("learning") + figure("stages")),
+        *_all_runs(summary, figure),
+        Section("How it was learned",
+                figure("learning") + figure("stages") or paragraph("This search keeps no learning curves.")),
         Section("Apply it", _apply(folder, summary)),
         Section("Reproduce", _reproduce(folder, summary)),
+        Section("Glossary", glossary.terms()),
+        *(unit_sections(folder, summary, profiles) if profiles else ()),
     ]  # fmt: skip
     return document(
         f"{summary.phenomenon} in {summary.model}",
@@ -83,6 +83,8 @@ def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
         sections,
         description=f"{tables.counted(best.units, 'unit')}, {tables.percent(best.flip_accuracy)} flipped",
         facts=_facts(summary),
+        badge="" if summary.verdict is None else f"Verdict: {summary.verdict.word}",
+        key=_key(summary),
         data=sentences.data(traces, folder) if traces else None,
     )
 
@@ -98,9 +100,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     return [
         Section(
             "The verdict",
-            paragraph(summary.verdict.sentence)
-            + table_of(evidence.checks_table(summary.verdict), title=False)
-            + paragraph(_VERDICT_NOTE),
+            paragraph(summary.verdict.sentence) + checks_of(summary.verdict) + paragraph(_VERDICT_NOTE),
         ),
         Section(
             "Are the values natural?",
@@ -108,22 +108,90 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
         ),
         Section(
             "What else it changes",
-            paragraphs(*evidence.cost_sentences(summary, summary.evidence))
+            figure("cost")
+            + paragraphs(*evidence.cost_sentences(summary, summary.evidence))
             + figure("dose")
             + ("" if effects is None else table_of(effects)),
         ),
     ]
 
 
+def _kept(summary: Summary) -> list[Section]:
+    if summary.kept is None:
+        return []
+    effects = evidence.effects_table(summary.kept.effects, KEPT)
+    return [
+        Section(
+            KEPT,
+            paragraphs(*evidence.kept_sentences(summary.kept))
+            + ("" if effects is None else table_of(effects, title=False)),
+        )
+    ]
+
+
+def checks_of(verdict: Verdict) -> str:
+    """The checks of a verdict as a table, each with a sign of its outcome."""
+    rows = []
+    for name, outcome, found in evidence.checks_table(verdict).rows:
+        look, sign = outcome.replace(" ", "-"), evidence.SIGNS[outcome]
+        rows.append(
+            f"<tr><th scope=row>{escape(name)}</th><td class={look}><span aria-hidden=true>{sign}</span> "
+            f"{escape(outcome)}</td><td>{escape(found)}</td></tr>"
+        )
+    body = "\n".join(rows)
+    return (
+        '<div class=scroll tabindex=0 role=group aria-label="Checks"><table class=checks><thead><tr>'
+        "<th scope=col>check</th><th scope=col>outcome</th><th scope=col>found</th></tr></thead>"
+        f"<tbody>\n{body}\n</tbody></table></div>"
+    )
+
+
+def _units(folder: RunFolder, summary: Summary, profiles: UnitProfiles | None) -> str:
+    shown = profiles.profiles if profiles else ()
+    links = {one.unit: f"#{units.anchor(one.unit)}" for one in shown}
+    said = table_of(units.chosen_table(summary), title=False, links=links)
+    if profiles is None:
+        command = shlex.join(["pivotal", "report", folder.path.as_posix(), "--units"])
+        return said + paragraph(units.note(summary)) + paragraph(units.MISSING) + code(command + "\n")
+    some = "" if len(shown) == profiles.units else f"The first {len(shown)} units have one. "
+    return said + paragraph(f"Follow a unit’s link to its own page. {some}{units.note(summary)}")
+
+
+def _all_runs(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
+    """The other runs. The rest of the page is about one run, so there is no such section for a single run."""
+    if len(summary.runs) == 1:
+        return []
+    chosen = paragraph(f"This page is about run {summary.best}. These are all runs that were made.")
+    shown = table_of(tables.runs_table(summary), title=False) + figure("accuracy-kl")
+    found = table_of(tables.units_table(summary)) + paragraph(
+        "Every unit that a run found, with means over those runs. ● marks the units of the chosen run."
+    )
+    return [Section("All runs", chosen + shown + found)]
+
+
 def _facts(summary: Summary) -> list[tuple[str, str]]:
+    swap = None if summary.evidence is None else summary.evidence.swap
+    beside = f"KL (a real change of the cue: {tables.number(swap.kl)})" if swap is not None else "KL"
     facts = [
         (tables.percent(summary.flip_accuracy), "flipped"),
         (str(summary.units), f"of {summary.all_units:,} units"),
-        (tables.number(summary.kl), "KL"),
+        (tables.number(summary.kl), beside),
         (tables.percent(summary.clean_accuracy), _untouched(summary)),
-        (f"{summary.seconds.total:.0f} s", "in all"),
+        (f"{summary.seconds.total:,.0f} s", "in all"),
     ]
     return [fact for fact in facts if fact[0] != "–"]
+
+
+def _key(summary: Summary) -> list[tuple[str, str]]:
+    key = [(colour, label) for colour, label in zip(BY_LABEL, summary.labels, strict=True)]
+    several, random = len(summary.runs) > 1, bool(summary.controls.sets)
+    others = " and ".join(["other runs"] * several + ["random sets"] * random)
+    key.append((CHOSEN, "these units" if not several else f"these units (run {summary.best})"))
+    if others:
+        key.append((OTHERS, others))
+    if summary.evidence is not None and summary.evidence.swap is not None:
+        key.append((REAL, "a real change of the cue"))
+    return key
 
 
 def _untouched(summary: Summary) -> str:

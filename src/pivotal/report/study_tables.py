@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.records.study_rows import FoundUnit, StudyRow
+from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
 from pivotal.report.study_cells import CellRows, cells, pooled
 from pivotal.report.study_paper import Printed, Spread, scores_beside, units_beside
 from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
@@ -62,7 +62,8 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     if any(hours):
         columns.append((PAPER, [f"{spent:g} h" if spent else "" for spent in hours]))
     columns.append(("M nodes", [f"{cell.nodes / 1e6:,.2f}" if cell.done else "–" for cell in lines]))
-    notes = _SCORES_NOTE.format(cost=_TIMED_COST if any_timed else _COST), _sources(beside), failures(lines)
+    cost = _TIMED_COST if any_timed else _COST
+    notes = _SCORES_NOTE.format(cost=cost), _sources(beside), unknown(lines), failures(lines)
     return table(
         "",
         [title for title, _ in columns],
@@ -107,9 +108,15 @@ def _sources(beside: Sequence[Printed | None]) -> str:
     return _PAPER_NOTE.format(sources=", ".join(sources)) if sources else ""
 
 
+def unknown(found: Sequence[CellRows]) -> str:
+    """The cells whose model does not know the phenomenon; empty if there are none."""
+    names = dict.fromkeys(row.name for cell in found for row in cell.rows if row.status == UNKNOWN)
+    return f"Not searched, because the model does not know it: {'; '.join(names)}." if names else ""
+
+
 def failures(found: Sequence[CellRows]) -> str:
     """The failed runs with their errors; empty if there are none."""
-    failed = {row.run: row for cell in found for row in cell.rows if not row.done}
+    failed = {row.run: row for cell in found for row in cell.rows if row.failed}
     if not failed:
         return ""
     # An error may have several lines, but a note must be one line, e.g. in a LaTeX comment.

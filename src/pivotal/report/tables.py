@@ -89,14 +89,16 @@ VERBS = {"decide": ("decides", "decide"), "switch": ("switches", "switch"), "nud
 def sentence(summary: Summary) -> str:
     """The result in one sentence: the verdict, and the numbers of the best run on held-out pairs."""
     units = summary.units
-    where = "set at every step" if summary.steps == "every" else "set once, at the cue,"
+    how = "exchanged" if summary.values == "interchange" else "set"
+    where = f"{how} at every step" if summary.steps == "every" else f"{how} once, at the cue,"
     they, flip = ("it", "flips") if units == 1 else ("they", "flip")
     of = "" if len(summary.runs) == 1 else f" (the best of {len(summary.runs)} runs by training pairs)"
     found = f"{units} of {summary.all_units:,} units"
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
     broken = summary.kl_bound_kept is False
-    bound = f" This KL exceeds the bound of {summary.max_kl:g}." if broken else ""
+    which = "This KL" if summary.kept is None else f"The KL of what must stay, {number(summary.kept.kl)},"
+    bound = f" {which} exceeds the bound of {summary.max_kl:g}." if broken else ""
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
     if word in VERBS:
@@ -104,6 +106,13 @@ def sentence(summary: Summary) -> str:
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
     prefix = "" if summary.verdict is None else "No evidence: "
     return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
+
+
+_SETTING = {
+    "unbounded": "with values learned on the same pairs",
+    "natural": "with values learned on the same pairs inside their natural ranges",
+    "interchange": "set to their counterfactual states too",
+}
 
 
 def control_sentence(summary: Summary) -> str:
@@ -114,7 +123,7 @@ def control_sentence(summary: Summary) -> str:
     without = f" ({broken} exceed the bound on KL and do not count for p)" if broken else ""
     return (
         f"Control, best run: {control.sets} random sets of {counted(best.units, 'unit')}, "
-        f"with values learned on the same pairs, flip {percent(control.mean)} on average and "
+        f"{_SETTING[summary.values]}, flip {percent(control.mean)} on average and "
         f"{percent(control.best)} at best, "
         f"against {percent(best.flip_accuracy)}{without}: p = {number(control.p_value, 2)}."
     )
@@ -167,11 +176,11 @@ def skipped_sentence(rejected: Rejections, most: int = 5) -> str:
 
 def stages_sentence(summary: Summary) -> str:
     """The stages of the best run, from the relaxed mask to the final units, on training pairs."""
-    parts = [f"{name} {_stage(stage)}" for name, stage in summary.best_run.stages.items()]
+    parts = [f"{name} {shown_stage(stage)}" for name, stage in summary.best_run.stages.items()]
     return f"Training pairs, best run: {' → '.join(parts)}." if parts else ""
 
 
-def _stage(stage: Mapping[str, float]) -> str:
+def shown_stage(stage: Mapping[str, float]) -> str:
     units = stage.get("units")
     shown = "" if units is None else f" ({units:.4g} unit{'' if units == 1 else 's'})"
     return percent(stage.get("accuracy")) + shown
@@ -189,11 +198,14 @@ def units_table(summary: Summary, most: int | None = None) -> Table:
         values = [mean_and_spread([run.values[d][i] for run, i in having]) for d in labels]
         drops = [drop for run, _ in having if (drop := drop_of(run, label)) is not None]
         shown = points(statistics.mean(drops)) if drops else "the only unit"
-        rows.append((str(found.number), label, *values, f"{found.runs} of {len(runs)}", shown))
+        chosen = ["●" if label in summary.best_run.unit_labels else ""] * (len(runs) > 1)
+        rows.append((str(found.number), label, *chosen, *values, f"{found.runs} of {len(runs)}", shown))
     left = len(summary.prevalence) - len(rows)
     note = f"And {left} more, in summary.json." if left else ""
-    columns = ("unit", "site", *(f"→ {label}" for label in labels), "runs", "without it")
-    return Table("Units", columns, tuple(rows), frozenset({0, *range(2, len(columns))}), note)
+    marked = ["chosen"] * (len(runs) > 1)
+    columns = ("unit", "site", *marked, *(f"→ {label}" for label in labels), "runs", "without it")
+    numeric = frozenset({0, *range(2 + len(marked), len(columns))})
+    return Table("Units", columns, tuple(rows), numeric, note)
 
 
 def mean_and_spread(values: Sequence[float | None]) -> str:
@@ -213,7 +225,7 @@ def drop_of(run: RunScores, label: str) -> float | None:
 def runs_table(summary: Summary) -> Table:
     rows = []
     for r, run in enumerate(summary.runs):
-        marks = [m for m, at in (("best", summary.best), ("median", summary.median)) if at == r]
+        marks = [m for m, at in (("chosen", summary.best), ("median", summary.median)) if at == r]
         rows.append(
             (
                 f"{r} ({', '.join(marks)})" if len(summary.runs) > 1 and marks else str(r),
@@ -228,7 +240,7 @@ def runs_table(summary: Summary) -> Table:
         )
     columns = ("run", "unit numbers", "seed", "units", "flipped", "95% interval", "KL", "KL after edit")
     note = (
-        "The best run is the run with the best score on training pairs (loss and KL)."
+        "The chosen run is the run with the best score on training pairs (loss and KL)."
         if len(rows) > 1
         else ""
     )
@@ -247,7 +259,7 @@ def shares_table(scores: ByKind, title: str = "By construction and direction") -
 def stages_table(summary: Summary) -> Table:
     names = list(dict.fromkeys(name for run in summary.runs for name in run.stages))
     rows = [
-        (str(r), *(_stage(run.stages[name]) if name in run.stages else "–" for name in names))
+        (str(r), *(shown_stage(run.stages[name]) if name in run.stages else "–" for name in names))
         for r, run in enumerate(summary.runs)
     ]
     return table("From the relaxed mask to the final units", ("run", *names), rows)

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
+from pivotal.printing import chance
 from pivotal.questions.word_sets import shown
 from pivotal.records.traces import Trace
 from pivotal.report.tables import Table, counted, number, percent, signed, table
-
-
-def chance(p: float) -> str:
-    """A probability, with enough digits for small ones."""
-    if p >= 0.0995:
-        return f"{100 * p:.0f}%"
-    return f"{100 * p:.2g}%" if p >= 1e-4 else f"{p:.0e}".replace("e-0", "e-")
 
 
 def activation(value: float) -> str:

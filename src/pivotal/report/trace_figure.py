@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from math import floor, log10
 from typing import Any
 
+from pivotal.printing import chance
 from pivotal.records.traces import Grid, Trace
-from pivotal.report.drawing import COLOURS, Figure, draw
+from pivotal.report.drawing import ABOVE, BELOW, BY_LABEL, OTHERS, Figure, draw
 from pivotal.report.trace import (
     acting,
     activation,
     asked,
-    chance,
     most_moved,
     numbers,
     shares,
@@ -91,7 +91,7 @@ def _units(trace: Trace, grid: Grid, scale: Sequence[float], title: str, set_: b
         for unit in shown for step in range(len(trace.tokens))
     ]  # fmt: skip
     colour = alt.Color(
-        "share:Q", legend=None, scale=alt.Scale(domain=[-1, 0, 1], range=[COLOURS[0], "#f4f4f4", COLOURS[1]])
+        "share:Q", legend=None, scale=alt.Scale(domain=[-1, 0, 1], range=[BELOW, "#f4f4f4", ABOVE])
     )
     y = _names_axis([names[unit] for unit in shown])
     chart = _heat_map(rows, _steps_axis(trace), y, colour)
@@ -118,9 +118,7 @@ def _words(trace: Trace) -> Any:
     y = alt.Y(
         "p:Q", title=None, axis=axis, scale=alt.Scale(type="log", domain=[tens[0], tens[-1]], nice=False)
     )
-    word = alt.Color(
-        "word:N", title=None, scale=alt.Scale(domain=list(asked(trace)), range=[COLOURS[2], COLOURS[3]])
-    )
+    word = alt.Color("word:N", title=None, scale=alt.Scale(domain=list(asked(trace)), range=list(BY_LABEL)))
     return (
         alt.Chart(alt.Data(values=rows))
         .mark_line(point=alt.OverlayMarkDef(size=45), strokeWidth=2)
@@ -139,7 +137,7 @@ def _share(trace: Trace) -> Any:
         for side, line in zip(sides(trace), shares(trace), strict=True)
         for step, share in enumerate(line)
     ]
-    colour = COLOURS[2 + trace.target]
+    colour = BY_LABEL[trace.target]
     axis = alt.Axis(format="%", values=[0, 0.5, 1], minExtent=_MARGIN)
     y = alt.Y("share:Q", title=None, axis=axis, scale=alt.Scale(domain=[0, 1]))
     line = (
@@ -147,7 +145,7 @@ def _share(trace: Trace) -> Any:
         .mark_line(point=alt.OverlayMarkDef(size=45, color=colour), strokeWidth=2, color=colour)
         .encode(x=_steps_axis(trace), y=y, strokeDash=_dashes(trace))
     )
-    half = alt.Chart(alt.Data(values=[{"share": 0.5}])).mark_rule(color=COLOURS[6]).encode(y=y)
+    half = alt.Chart(alt.Data(values=[{"share": 0.5}])).mark_rule(color=OTHERS).encode(y=y)
     title = f"Share of {asked(trace)[trace.target]} in the probability of both words (dashed: untouched)"
     return (half + line).properties(title=_title(title), **_size(trace, 4))
 
@@ -166,7 +164,7 @@ def _kl(trace: Trace) -> Any:
     rows = [{"step": step, "kl": kl} for step, kl in enumerate(trace.kl)]
     return (
         alt.Chart(alt.Data(values=rows))
-        .mark_bar(color=COLOURS[6], width=22)
+        .mark_bar(color=OTHERS, width=22)
         .encode(
             x=_steps_axis(trace), y=alt.Y("kl:Q", title=None, axis=alt.Axis(tickCount=3, minExtent=_MARGIN))
         )
@@ -192,7 +190,7 @@ def _layers(trace: Trace) -> Any:
     colour = alt.Color(
         "share:Q",
         legend=None,
-        scale=alt.Scale(domain=[0, max(row["share"] for row in rows) or 1], range=["#f4f4f4", COLOURS[4]]),
+        scale=alt.Scale(domain=[0, max(row["share"] for row in rows) or 1], range=["#f4f4f4", OTHERS]),
     )
     return _heat_map(rows, _steps_axis(trace), _names_axis(names[::-1]), colour).properties(
         title=_title("Change of each layer's state, relative to its norm"),

@@ -333,7 +333,10 @@ def interventions_of(
     mask: Bool[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
 ) -> tuple[Intervention, ...]:
-    """Convert hard masks and values to interventions, one per run."""
+    """Convert hard masks and values to interventions, one per run. An interchange has other values for each pair; their
+    means are handed over."""
+    if problem.values == "interchange":
+        values = problem.counterfactual_means.expand_as(values)
     frozen = []
     for on, value in zip(mask.cpu(), values.detach().cpu(), strict=True):
         ids = on.any(0).nonzero()[:, 0].tolist()
@@ -350,6 +353,7 @@ def interventions_of(
                 model_fingerprint=problem.model.fingerprint(),
                 phenomenon=problem.pairs.name,
                 data_fingerprint=problem.pairs.fingerprint(),
+                found_with=problem.values,
                 bases=stored_bases(problem.model.bases, units),
             )
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from pivotal.errors import PivotalError
 from pivotal.options import build, preset_of
 from pivotal.searches.base import Search
-from pivotal.units import MAX_UNITS, Steps
+from pivotal.units import KEEP_KL, MAX_UNITS, Steps
 
 
 def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
@@ -16,6 +17,17 @@ def choose(name: str, preset: str | None, given: Mapping[str, object], steps: St
 
     cls = SEARCHES.get(name)
     return settled(build(cls, {**preset_of(cls, preset), **given}), steps)
+
+
+def bounded(search: Search) -> Search:
+    """The same search with a bound on KL, for a problem with sentences that must stay."""
+    if not hasattr(search, "max_kl"):
+        raise PivotalError(
+            f"What must stay is a bound on KL, but the search '{search.name}' has none. Use another search, or leave "
+            "--keep out.",
+            "keep",
+        )
+    return search if search.max_kl is not None else replace(search, max_kl=KEEP_KL)  # type: ignore[type-var]
 
 
 def settled(search: Search, steps: Steps) -> Search:

@@ -19,11 +19,12 @@ from pivotal.evidence.checks.natural import natural_range
 from pivotal.evidence.checks.nothing import permuted, search_permuted, search_shuffled
 from pivotal.evidence.checks.paths import paths_of
 from pivotal.evidence.checks.swap import cue_swap
-from pivotal.evidence.checks.text import sentences_of, text_cost
+from pivotal.evidence.checks.text import text_cost
 from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.problem.ordinary_text import sentences_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon

@@ -213,6 +213,27 @@ def test_parquet_and_datasets(tmp_path: Path) -> None:
         load_phenomenon(f"dataset:{tmp_path / 'set'}")
 
 
+@pytest.mark.parametrize(
+    ("sound", "damaged"),
+    [
+        (b"The girl", b"The \xff\xfe\xfd\xfc"),
+        ((8).to_bytes(4, "little"), (2**30).to_bytes(4, "little")),
+    ],
+    ids=["text that is not UTF-8", "lengths that lead outside"],
+)
+def test_damaged_arrow_tables(tmp_path: Path, sound: bytes, damaged: bytes) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.arrow"
+    table = arrow.table({"prefix": ["The girl"], "good": ["has"], "bad": ["have"]})
+    with arrow.OSFile(str(path), "wb") as sink, arrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    data = path.read_bytes()
+    body = data.rindex(b"The girl") - 64  # the offsets of the text come before the text
+    path.write_bytes(data[:body] + data[body:].replace(sound, damaged))
+    with pytest.raises(PivotalError, match=r"a\.arrow: not a readable \.arrow file"):
+        load_phenomenon(f"table:{path}")
+
+
 def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     with pytest.raises(

@@ -1,4 +1,5 @@
-// Filters the held-out sentences and draws the trace of a sentence that is opened. The page is complete without it.
+// Filters and sorts the held-out sentences, draws traces, copies code, and marks the section at hand in the menu.
+// The page is complete without it.
 "use strict";
 (() => {
   const PAGE = 20;
@@ -21,18 +22,20 @@
 
   // -- the list ---------------------------------------------------------------------------------------------
 
-  function browse(list) {
+  function browse(list, stored) {
     const form = byId("filters"), count = byId("count"), more = byId("more");
-    const stored = JSON.parse(byId("traces").textContent);
     const traces = new Map(stored.traces.map((trace) => [String(trace.pair), trace]));
     const items = [...list.children];
-    const texts = items.map((item) => item.querySelector("summary").textContent.toLowerCase());
+    const places = new Map(items.map((item, place) => [item, place]));
+    const words = (item) => item.querySelector("summary > span").textContent.toLowerCase();
+    let texts = items.map(words);
     let most = PAGE;
 
     function update() {
       const wanted = new FormData(form);
       const text = wanted.get("text").trim().toLowerCase();
-      const kinds = ["flipped", "group", "direction", "traced"].filter((kind) => wanted.get(kind));
+      const kinds = ["flipped", "group", "direction", "known", "traced"].filter((kind) => wanted.get(kind));
+      sort(wanted.get("order"));
       let matching = 0;
       items.forEach((item, i) => {
         const fits = texts[i].includes(text) && kinds.every((kind) => item.dataset[kind] === wanted.get(kind));
@@ -43,6 +46,19 @@
       const first = matching > most ? `, the first ${most} shown` : "";
       count.textContent = `${matching} of ${items.length} ${sentences}${first}.`;
       more.hidden = matching <= most;
+    }
+
+    let order = "";
+
+    function sort(wanted) {
+      if (wanted === order) return;
+      order = wanted;
+      const sign = order === "most" ? -1 : 1;
+      const margin = (item) => sign * Number(item.dataset.margin);
+      if (order) items.sort((a, b) => margin(a) - margin(b) || a.dataset.pair - b.dataset.pair);
+      else items.sort((a, b) => places.get(a) - places.get(b));
+      texts = items.map(words);
+      list.append(...items);
     }
 
     function filter() {
@@ -93,11 +109,17 @@
 
   const signed = (text) => (Number(text) === 0 ? text.replace("-", "") : text.replace("-", "−"));
   const fixed = (digits) => (value) => signed(value.toFixed(digits));
-  const percent = (p) => (p >= 0.0995 ? (100 * p).toFixed(0) : p < 5e-7 ? "<0.0001" : (100 * p).toPrecision(2)) + "%";
+  // Two significant digits in percent, never in scientific notation; as `chance` in Python.
+  const percent = (p) => {
+    if (p >= 0.0995) return (100 * p).toFixed(0) + "%";
+    if (p < 1e-6) return p ? "<0.0001%" : "0%";
+    return Number((100 * p).toPrecision(2)).toFixed(6).replace(/0+$/, "").replace(/\.$/, "") + "%";
+  };
   const largest = (rows) => Math.max(1e-9, ...rows.flat().map(Math.abs));
 
   function advice(command) {
-    const code = element("pre", {}, element("code", {}, command));
+    const code = element("div", { class: "code" }, element("pre", {}, element("code", {}, command)));
+    copyButton(code);
     return [element("p", {}, "The trace of this pair is not stored. This command shows it:"), code];
   }
 
@@ -139,7 +161,7 @@
     );
     if (frame.layers.length) table.append(block("Change of each layer", frame.layers, trace.change, moved));
     const legend =
-      "A column is a step: the model has read the sentence up to that word. Orange is above zero, blue below zero; the " +
+      "A column is a step: the model has read the sentence up to that word. Purple is above zero, green below zero; the " +
       `strongest colour is ${activations.show(activations.top)}. A frame marks a unit that is set. The change of ` +
       "a layer is the distance of its state from the untouched state, relative to the norm of the untouched state.";
     const box = { class: "scroll", role: "group", "aria-label": `Trace of ${trace.prefix}` };
@@ -157,7 +179,7 @@
   }
 
   function block(title, names, rows, scale, framed = () => false) {
-    const head = element("th", { scope: "rowgroup", colspan: rows[0].length + 1 }, title);
+    const head = element("tr", { class: "block" }, element("th", { scope: "rowgroup", colspan: rows[0].length + 1 }, title));
     const lines = rows.map((row, r) => {
       const cells = row.map((value, step) => {
         if (value === null) return element("td", {}, "–");
@@ -171,12 +193,97 @@
       });
       return element("tr", {}, element("th", { scope: "row" }, names[r]), ...cells);
     });
-    return element("tbody", {}, element("tr", { class: "block" }, head), ...lines);
+    return element("tbody", {}, ...(title ? [head] : []), ...lines);
   }
 
+  // -- a unit along the stored sentences ----------------------------------------------------------------------
+
+  const SENTENCES = 3;
+
+  // Some traces to each label, of different constructions where there are several, the longest first.
+  function examples(stored) {
+    return stored.frame.labels.flatMap((label) => {
+      const there = stored.traces.filter((trace) => trace.direction === label);
+      there.sort((a, b) => b.tokens.length - a.tokens.length || a.pair - b.pair);
+      const first = there.filter((trace, i) => there.findIndex((other) => other.group === trace.group) === i);
+      return [...new Set([...first, ...there])].slice(0, SENTENCES);
+    });
+  }
+
+  function along(place, stored) {
+    const unit = stored.frame.units.indexOf(place.dataset.unit);
+    if (unit < 0 || place.querySelector("table")) return;
+    const shown = examples(stored);
+    const rows = (trace) => [trace.activation.untouched[unit], trace.activation.edited[unit]];
+    const scale = { top: largest(shown.flatMap(rows)), show: fixed(2) };
+    for (const trace of shown) {
+      const set = stored.frame.values[stored.frame.labels.indexOf(trace.direction)][unit] !== null;
+      const table = element(
+        "table",
+        { class: "heat" },
+        heading(trace),
+        block("", ["untouched", "with the edit"], rows(trace), scale, (row, step) =>
+          Boolean(row && set && trace.edited[step])),
+      );
+      const box = { class: "scroll", role: "group", "aria-label": `The unit along ${trace.prefix}` };
+      const link = element("a", { href: `#pair-${trace.pair}` }, `Pair ${trace.pair}`);
+      place.append(element("p", { class: "legend" }, link, `: ${trace.prefix} … to ${trace.direction}`), element("div", box, table));
+    }
+  }
+
+  // -- the menu and the code ----------------------------------------------------------------------------------
+
+  // The unit that the address names. The selector :target does not match it yet while the page is being read.
+  function atHand() {
+    return location.hash.startsWith("#unit-") ? byId(decodeURIComponent(location.hash.slice(1))) : null;
+  }
+
+  // The section at hand is the last whose heading has passed the upper third of the window.
+  function mark() {
+    const unit = atHand();
+    let current = unit ? "the-units" : null;
+    for (const heading of unit ? [] : headings) {
+      if (heading.getBoundingClientRect().top < innerHeight / 3) current = heading.id;
+    }
+    for (const link of links) {
+      if (link.hash === `#${current}`) link.setAttribute("aria-current", "location");
+      else link.removeAttribute("aria-current");
+    }
+  }
+
+  function copyButton(box) {
+    const button = element("button", { type: "button", class: "copy" }, "Copy");
+    const text = box.querySelector("code").textContent.trimEnd();
+    button.addEventListener("click", () => {
+      // A page inside another one may have no clipboard. Then the text is selected.
+      (navigator.clipboard?.writeText(text) ?? Promise.reject()).then(
+        () => { button.textContent = "Copied"; },
+        () => { getSelection().selectAllChildren(box.querySelector("code")); },
+      );
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    box.append(button);
+  }
+
+  // The live page draws traces with these.
+  globalThis.pivotal = { element, course, stops };
+
   document.documentElement.classList.add("js");
+  const kept = byId("traces"), stored = kept && JSON.parse(kept.textContent);
   const list = byId("sentence-list");
-  if (list) browse(list);
+  if (list) browse(list, stored);
+  const links = [...document.querySelectorAll("nav a")];
+  const headings = [...document.querySelectorAll("main > section > h2[id]")].filter((heading) => !heading.closest(".unit"));
+  function opened() {
+    const unit = atHand();
+    if (unit && stored) along(unit.querySelector(".along"), stored);
+    mark();
+    stops();
+  }
+  addEventListener("hashchange", opened);
+  addEventListener("scroll", mark, { passive: true });
+  for (const box of document.querySelectorAll(".code")) copyButton(box);
+  opened();
   stops();
   addEventListener("resize", stops);
   for (const part of document.querySelectorAll("figure details")) part.addEventListener("toggle", stops);

@@ -41,14 +41,14 @@ def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: i
     """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
     words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
     bare = train.model.plain if train.model.bases else None
-    there = train.on(permuted(train.pairs, seed + _SEED), model=bare)
+    there = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
     held_out = test.on(permuted(test.pairs, seed + _SEED), model=there.model if bare else None)
     return _repeated(search, there, held_out, repeats, seed)
 
 
 def search_shuffled(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
     """The same search in the model with shuffled weights."""
-    there = train.on(train.pairs, model=train.model.shuffled(seed))
+    there = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
     return _repeated(search, there, test.on(test.pairs, model=there.model), repeats, seed)
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import dense
+from pivotal.models.edits import Sources, dense
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Paths
@@ -35,7 +35,7 @@ def paths_of(intervention: Intervention, problem: Problem) -> Paths:
     writes = part.model.writes(intervention.units)
     direct = None
     if writes is not None:
-        straight = _Straight(part.model, intervention, writes)
+        straight = _Straight(part.model, intervention, writes, last.sources)
         direct = share(last.log_ratio_of(part.model.states(last.prepared, straight))[0])
     return Paths(change=total, last_step=share(last.run(mask, values).log_ratio[0]), direct=direct)
 
@@ -49,10 +49,14 @@ class _Straight:
     runs = 1
 
     def __init__(
-        self, model: LanguageModel, intervention: Intervention, writes: Float[Tensor, "units width"]
+        self,
+        model: LanguageModel,
+        intervention: Intervention,
+        writes: Float[Tensor, "units width"],
+        sources: Sources | None = None,
     ) -> None:
         self._last = model.layers[-1].name
-        self._intervention, self._writes = intervention, writes
+        self._intervention, self._writes, self._sources = intervention, writes, sources
         self._values = torch.tensor(intervention.values, device=writes.device)
         self._active = torch.tensor(intervention.active, device=writes.device)
         self.sites = frozenset(unit.site for unit in intervention.units) | {self._last}
@@ -70,8 +74,10 @@ class _Straight:
             at = torch.tensor([self._intervention.units[i].index for i in units], device=h.device)
             for span in spans:
                 rows = slice(span.start, span.stop)
-                moved = self._values[span.direction, units] - h[rows, 0][:, at].float()
-                moved = moved * self._active[span.direction, units]
+                given = self._values[span.direction, units]
+                if self._sources is not None:
+                    given = self._sources.at(site, span)[:, 0][:, at]
+                moved = (given - h[rows, 0][:, at].float()) * self._active[span.direction, units]
                 self._added[rows] += moved @ self._writes[units]
         if site != self._last:
             return h

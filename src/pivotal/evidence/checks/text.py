@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.errors import PivotalError
-from pivotal.files import asset, read_text
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.ordinary_text import sentences_of, tokens_of
 from pivotal.records.evidence import TextCost
 from pivotal.records.intervention import Intervention
 
-BUNDLED = "ordinary.txt"
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
-_LONGEST = 200
-"""The most tokens of a sentence that are read."""
 _MOST_NATS = 700.0
 """The largest number whose exponential is finite."""
-_PUNCTUATION = re.compile(r"\s*([.,;:?!])(?=\s|$)")
-
-
-def sentences_of(path: str | Path | None = None) -> list[str]:
-    """The sentences of a text file, one per line. By default they are those of the bundled text."""
-    lines = read_text(asset("text", BUNDLED) if path is None else Path(path)).splitlines()
-    found = [line.strip() for line in lines if line.strip()]
-    if not found:
-        raise PivotalError(f"A text has at least one line, but {path} has none.")
-    return found
 
 
 @torch.no_grad()
@@ -51,7 +35,7 @@ def text_cost(
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
-    ids = [tokens for line in sentences or sentences_of() if len(tokens := _tokens(model, line)) > 1]
+    ids = [tokens for line in sentences or sentences_of() if len(tokens := tokens_of(model, line)) > 1]
     unk = getattr(model, "unk", None)
     unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)
     if 2 * unknown >= sum(map(len, ids)):
@@ -99,24 +83,3 @@ def _nats(
         ]
         total += (logits.logsumexp(-1) - chosen).double().sum(0).cpu()
     return total / len(rows)
-
-
-def _tokens(model: LanguageModel, line: str) -> tuple[int, ...]:
-    """The tokens of a sentence. A word-level model reads punctuation as words and unknown words as its `<unk>`."""
-    unk = getattr(model, "unk", None)
-    if unk is not None:
-        words = _PUNCTUATION.sub(r" \1", line).split()
-        line = " ".join(word if _known(model, word) else unk for word in words)
-    most = _LONGEST if model.longest is None else min(_LONGEST, model.longest)
-    try:
-        return tuple(model.encode(line).ids[:most])
-    except PivotalError:
-        return ()
-
-
-def _known(model: LanguageModel, word: str) -> bool:
-    try:
-        model.encode(word)
-    except PivotalError:
-        return False
-    return True

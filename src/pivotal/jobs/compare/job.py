@@ -111,6 +111,8 @@ def compare(
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
     watch = watch or Nobody()
     check_runs(plan.runs, question.seed)
+    if question.keep:
+        raise PivotalError("A comparison is about flips and KL on the pairs alone. Leave keep out.", "keep")
     model, pairs = model_of(question, device), question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
+from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.options import build, options_of, stored_settings
 from pivotal.questions.question import Question, updated
 from pivotal.questions.splits import FORMER
+from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.base import check_runs
@@ -43,6 +45,14 @@ class CellSettings:
     """Prefixes, times runs, that a transformer computes at once. It limits the memory."""
     ablation: bool = False
     """Whether to say of each unit if single-unit ablation would have found it."""
+    known: bool = False
+    """Whether to search only if the untouched model knows the phenomenon; otherwise the rows say what it lacks."""
+    evidence: Level = "quick"
+    """How much evidence is collected for the best run of a batch: none, quick or full."""
+    controls: int = CONTROLS
+    """Random sets of units that the best run of a batch is compared with."""
+    cross: bool = False
+    """Whether every other phenomenon of the recipe is asked with the intervention of the best run applied."""
 
     def __post_init__(self) -> None:
         for name in ("runs", "at_once", "batch_nodes"):
@@ -50,6 +60,10 @@ class CellSettings:
                 raise PivotalError(f"'{name}' is 1 or more, but it is {number}.", name)
         if self.runs is not None:
             check_runs(self.runs, 0)
+        if not 0 <= self.controls <= MOST_CONTROLS:
+            raise PivotalError(
+                f"'controls' must be 0 to {MOST_CONTROLS:,}, but it is {self.controls:,}.", "controls"
+            )
 
 
 SETTINGS = (*QUESTION, *(option.name for option in options_of(CellSettings)))
@@ -70,6 +84,12 @@ class Cell:
     batch_nodes: int | None = None
     ablation: bool = False
     """Whether to say of each unit if single-unit ablation would have found it."""
+    known: bool = False
+    """Whether to search only if the untouched model knows the phenomenon."""
+    evidence: Level = "quick"
+    controls: int = CONTROLS
+    others: tuple[str, ...] | None = None
+    """The phenomena that are asked with the intervention applied."""
 
     @property
     def name(self) -> str:
@@ -81,7 +101,8 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A hash of everything that decides the results except the seed. Labels, preset and batching are not in it."""
+        """A hash of everything that decides the results except the seed. Labels, preset, batching and evidence are not
+        in it."""
         decides = {**stored_settings(self.question), "search": self.search.name, "options": self.options}
         # Published rows have keys with the former names of the splits.
         decides["split"] = {new: old for old, new in FORMER.items()}.get(
@@ -106,6 +127,8 @@ class Cell:
 def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
     """The cells of a recipe, with every setting checked. `runs` replaces the recipe's number of runs."""
     cells = [_cell(draft, recipe, runs) for draft in recipe.drafts]
+    asked = tuple(dict.fromkeys(cell.question.phenomenon for cell in cells))
+    cells = [cell if cell.others is None else dataclasses.replace(cell, others=asked) for cell in cells]
     _check_defaults(recipe, cells)
     keys: dict[str, Cell] = {}
     for cell in cells:
@@ -156,6 +179,10 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         at_once=own.at_once or recipe.top.at_once or number,
         batch_nodes=own.batch_nodes,
         ablation=own.ablation,
+        known=own.known,
+        evidence=own.evidence,
+        controls=own.controls,
+        others=() if own.cross else None,
     )
 
 

@@ -12,9 +12,10 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated
+from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.intervention import CARD, Card
-from pivotal.records.study_rows import DONE, FAILED, FoundUnit, StudyRow
-from pivotal.records.summary import RunScores
+from pivotal.records.study_rows import DONE, FAILED, UNKNOWN, CrossScore, FoundUnit, JudgedRow, StudyRow
+from pivotal.records.summary import RunScores, Summary
 
 
 def is_whole(batch: Batch, study: Path) -> bool:
@@ -43,6 +44,7 @@ def rows_of(batch: Batch, name: str, study: Path) -> list[StudyRow]:
             found=_found(run, folder.path / INTERVENTIONS / str(r), ablation.units if ablation else {}),
             all_units=summary.all_units,
             clean_accuracy=summary.clean_accuracy,
+            judged=_judged(summary) if run is summary.best_run else None,
             pairs=serial.plain(summary.pairs),
             search_seconds=summary.seconds.search,
             total_seconds=summary.seconds.total,
@@ -60,6 +62,54 @@ def rows_of(batch: Batch, name: str, study: Path) -> list[StudyRow]:
 
 def failed_rows(batch: Batch, name: str, error: str) -> list[StudyRow]:
     return [StudyRow(**_asked(batch, name), seed=seed, status=FAILED, error=error) for seed in batch.seeds]
+
+
+def unknown_rows(batch: Batch, name: str, reason: str, accuracy: float | None) -> list[StudyRow]:
+    """Rows that say that the model does not know the phenomenon. Nothing was searched."""
+    return [
+        StudyRow(
+            **_asked(batch, name) | {"folder": None},
+            seed=seed,
+            status=UNKNOWN,
+            error=reason,
+            clean_accuracy=accuracy,
+        )
+        for seed in batch.seeds
+    ]
+
+
+def _judged(summary: Summary) -> JudgedRow | None:
+    verdict, evidence = summary.verdict, summary.evidence
+    if verdict is None or evidence is None:
+        return None
+    return _judgement(verdict, evidence, summary.controls.p_value)
+
+
+def _judgement(verdict: Verdict, evidence: Evidence, p_value: float | None) -> JudgedRow:
+    natural, interchange = evidence.natural, evidence.interchange
+    return JudgedRow(
+        verdict=verdict.word,
+        failed=[check.name for check in verdict.checks if check.passed is False],
+        missing=[check.name for check in verdict.checks if check.passed is None],
+        level=evidence.level,
+        p_value=p_value,
+        natural=None if natural is None else natural.flipped.value,
+        interchange=None if interchange is None else interchange.flipped.value,
+        whole_site=None if interchange is None else interchange.whole_site.value,
+        direct=None if evidence.paths is None else evidence.paths.direct,
+        text=None if evidence.text is None else evidence.text.ratio,
+        cue_kl=None if evidence.swap is None else evidence.swap.kl,
+        cross=[
+            CrossScore(
+                phenomenon=effect.phenomenon,
+                pairs=effect.pairs,
+                flipped=None if effect.flipped is None else effect.flipped.value,
+                untouched=effect.untouched.value,
+                edited={direction: share.value for direction, share in effect.edited.items()},
+            )
+            for effect in evidence.effects
+        ],
+    )
 
 
 def recovered(batches: Iterable[Batch], have: set[tuple[str, int]], name: str, study: Path) -> list[StudyRow]:

@@ -20,7 +20,7 @@ from pivotal.jobs.study.watch import Standing, StudyWatch, UnwatchedStudy, count
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import FORMER, RESULTS, Results, Sheet, StudyRow, read_results
+from pivotal.records.study_rows import FORMER, RESULTS, UNKNOWN, Results, Sheet, StudyRow, read_results
 from pivotal.stopping import saying, signals
 
 
@@ -57,7 +57,7 @@ class StudyPlan:
 
     def standings(self, rows: Iterable[StudyRow] | None = None) -> list[Standing]:
         """How far each cell is, by default now. Failed runs are not counted, since they will be tried again."""
-        rows = [row for row in self.rows if row.done] if rows is None else list(rows)
+        rows = [row for row in self.rows if not row.failed] if rows is None else list(rows)
         return [_standing(cell, rows) for cell in self.cells]
 
 
@@ -116,7 +116,7 @@ def study(
     if text := _changed(rows):
         watch.say(text)
     tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
-    return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and not row.done))
+    return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and row.failed))
 
 
 def _checked(
@@ -134,7 +134,7 @@ def _run(
 ) -> list[StudyRow]:
     path = plan.folder / RESULTS
     rows = {row.run: row for row in plan.rows}
-    tried = {row.run: row for row in plan.rows if row.done}
+    tried = {row.run: row for row in plan.rows if not row.failed}
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
     watch.stands(plan.standings(), plan.estimate.seconds)
@@ -198,6 +198,8 @@ def _plan(
 
 
 def _is_whole(row: StudyRow, cell: Cell) -> bool:
+    if row.status == UNKNOWN:
+        return cell.known
     return row.done and not (cell.ablation and any(unit.by_ablation is None for unit in row.found))
 
 
@@ -215,7 +217,7 @@ def _model(cell: Cell) -> tuple[object, ...]:
 
 def _standing(cell: Cell, rows: Iterable[StudyRow]) -> Standing:
     mine = [row for row in rows if row.key == cell.key and row.seed in cell.seeds]
-    failed = [row for row in mine if not row.done]
+    failed = [row for row in mine if row.failed]
     batches = {row.folder: row.total_seconds or 0.0 for row in mine}
     return Standing(
         cell,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
 from pivotal.jobs.study.watch import counted, span
-from pivotal.records.study_rows import RESULTS
+from pivotal.records.study_rows import RESULTS, UNKNOWN
 
 
 def planned(plan: StudyPlan) -> list[str]:
@@ -38,6 +38,9 @@ def total(plan: StudyPlan) -> str:
 def ending(studied: Studied) -> str:
     failed = studied.failed
     done = f"Done: {counted(sum(row.done for row in studied.rows))}, in {studied.folder / RESULTS}."
+    if unknown := len({row.name for row in studied.rows if row.status == UNKNOWN}):
+        cells = "1 cell" if unknown == 1 else f"{unknown} cells"
+        done += f" Not searched: {cells} whose model does not know the phenomenon."
     if not failed:
         return done
     first = f"{failed[0].name}: {failed[0].error}"

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.check import what_is_lacking
 from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
 from pivotal.jobs.run_files import ABLATION, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
-from pivotal.jobs.study.harvest import failed_rows, rows_of
+from pivotal.jobs.study.harvest import failed_rows, rows_of, unknown_rows
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
@@ -40,7 +43,11 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(place.threads or before)
-        _run(batch, place, watch or Nobody())
+        question = replace(batch.cell.question, seed=batch.seeds.start)
+        model = SHELF.take(question, place.device, batch.cell.batch_nodes)
+        if batch.cell.known and (lacking := what_is_lacking(question, model)) is not None:
+            return unknown_rows(batch, place.study, lacking.reason, lacking.accuracy)
+        _run(batch, question, model, place, watch or Nobody())
         return rows_of(batch, place.study, place.folder)
     except PivotalError as error:
         return failed_rows(batch, place.study, str(error))
@@ -64,6 +71,7 @@ class Shelf:
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
+        self._others: dict[tuple[object, ...], PairSet] = {}
         self.loads = 0
 
     def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
@@ -74,8 +82,20 @@ class Shelf:
             self.loads += 1
         return self._model
 
+    def others(self, question: Question, model: LanguageModel, names: Sequence[str]) -> list[PairSet]:
+        """The pairs of these phenomena, as the question wants the model to read them. They are read once."""
+        found = []
+        for name in names:
+            asked = replace(question, phenomenon=name)
+            key = (name, asked.lower, asked.unknown, asked.columns, asked.skip_bad)
+            if key not in self._others:
+                self._others[key] = as_read(asked, model, asked.load_pairs())
+            found.append(self._others[key])
+        return found
+
     def clear(self) -> None:
         self._model = self._key = None
+        self._others = {}
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -85,16 +105,17 @@ SHELF = Shelf()
 """The shelf of this process."""
 
 
-def _run(batch: Batch, place: StudyPlace, watch: Watch) -> None:
+def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch) -> None:
     cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
-    question = replace(cell.question, seed=batch.seeds.start)
-    model = SHELF.take(question, place.device, cell.batch_nodes)
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
     if begun is None or not begun.finished:
         find(
             question,
             cell.search,
             runs=len(batch.seeds),
+            controls=cell.controls,
+            evidence=cell.evidence,
+            others=None if cell.others is None else SHELF.others(question, model, cell.others),
             out=str(path),
             overwrite=begun is not None and _is_stale(begun, question, model),
             model=model,

@@ -80,8 +80,10 @@ def own(site: str) -> str:
 
 def _clipped(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
     """The spans within some rows, counted from the first of these rows."""
-    return [
-        replace(span, start=max(span.start, start) - start, stop=min(span.stop, stop) - start)
-        for span in spans
-        if span.start < stop and span.stop > start
-    ]
+    found = []
+    for span in spans:
+        first, last = max(span.start, start), min(span.stop, stop)
+        if first < last:
+            nodes = None if span.nodes is None else span.nodes[first - span.start : last - span.start]
+            found.append(replace(span, start=first - start, stop=last - start, nodes=nodes))
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,8 +16,10 @@ from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.bases.basis import Basis, check_basis
 from pivotal.models.bases.edit import EditInBases, own
 from pivotal.models.edits import Edit, sites_of
+from pivotal.models.reading import Applied, Reading
 from pivotal.models.tree import PrefixTree
 from pivotal.records.basis import StoredBasis
+from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
 
 
@@ -136,10 +140,26 @@ class ModelInBases(LanguageModel):
         return self._model.prepare(tree)
 
     def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
-        wanted = frozenset[str]() if edit is None else sites_of(edit)
-        if edit is not None and (wanted is None or not wanted.isdisjoint(self.bases)):
-            edit = EditInBases(edit, self.bases)
-        return self._model.states(prepared, edit)
+        return self._model.states(prepared, self._own(edit))
+
+    def _own(self, edit: Edit | None) -> Edit | None:
+        """The edit as one of the model's own sites."""
+        if edit is None or not (sites_of(edit) is None or sites_of(edit) & self.bases.keys()):
+            return edit
+        return EditInBases(edit, self.bases)
+
+    def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
+        return self._model.reading(prompt, texts, replace(applied, edit=self._own(applied.edit)))
+
+    def attached(
+        self, intervention: Intervention, direction: int, cues: Sequence[int] | None
+    ) -> AbstractContextManager[Any]:
+        if intervention.bases:
+            raise PivotalError(
+                f"An intervention is attached to a model of transformers by its own units, but this one sets units of "
+                f"{', '.join(intervention.bases)}. Use the `generate` of `intervened`."
+            )
+        return self._model.attached(intervention, direction, cues)
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None

@@ -22,21 +22,15 @@ from pivotal.files import disk
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.edits import Edit
 from pivotal.models.gather import distinct_rows
+from pivotal.models.reading import Applied
 from pivotal.models.recurrent.cells import CELLS, Incoming
 from pivotal.models.recurrent.modules import weights_of
+from pivotal.models.recurrent.reading import LayerState, RecurrentReading
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of
 from pivotal.models.shuffle import shuffle_rows
-from pivotal.models.tree import Level, PrefixTree
+from pivotal.models.tree import Level, PrefixTree, Span
 from pivotal.models.words import WordVocabulary
 from pivotal.units import Site, Unit
-
-
-@dataclass(frozen=True, slots=True)
-class LayerState:
-    """h and c of some nodes. The number of runs is 1 until an edit makes the runs differ."""
-
-    h: Float[Tensor, "nodes _ hidden"]
-    c: Float[Tensor, "nodes _ hidden"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,21 +244,39 @@ class RecurrentLM(LanguageModel):
         self, ids: Int[Tensor, "steps texts"], states: list[LayerState] | None = None
     ) -> tuple[Float[Tensor, "steps texts hidden"], list[LayerState]]:
         """The last states along several long texts, and the states to continue from. They start from zero states."""
-        same = torch.arange(ids.shape[1], device=self.device)
-        first = self._layers[0]
         tops = []
-        states = states or self._zero_state(len(same))
-        for token, gates in zip(
-            ids, torch.nn.functional.linear(self._encoder[ids], first.input, first.bias), strict=True
-        ):
-            level = Level(0, 0, len(same), token, parent=same, source=same, up=same, spans=())
-            h, new = gates[:, None], []
-            for i, layer in enumerate(self._layers):
-                h, c = self._step(layer, None if i == 0 else layer.input, h, states[i], level)
-                new.append(LayerState(h, c))
-            states = new
-            tops.append(h[:, 0])
+        states = states or self._zero_state(ids.shape[1])
+        for gates in self._first_gates(ids):
+            states = self._advance(gates, states)
+            tops.append(states[-1].h[:, 0])
         return torch.stack(tops), states
+
+    @torch.no_grad()
+    def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> RecurrentReading:
+        last = self._step_through(self.prepare(applied.tree([prompt])), applied.edit)[-1]
+
+        @torch.no_grad()
+        def advance(tokens: Int[Tensor, " texts"], states: list[LayerState]) -> list[LayerState]:
+            spans = applied.later(len(tokens))
+            return self._advance(self._first_gates(tokens), states, applied.edit, spans)
+
+        return RecurrentReading([state.repeated(texts) for state in last], advance)
+
+    def _first_gates(self, ids: Int[Tensor, "*texts"]) -> Float[Tensor, "*texts gates"]:
+        """The first layer's gates from some tokens."""
+        return torch.nn.functional.linear(self._encoder[ids], self._layers[0].input, self._layers[0].bias)
+
+    def _advance(
+        self,
+        gates: Float[Tensor, "texts gates"],
+        states: list[LayerState],
+        edit: Edit | None = None,
+        spans: tuple[Span, ...] = (),
+    ) -> list[LayerState]:
+        """The states of some texts after one more token of each, from the first layer's gates of these tokens."""
+        same = torch.arange(len(gates), device=self.device)
+        level = Level(0, 0, len(same), token=same, parent=same, source=same, up=same, spans=spans)
+        return self._through_layers(gates[:, None], states, level, edit, None)
 
     @torch.no_grad()
     def prepare(self, tree: PrefixTree) -> PreparedTree:
@@ -277,8 +289,7 @@ class RecurrentLM(LanguageModel):
     def _prepare(self, tree: PrefixTree, frozen: list[list[LayerState]]) -> PreparedTree:
         levels = tree.levels(self.device)
         tokens, rows = torch.unique(torch.cat([lv.token for lv in levels]), return_inverse=True)
-        first = self._layers[0]
-        table = torch.nn.functional.linear(self._encoder[tokens], first.input, first.bias)
+        table = self._first_gates(tokens)
         token_rows = list(rows.split([len(lv.token) for lv in levels]))
         return PreparedTree(levels, token_rows, table, frozen)
 
@@ -302,15 +313,26 @@ class RecurrentLM(LanguageModel):
                 assert frozen is not None
                 states.append(frozen)
                 continue
-            h = prepared.table[rows][:, None]
-            new: list[LayerState] = []
-            for i, layer in enumerate(self._layers):
-                h, c = self._step(layer, None if i == 0 else layer.input, h, states[-1][i], level)
-                if edit is not None:
-                    h = edit(f"hidden.{i}", level.spans, h)
-                new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
-            states.append(new)
+            gates = prepared.table[rows][:, None]
+            states.append(self._through_layers(gates, states[-1], level, edit, frozen))
         return states
+
+    def _through_layers(
+        self,
+        gates: Float[Tensor, "live 1 gates"],
+        above: list[LayerState],
+        level: Level,
+        edit: Edit | None,
+        frozen: list[LayerState] | None,
+    ) -> list[LayerState]:
+        """The states of a level, from the first layer's gates and the states of the level above."""
+        h, new = gates, []
+        for i, layer in enumerate(self._layers):
+            h, c = self._step(layer, None if i == 0 else layer.input, h, above[i], level)
+            if edit is not None:
+                h = edit(f"hidden.{i}", level.spans, h)
+            new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
+        return new
 
     def _step(
         self, layer: Layer, weight: Tensor | None, x: Tensor, above: LayerState, level: Level

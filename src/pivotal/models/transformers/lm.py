@@ -6,6 +6,7 @@ import copy
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -19,15 +20,18 @@ from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
 from pivotal.models.chunks import ChunkedLM, Chunks
 from pivotal.models.edits import Edit
-from pivotal.models.hooks import lock_of
+from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
+from pivotal.models.reading import Applied, Reading
 from pivotal.models.shuffle import shuffle_rows
 from pivotal.models.transformers.anatomy import examine, probe_tokens
 from pivotal.models.transformers.head import Head
 from pivotal.models.transformers.positions import positions_of
+from pivotal.models.transformers.reading import TransformersReading, attached, set_by
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Past, Trunk
 from pivotal.models.tree import PrefixTree
+from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
@@ -92,6 +96,28 @@ class TransformersLM(ChunkedLM):
                 f"The priming text must leave room for a sentence, but {name} has positions for {limit} tokens, and it "
                 f"has {len(self._tokens.priming)}. Give a shorter one."
             )
+
+    # -- the model of transformers, for exports -----------------------------------------------------------------
+
+    @property
+    def network(self) -> Any:
+        """The model of `transformers`. Its weights are frozen."""
+        return self._model
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of `transformers`."""
+        return self._tokens.tokenizer
+
+    @property
+    def priming_tokens(self) -> tuple[int, ...]:
+        """The tokens that the model reads before every sentence, such as BOS. They are never edited."""
+        return self._tokens.priming
+
+    @property
+    def taps(self) -> tuple[Tap, ...]:
+        """The module and the side of it where each site is computed, in the order of computation."""
+        return self._taps
 
     # -- words --------------------------------------------------------------------------------------------------
 
@@ -242,6 +268,21 @@ class TransformersLM(ChunkedLM):
     def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
         return states.float() if states.dtype.itemsize < 4 else states
+
+    def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
+        with lock_of(self._model):
+            if not self._trunk.continues:
+                return super().reading(prompt, texts, applied)
+        return TransformersReading(
+            self._trunk, lock_of(self._model), prompt, self._tokens.priming, texts, applied, self.device
+        )
+
+    def attached(
+        self, intervention: Intervention, direction: int, cues: Sequence[int] | None
+    ) -> AbstractContextManager[nn.Module]:
+        space = self.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+        values = set_by(intervention, direction, space)
+        return attached(self._model, self._taps, values, self._tokens.priming, cues)
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None

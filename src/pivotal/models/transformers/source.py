@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -240,7 +240,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
     with library_errors(folder / "model.safetensors"):
-        save_file(_untied(model), folder / "model.safetensors", metadata={"format": "pt"})
+        save_file(untied(model.state_dict()), folder / "model.safetensors", metadata={"format": "pt"})
     config = model.config
     config.architectures = [type(model).__name__]
     if hasattr(config, "quantization_config"):
@@ -248,11 +248,11 @@ def _convert(gguf: Path, folder: Path) -> None:
     config.save_pretrained(folder)
 
 
-def _untied(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def untied(state: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Each weight under its first name, as transformers saves them. If a shared embedding were saved under the name of
     the head, every load would first fill the embedding with random numbers."""
     first: dict[tuple[int, torch.Size], tuple[str, torch.Tensor]] = {}
-    for name, weight in model.state_dict().items():
+    for name, weight in state.items():
         first.setdefault((weight.data_ptr(), weight.shape), (name, weight.contiguous()))
     return dict(first.values())
 

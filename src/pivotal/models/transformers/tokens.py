@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.models.base import Encoding
 
 _BEFORE = "The"
@@ -37,6 +38,17 @@ class Tokens:
     def _ids(self, text: str) -> list[int]:
         return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    def _read(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The tokens of a text and their characters."""
+        try:
+            made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+        except (
+            Exception
+        ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
+            said = in_short(error).replace(": ", ", ")  # a colon ends the reason
+            raise PivotalError(f"the tokenizer cannot read it ({said}): {text}") from None
+        return list(made["input_ids"]), list(made["offset_mapping"])
+
     def _priming(self, text: str | None) -> tuple[int, ...]:
         """The tokens of the priming. The default is what the tokenizer adds: BOS if the model was trained with it."""
         if text is not None:
@@ -58,17 +70,17 @@ class Tokens:
         return "".join(str(t) for t in self._tokenizer.convert_ids_to_tokens(list(self.priming)))
 
     def encode(self, text: str) -> Encoding:
-        made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        ids = self._checked(list(made["input_ids"]), text)
+        ids, places = self._read(text)
+        ids = self._checked(ids, text)
         starts = [match.start() for match in re.finditer(r"\S+", text)]
-        words = [_word_of(text, starts, a, b) for a, b in made["offset_mapping"]]
+        words = [_word_of(text, starts, a, b) for a, b in places]
         if sorted(set(words)) != list(range(len(starts))) or words != sorted(words):
             raise PivotalError(f"some word has no tokens of its own: {text}")
         return Encoding(tuple(ids), tuple(words))
 
     def tokens_of(self, word: str) -> tuple[int, ...]:
         """The tokens of a word after another word."""
-        ids = self._ids(f"{_BEFORE} {word}")
+        ids, _ = self._read(f"{_BEFORE} {word}")
         new = ids[len(self._anchor) :]
         if ids[: len(self._anchor)] != self._anchor or not new:
             raise PivotalError(f"no token of its own after a word: {word}")
@@ -166,4 +178,4 @@ def _word_of(text: str, starts: Sequence[int], a: int, b: int) -> int:
     """The word of the token at [a, b). White space belongs to the word that follows it."""
     while a < len(text) - 1 and text[a].isspace():
         a += 1
-    return max((i for i, start in enumerate(starts) if start <= a), default=0)
+    return max(bisect.bisect_right(starts, a) - 1, 0)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import edited, running
+from pivotal.models.hooks import Tap, check_not_lent, edited, running
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.transformers.anatomy import Anatomy, probe_tokens
 from pivotal.models.tree import PrefixTree, Span
@@ -37,9 +38,9 @@ class Trunk:
 
     def __init__(self, model: nn.Module, anatomy: Anatomy, vocabulary: int, device: torch.device) -> None:
         self._model, self._anatomy, self._device = model, anatomy, device
-        self._dtype = anatomy.states.dtype
+        self._dtype, self._vocabulary = anatomy.states.dtype, vocabulary
         self.packs = self.caches = self.skips = False
-        self._try(vocabulary)
+        self._try()
 
     # -- one pass -----------------------------------------------------------------------------------------------
 
@@ -49,8 +50,7 @@ class Trunk:
         """The last states of the layout's nodes. `entries` caches the inputs of first edited blocks between calls."""
         if edit is None:
             return layout.pick(self._forward(layout, past, 1), 1)
-        runs, wanted = runs_of(edit), sites_of(edit)
-        taps = [tap for tap in self._anatomy.taps if wanted is None or tap.site.name in wanted]
+        runs, taps = runs_of(edit), self.taps_of(edit)
         first = min((tap.block for tap in taps), default=0) if self.skips else 0
         if first and first not in entries:
             self._enter(layout, past, first, entries)
@@ -60,6 +60,41 @@ class Trunk:
 
         with edited(taps, apply):
             return layout.pick(self._forward(layout, past, runs, first, entries.get(first)), runs)
+
+    def taps_of(self, edit: Edit) -> list[Tap]:
+        """Where the sites that an edit changes are computed."""
+        wanted = sites_of(edit)
+        return [tap for tap in self._anatomy.taps if wanted is None or tap.site.name in wanted]
+
+    @torch.no_grad()
+    def next_states(
+        self, tokens: Int[Tensor, "texts steps"], cache: Any
+    ) -> tuple[Float[Tensor, "texts width"], Any]:
+        """The states after the last of some more tokens of each text, and the model's own cache of what it has read,
+        None before the first token."""
+        inputs = {"input_ids": tokens, "past_key_values": cache, "use_cache": True, "return_dict": True}
+        states, returned = self._call(inputs)
+        return states[:, -1], returned.past_key_values
+
+    @cached_property
+    def continues(self) -> bool:
+        """Whether the model can continue from its cache. Tried at the first use, since only continuations need it."""
+        tokens = probe_tokens(self._vocabulary, self._device)[:, :4]
+        try:
+            whole, _ = self.next_states(tokens, None)
+            _, cache = self.next_states(tokens[:, :2], None)
+            cache.batch_repeat_interleave(2)
+            for step in (2, 3):
+                found, cache = self.next_states(tokens[:, step : step + 1].repeat(2, 1), cache)
+        except Exception:  # models keep what they have read in many ways
+            return False
+        return self._close(found, whole)
+
+    def _close(self, found: Tensor, expected: Tensor) -> bool:
+        # A GPU may multiply float32 numbers as TF32, with ten bits. A wrong mask causes much larger differences.
+        exact = self._dtype.itemsize >= 4 and self._device.type == "cpu"
+        tolerance = (1e-4 if exact else 5e-2) * float(expected.abs().max())
+        return float((found - expected).abs().max()) <= tolerance
 
     @torch.no_grad()
     def past(self, layout: Layout) -> Past:
@@ -99,21 +134,26 @@ class Trunk:
     ) -> Tensor:
         """The input of the output projection, with the rows of all runs below one another. With `first`, the blocks
         before it are skipped, and it starts from `entry`."""
+        with ExitStack() as stack:
+            if first:
+                assert entry is not None
+                for block, outputs in zip(self._anatomy.blocks[:first], self._anatomy.outputs, strict=False):
+                    stack.enter_context(running(block, _passing_on(outputs)))
+                stack.callback(_feed(self._anatomy.blocks[first], _repeated(entry, runs)))
+            return self._call(self._inputs(layout, past, runs))[0]
+
+    def _call(self, inputs: dict[str, Any]) -> tuple[Tensor, Any]:
+        """The input of the output projection, and what the model returns."""
+        check_not_lent(self._model)
         caught: list[Tensor] = []
 
         def catch(h: Tensor, *_: Any, **__: Any) -> Tensor:
             caught.append(h)
             return h[..., :1]
 
-        with ExitStack() as stack:
-            stack.enter_context(running(self._anatomy.head, catch))
-            if first:
-                assert entry is not None
-                for block, outputs in zip(self._anatomy.blocks[:first], self._anatomy.outputs, strict=False):
-                    stack.enter_context(running(block, _passing_on(outputs)))
-                stack.callback(_feed(self._anatomy.blocks[first], _repeated(entry, runs)))
-            self._model(**self._inputs(layout, past, runs))
-        return caught[0].to(self._device)
+        with running(self._anatomy.head, catch):
+            returned = self._model(**inputs)
+        return caught[0].to(self._device), returned
 
     def _inputs(self, layout: Layout, past: Any, runs: int) -> dict[str, Any]:
         inputs: dict[str, Any] = {
@@ -134,21 +174,17 @@ class Trunk:
     # -- what the model can do ----------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _try(self, vocabulary: int) -> None:
-        a, b, c, d, e, f = probe_tokens(vocabulary, self._device)[0].tolist()
+    def _try(self) -> None:
+        a, b, c, d, e, f = probe_tokens(self._vocabulary, self._device)[0].tolist()
         sequences = [[a, b, c], [a, b, d, e], [a, b, d, f, c], [a, f], [b, c, a]]
         expected = self._ends(sequences, "rows")
-
-        # A GPU may multiply float32 numbers as TF32, with ten bits. A wrong mask causes much larger differences.
-        exact = self._dtype.itemsize >= 4 and self._device.type == "cpu"
-        tolerance = (1e-4 if exact else 5e-2) * float(expected.abs().max())
 
         def agrees(how: str, sites: frozenset[str] = frozenset()) -> bool:
             try:
                 found = self._ends(sequences, how, sites)
             except Exception:  # models fail in many ways on a mask that they do not support
                 return False
-            return float((found - expected).abs().max()) <= tolerance
+            return self._close(found, expected)
 
         self.packs = agrees("packed")
         self.caches = self.packs and agrees("cached")

@@ -98,11 +98,13 @@ def _arrow_rows(path: Path, suffix: str) -> Iterator[tuple[str, Row]]:
         ) from None
     try:
         table = parquet.read_table(path) if suffix == ".parquet" else _ipc_table(arrow, path)
+        table.validate(full=True)  # pyarrow reads outside of its memory if a file states wrong lengths
+        rows = table.to_pylist()
     except FileNotFoundError:
         raise PivotalError(f"{path}: there is no such file.") from None
     except (OSError, ValueError, arrow.ArrowException) as error:
         raise PivotalError(f"{path}: not a readable {suffix} file ({in_short(error)}).") from None
-    return ((f"{path}, row {number}", row) for number, row in enumerate(table.to_pylist(), start=1))
+    return ((f"{path}, row {number}", row) for number, row in enumerate(rows, start=1))
 
 
 def _ipc_table(arrow: Any, path: Path) -> Any:

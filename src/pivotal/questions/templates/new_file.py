@@ -18,9 +18,9 @@ def write_new(path: Path, like: str | None = None) -> Path:
 
     `path` is the name of the phenomenon, with or without a folder and the suffix. A file that exists is not touched.
     """
-    if path.suffix.lower() not in SUFFIXES:
+    if path.name and path.suffix.lower() not in SUFFIXES:
         path = path.with_name(path.name + SUFFIXES[0])
-    name = path.stem
+    name = path.stem  # empty for '.' and '/'
     if not _NAME.fullmatch(name):
         raise PivotalError(
             f"The name of a phenomenon is letters, digits, '-' and '_', as my-question, not '{name}'."

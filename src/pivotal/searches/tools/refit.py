@@ -74,6 +74,8 @@ class Refit:
         seed: int = 0,
     ) -> Fitted:
         """Fit the values of each mask. Without `values` they start at the units' means (zero in bounded sites)."""
+        if problem.values == "interchange":
+            return self._given(problem, mask, seed)
         standard = problem.standard()
         low, high = (standard.standardised(bound) for bound in problem.bounds())
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
@@ -126,6 +128,13 @@ class Refit:
         best.check()
         price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
         return Fitted(best.values, price + self.terms.kl_weight, best.score)
+
+    def _given(self, problem: Problem, mask: Float[Tensor, "runs directions units"], seed: int) -> Fitted:
+        """The result where there is nothing to fit, because the counterfactual prefixes give the values."""
+        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
+        best.look(problem.counterfactual_means.expand(len(mask), -1, -1))
+        best.check()
+        return Fitted(best.values, torch.full_like(best.score, self.terms.first_price), best.score)
 
     def fit_together(self, problem: Problem, proposed: Sequence[Proposed], *, seed: int) -> list[Fitted]:
         """Fit the values of several groups of sets in one fit. Return one result per group."""

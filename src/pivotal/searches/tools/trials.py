@@ -65,8 +65,10 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
     """The values to try: evenly spaced over the range of a unit, then its mean under the target label.
 
     A unit of several coordinates is tried on the line from its own mean through its mean under the target label. An
-    equal shift of all its coordinates would give states that never occur.
+    equal shift of all its coordinates would give states that never occur. An interchange has one value only.
     """
+    if problem.values == "interchange":
+        return problem.counterfactual_means.expand(2, -1, -1)
     least, most = problem.bounds()
     seen = problem.measure_activations()
     middle = (seen.own + seen.target).mean(0) / 2

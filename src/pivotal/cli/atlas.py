@@ -1,0 +1,57 @@
+"""`pivotal atlas`: many phenomena in several models, and a site that shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli import study as studies
+
+
+def atlas(
+    recipe: Annotated[
+        str,
+        typer.Argument(
+            metavar="RECIPE",
+            help="A YAML file, or the name of a recipe: small for the example, atlas for all bundled phenomena.",
+            autocompletion=complete.recipes,
+        ),
+    ] = "atlas",
+    only: studies.Only = None,
+    seeds: studies.Seeds = None,
+    device: shared_options.Device = None,
+    ray: studies.OnThisMachine = False,
+    ray_address: studies.RayAddress = None,
+    cpus: studies.Cpus = None,
+    gpus: studies.Gpus = None,
+    out: studies.Out = None,
+    dry_run: studies.DryRun = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
+) -> None:
+    """Search many phenomena in several models, ask each intervention the others, and write a site.
+
+    An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
+    know are listed and not searched. The site is one folder of pages that open from disk.
+    """
+    from pivotal.jobs.study.messages import ending
+    from pivotal.jobs.study.recipe import read_recipe, shipped
+    from pivotal.report.atlas import write_site
+    from pivotal.report.study import StudyFolder
+
+    named = f"atlas-{recipe}"
+    chosen = read_recipe(named if named in shipped() else recipe)
+    machines = (ray, ray_address, cpus, gpus)
+    studied = studies.carry_out(chosen, only, seeds, device, machines, out, dry_run, json, quiet)
+    if studied is None:
+        return
+    page = write_site(StudyFolder.open(studied.folder))
+    if json:
+        terminal.as_json({"folder": str(studied.folder), "site": str(page), "rows": list(studied.rows)})
+    else:
+        terminal.line(ending(studied))
+        terminal.line(f"The site is {page}.")
+    if studied.failed:
+        raise typer.Exit(studies.FAILED)

@@ -1,0 +1,101 @@
+"""`pivotal export`: write an intervention in the format of another library."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pivotal.cli import complete, shared_options, terminal
+from pivotal.errors import PivotalError
+
+if TYPE_CHECKING:
+    from pivotal.cli.run_argument import Saved
+    from pivotal.models import LanguageModel
+    from pivotal.problem.problem import Problem
+    from pivotal.questions.question import Question
+
+
+def export(
+    run_folder: shared_options.Run,
+    *,
+    to: Annotated[
+        str,
+        shared_options.in_output(
+            "The format or library: peft, transformers, snippet, pyvene, nnsight, transformer-lens, control-vector.",
+            metavar="TARGET",
+            autocompletion=complete.exports,
+            show_default=False,
+        ),
+    ],
+    run: shared_options.WhichRun = None,
+    model: shared_options.RunModel = None,
+    priming: shared_options.RunPriming = None,
+    any_model: shared_options.AnyModel = False,
+    direction: Annotated[
+        str | None, shared_options.in_question("The label to flip to. Default: both.", show_default=False)
+    ] = None,
+    device: shared_options.Device = None,
+    dtype: shared_options.RunDtype = None,
+    out: Annotated[
+        str | None,
+        shared_options.in_output("The folder to write. Default: exports/PHENOMENON-STEPS-MODEL-TARGET."),
+    ] = None,
+    overwrite: shared_options.Overwrite = False,
+    json: shared_options.Json = False,
+) -> None:
+    """Write an intervention in the format of another library, with a README that says how to use it."""
+    from pivotal.cli.run_argument import Saved
+    from pivotal.exports import TARGETS, Portable, check_free
+    from pivotal.exports import export as write
+    from pivotal.records import serial
+
+    saved = Saved.read(run_folder, run)
+    target = TARGETS.get(to)()
+    i = saved.intervention
+    target.check_steps(i.steps)
+    if direction is not None:
+        i.direction(direction)
+    folder = Path(out) if out is not None else default_folder(i.phenomenon, i.steps, i.model, to)
+    check_free(folder, overwrite=overwrite)
+    if target.needs_pairs and saved.folder is None:
+        raise PivotalError(
+            f"{to} needs the pairs of the run, but {run_folder} is an intervention without its run. Give the run "
+            "folder."
+        )
+    question = saved.question(model, priming, dtype)
+    lm = saved.load_model(question, device, any_model, download=model is not None)
+    train, test = problems(saved, question, lm) if target.needs_pairs else (None, None)
+    portable = Portable.of(lm, i, base=hub_name(question.model), direction=direction, train=train, test=test)
+    record = write(portable, to, folder, overwrite=overwrite)
+    if json:
+        terminal.as_json({"folder": str(folder), **serial.plain(record)})
+        return
+    terminal.line(f"Written to {folder}: {target.summary}. Read {folder / 'README.md'}.")
+    for sentence in record.approximate:
+        terminal.line(f"Approximate: {sentence}")
+
+
+def problems(saved: Saved, question: Question, lm: LanguageModel) -> tuple[Problem, Problem]:
+    """The training pairs and the held-out pairs of the run, at the sites of the intervention."""
+    from pivotal.problem.prepare import as_read
+    from pivotal.problem.problem import Problem
+
+    pairs = question.load_pairs()
+    train, test = saved.divided(question, pairs, "Run again.", as_read(question, lm, pairs))
+    sites = ",".join(dict.fromkeys(unit.site for unit in saved.intervention.units))
+    whole = Problem(lm, train, sites=sites, steps=question.steps)
+    return whole, whole.on(test)
+
+
+def default_folder(phenomenon: str, steps: str, model: str, to: str) -> Path:
+    """`exports/<phenomenon>-<steps>-<model>-<target>`."""
+    parts = (phenomenon, steps, model, to)
+    return Path("exports") / "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in parts)
+
+
+def hub_name(spec: str) -> str | None:
+    """The name of a model on the Hugging Face hub, if the spec is one; else None."""
+    if spec.startswith("hf:"):
+        return spec.removeprefix("hf:")
+    return spec if re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", spec) and not Path(spec).exists() else None

@@ -1,0 +1,51 @@
+"""`pivotal serve`: the live page."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from pivotal.cli import shared_options, terminal
+from pivotal.errors import PivotalError
+
+_NEEDED = ("starlette", "uvicorn")
+
+
+def serve(
+    run_folders: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Run folders to choose from. Default: those under runs/."),
+    ] = None,
+    port: Annotated[
+        int,
+        shared_options.in_output("The port on this machine; 0 takes any free one.", min=0, max=65535),
+    ] = 8765,
+    browser: Annotated[bool, shared_options.in_output("Open the page in a browser.", "--open")] = False,
+    device: shared_options.Device = None,
+) -> None:
+    """Serve a live page: type a sentence, move the units of a run, and see what the model predicts.
+
+    The page can also try your own pairs and start a search. Only this machine can reach it. Ctrl-C ends it; a search
+    that is running is saved.
+    """
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise PivotalError(
+            f"The live page needs {' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed. "
+            "Install the extra: pip install 'pivotal[serve]'."
+        )
+    from pivotal.cli.list import RUNS
+    from pivotal.models import device_named
+    from pivotal.serve.server import LiveServer
+
+    if device is not None:
+        device_named(device)
+    server = LiveServer(run_folders or (), root=RUNS, port=port, device=device, say=terminal.note)
+    terminal.line(f"The live page is at {server.address}")
+    terminal.note("Ctrl-C ends it.")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(server.address)
+    server.run()

@@ -1,0 +1,290 @@
+"""Profiles of units: what each unit of an intervention does in the untouched model.
+
+Natural states come from the pairs of a problem, highs and lows from ordinary text, and the words that a unit writes
+from the output projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.evidence.trace import each_unit
+from pivotal.models.base import LanguageModel
+from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.ordinary_text import sentences_of, tokens_of
+from pivotal.problem.problem import Problem
+from pivotal.records.intervention import Intervention
+from pivotal.records.unit_profiles import (
+    Histogram,
+    Moment,
+    UnitProfile,
+    UnitProfiles,
+    WordChange,
+    Written,
+)
+from pivotal.units import Unit
+
+MOST_UNITS = 60
+"""The most units that get a profile."""
+MOST_SENTENCES = 2000
+"""The most sentences of a text that are read."""
+_PREFIXES, _STATES = 512, 16
+"""The prefixes whose states make the histograms, and those whose logits are compared."""
+_BINS, _OUTERMOST = 40, 0.005
+_WORDS = 10
+"""The words that are kept at each end."""
+_BEFORE, _AFTER = 9, 5
+"""The words of a context."""
+_DIGITS = 4
+
+
+@torch.no_grad()
+def profile_units(
+    intervention: Intervention,
+    problem: Problem,
+    *,
+    run: int,
+    sentences: Sequence[str] | None = None,
+    name: str = "the bundled text",
+) -> UnitProfiles:
+    """Profiles of the first units of an intervention. `sentences` are those of the bundled text by default."""
+    units = intervention.units[:MOST_UNITS]
+    model = problem.model
+    given = sentences_of() if sentences is None else sentences
+    ids = [tokens for line in given[:MOST_SENTENCES] if (tokens := tokens_of(model, line))]
+    if _mostly_unknown(model, ids):
+        ids = []
+    natural, labels = _natural_states(problem, units)
+    there, at = _text_states(model, units, ids)
+    written = _written(intervention, problem, len(units))
+    shown = intervention.shown_values
+    profiles = []
+    for i, unit in enumerate(units):
+        ordered = there[:, i].argsort() if ids else torch.zeros(0, dtype=torch.long)
+        profiles.append(
+            UnitProfile(
+                unit=str(unit),
+                number=unit.number,
+                values={label: None if row[i] is None else _rounded(row[i]) for label, row in shown.items()},
+                mean=_rounded(natural[:, i].mean()),
+                natural=_histogram(natural[:, i].numpy(), labels, problem.labels, _bounds(model, unit)),
+                highest=_moments(model, ids, at, there[:, i], ordered.flip(0)),
+                lowest=_moments(model, ids, at, there[:, i], ordered),
+                written=None if written is None else written[i],
+            )
+        )
+    return UnitProfiles(
+        run=run,
+        units=len(intervention),
+        text=name,
+        tokens=sum(map(len, ids)),
+        profiles=tuple(profiles),
+    )
+
+
+def _mostly_unknown(model: LanguageModel, ids: Sequence[Sequence[int]]) -> bool:
+    unk = model.unknown_word
+    if unk is None:
+        return not ids
+    token = model.encode(unk).ids[0]
+    return 2 * sum(list(tokens).count(token) for tokens in ids) >= sum(map(len, ids))
+
+
+def _bounds(model: LanguageModel, unit: Unit) -> tuple[float, float] | None:
+    return next(site.bounds for site in model.sites if site.name == unit.site)
+
+
+# -- states ------------------------------------------------------------------------------------------------
+
+
+class _UnitStates:
+    """An edit that changes nothing and records the states of some units at every node of a tree that was
+    `told_apart`."""
+
+    runs = 1
+
+    def __init__(self, units: Sequence[Unit], nodes: int) -> None:
+        self._units: dict[str, list[int]] = {}
+        for i, unit in enumerate(units):
+            self._units.setdefault(unit.site, []).append(i)
+        self._all = units
+        self.sites = frozenset(self._units)
+        self.states: Float[Tensor, "nodes units"] = torch.zeros(nodes, len(units))
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if site in self.sites and spans:
+            units = self._units[site]
+            nodes = torch.tensor([span.direction for span in spans])
+            rows = torch.tensor([span.start for span in spans], device=h.device)
+            here = each_unit(h[rows, :1].float(), [self._all[i] for i in units])[:, 0]
+            self.states[nodes[:, None], torch.tensor(units)] = here.cpu()
+        return h
+
+
+def _states(model: LanguageModel, units: Sequence[Unit], tree: PrefixTree) -> Float[Tensor, "nodes units"]:
+    recorder = _UnitStates(units, len(tree.token))
+    model.states(model.prepare(tree.told_apart()), recorder)
+    return recorder.states
+
+
+def _natural_states(
+    problem: Problem, units: Sequence[Unit]
+) -> tuple[Float[Tensor, "states units"], np.ndarray]:
+    """The states at the edited steps, and for each the index of the label that the untouched model prefers there.
+
+    As for the natural range, first tokens do not count where a site has no bounds.
+    """
+    tree = problem.sample(_PREFIXES).tree
+    if any(_bounds(problem.model, unit) is None for unit in units):
+        tree = tree.without_first()
+    edited = np.flatnonzero(tree.edited)
+    # The direction is the label to flip to, so the other one is preferred.
+    return _states(problem.model, units, tree)[edited], 1 - tree.direction[edited]
+
+
+def _histogram(
+    states: np.ndarray, preferred: np.ndarray, labels: Sequence[str], bounds: tuple[float, float] | None
+) -> Histogram:
+    low, high = bounds or np.quantile(states, [_OUTERMOST, 1 - _OUTERMOST])
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    inside = states.clip(low, high)
+    return Histogram(
+        low=_rounded(low),
+        high=_rounded(high),
+        counts={
+            label: tuple(np.histogram(inside[preferred == i], _BINS, (low, high))[0].tolist())
+            for i, label in enumerate(labels)
+        },
+    )
+
+
+# -- ordinary text -----------------------------------------------------------------------------------------
+
+
+def _text_states(
+    model: LanguageModel, units: Sequence[Unit], ids: Sequence[Sequence[int]]
+) -> tuple[Float[Tensor, "places units"], list[tuple[int, int]]]:
+    """The state of each unit after each token, and the sentence and position of the token."""
+    if not ids:
+        return torch.zeros(0, len(units)), []
+    tree = PrefixTree.build(ids)
+    states = _states(model, units, tree)
+    # First tokens have activations in the thousands in some units of transformers, and only there.
+    first = 1 if any(_bounds(model, unit) is None for unit in units) else 0
+    nodes, places, seen = [], [], set()
+    for i, leaf in enumerate(tree.leaf):
+        for position, node in enumerate(tree.path(int(leaf))):
+            if position >= first and node not in seen:
+                seen.add(node)
+                nodes.append(node)
+                places.append((i, position))
+    return states[torch.tensor(nodes, dtype=torch.long)], places
+
+
+def _moments(
+    model: LanguageModel,
+    ids: Sequence[Sequence[int]],
+    places: Sequence[tuple[int, int]],
+    states: Float[Tensor, " places"],
+    ordered: Tensor,
+) -> tuple[Moment, ...]:
+    """The first words in this order, each word once."""
+    found: dict[str, Moment] = {}
+    for place in ordered.tolist():
+        sentence, position = places[place]
+        words = [model.word(token) for token in ids[sentence]]
+        word = words[position].strip()
+        if word and word not in found:
+            found[word] = Moment(
+                value=_rounded(states[place]),
+                before=model.join(words[max(0, position - _BEFORE) : position]).strip(),
+                word=word,
+                after=model.join(words[position + 1 : position + 1 + _AFTER]).strip(),
+            )
+        if len(found) == _WORDS:
+            break
+    return tuple(found.values())
+
+
+# -- what a unit writes ------------------------------------------------------------------------------------
+
+
+def _written(intervention: Intervention, problem: Problem, most: int) -> list[dict[str, Written]] | None:
+    """For each unit and direction, the mean change of the logits at the last word if this unit alone is set there."""
+    model = problem.model
+    writes = model.writes(intervention.units[:most])
+    if writes is None:
+        return None
+    last = problem.sample(_STATES).at_last_step()
+    edit = _Direct(model, intervention, writes)
+    rows = torch.as_tensor(last.tree.live_row[np.unique(last.tree.leaf)], device=model.device)
+    states = model.states(last.prepared, edit)[rows]
+    clean = model.readout(last.clean_states[rows])
+    found: list[dict[str, Written]] = []
+    for i in range(most):
+        by_label = {}
+        for d, label in enumerate(intervention.directions):
+            if intervention.active[d, i] and bool(writes[i].any()):
+                change = (model.readout(states[:, d * most + i]) - clean).mean(0)
+                by_label[label] = _changed(model, change - change.mean())
+        found.append(by_label)
+    return found
+
+
+def _changed(model: LanguageModel, change: Float[Tensor, " vocabulary"]) -> Written:
+    def words(sign: int) -> tuple[WordChange, ...]:
+        top = (sign * change).topk(min(_WORDS, len(change)))
+        changes = (
+            (model.word(int(token)).strip(), sign * float(value)) for value, token in zip(*top, strict=True)
+        )
+        return tuple(WordChange(word, _rounded(value)) for word, value in changes if sign * value > 0)
+
+    return Written(up=words(1), down=words(-1))
+
+
+class _Direct:
+    """An edit with one run for each direction and unit. It adds to the last layer what that unit writes there when it
+    is set, and changes nothing else.
+
+    A model calls it for the same rows site by site, the last layer at the end.
+    """
+
+    def __init__(
+        self, model: LanguageModel, intervention: Intervention, writes: Float[Tensor, "units width"]
+    ) -> None:
+        self._last, self._writes = model.layers[-1].name, writes
+        self._units = intervention.units[: len(writes)]
+        self._values = torch.tensor(intervention.values[:, : len(writes)], device=writes.device).float()
+        self.sites = frozenset(unit.site for unit in self._units) | {self._last}
+        self.runs = len(intervention.directions) * len(writes)
+        self._moved: Tensor | None = None
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if not spans:
+            return h
+        if self._moved is None:
+            self._moved = torch.zeros(len(h), len(self._values), len(self._units), device=h.device)
+        units = [i for i, unit in enumerate(self._units) if unit.site == site]
+        at = [self._units[i].index for i in units]
+        for span in spans if units else ():
+            rows = slice(span.start, span.stop)
+            self._moved[rows, :, units] = self._values[None, :, units] - h[rows, :1, at].float()
+        if site != self._last:
+            return h
+        added = (self._moved[..., None] * self._writes).flatten(1, 2)
+        self._moved = None
+        return h + added.to(h.dtype)
+
+
+def _rounded(value: Tensor | float) -> float:
+    return float(f"{float(value):.{_DIGITS}g}")

@@ -1,0 +1,108 @@
+"""A LoRA adapter for the package peft. It is written without that package."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_inputs_only, folder_names
+from pivotal.exports.texts import about_priming, literal, python_block
+from pivotal.exports.weights import columns, constant, is_transposed
+from pivotal.files import write_text
+from pivotal.units import Steps
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+class PeftTarget(Target):
+    """Setting coordinate i of x to v, for all i in a set, changes the projection W x by
+
+        sum_i (v_i - x_i) W[:, i] = B A x + b,  with the rows of A the coordinates, B = -W[:, ids] and b = W[:, ids] v,
+
+    which is a LoRA with a bias (`lora_bias`). Its rank is the number of coordinates, and its scale alpha / r is 1.
+    """
+
+    name: ClassVar[str] = "peft"
+    summary: ClassVar[str] = "a LoRA adapter for each direction, for the package peft"
+    steps: ClassVar[tuple[Steps, ...]] = ("every",)
+
+    def write(self, portable: Portable, folder: Path) -> Passport:
+        names = folder_names(portable.intervention.directions)
+        for label in portable.directions:
+            edits = portable.edits(label)
+            check_inputs_only(self.name, edits)
+            (folder / names[label]).mkdir()
+            save_file(_weights(edits), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
+            write_text(folder / names[label] / CONFIG, json.dumps(_config(portable, edits), indent=2) + "\n")
+        return Passport(_use(portable, names), about_priming(portable))
+
+
+def _use(portable: Portable, names: dict[str, str]) -> str:
+    base, chosen = literal(portable.base), names[portable.directions[0]]
+    listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
+    # Only a name that means nothing to a shell or to Markdown stands in the command.
+    named = portable.base if re.fullmatch(r"[\w./@+-]+", portable.base) else "MODEL"
+    code = python_block(
+        "from peft import PeftModel",
+        "from transformers import AutoModelForCausalLM, AutoTokenizer",
+        "",
+        f"model = AutoModelForCausalLM.from_pretrained({base}, dtype='float32')",
+        f"tokenizer = AutoTokenizer.from_pretrained({base})",
+        f"model = PeftModel.from_pretrained(model, {chosen!r})",
+        "model(**tokenizer('Your text', return_tensors='pt'))  # with the units set",
+        "with model.disable_adapter():",
+        "    model(**tokenizer('Your text', return_tensors='pt'))  # the untouched model",
+    )
+    return f"""Each folder is an adapter for one direction: {listed}. Run this in the folder.
+
+{code}
+
+Any program that loads adapters of peft can use them. For example, lm-eval measures side effects on the tasks of your
+choice:
+
+```
+lm_eval --model hf --model_args pretrained={named},peft={chosen},dtype=float32 --tasks YOUR_TASK
+```
+
+peft warns if an edited projection has no bias. The adapter then works, but `merge_and_unload` fails. For such models,
+`pivotal export --to transformers` writes a folder with the edit in the weights."""
+
+
+def _weights(edits: list[SiteEdit]) -> dict[str, Tensor]:
+    tensors = {}
+    for edit in edits:
+        rows = torch.zeros(len(edit.ids), edit.tap.site.coordinates)
+        rows[range(len(edit.ids)), list(edit.ids)] = 1.0
+        name = f"base_model.model.{edit.path}"
+        tensors[f"{name}.lora_A.weight"] = rows
+        tensors[f"{name}.lora_B.weight"] = -columns("peft", edit).contiguous()
+        tensors[f"{name}.lora_B.bias"] = constant("peft", edit)
+    return tensors
+
+
+def _config(portable: Portable, edits: list[SiteEdit]) -> dict[str, object]:
+    ranks = {edit.path: len(edit.ids) for edit in edits}
+    most = max(ranks.values())
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM",
+        "base_model_name_or_path": portable.base,
+        "inference_mode": True,
+        "r": most,
+        "lora_alpha": most,
+        # The names are regular expressions. Each has a rank of its own, and the same alpha, so that the scale is 1.
+        "rank_pattern": ranks,
+        "alpha_pattern": ranks,
+        "target_modules": list(ranks),
+        "lora_bias": True,
+        "bias": "none",
+        "lora_dropout": 0.0,
+        "init_lora_weights": True,
+        "fan_in_fan_out": is_transposed(edits[0].tap.module),
+    }

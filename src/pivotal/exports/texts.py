@@ -1,0 +1,75 @@
+"""Text of exported files: code with the values in it, and sentences that several targets share.
+
+Names and labels come from files that somebody else may have written. In code they stand as Python literals only, so
+that they stay data.
+"""
+
+from __future__ import annotations
+
+import pprint
+import re
+
+import numpy as np
+
+from pivotal.exports.base import Portable
+
+
+def python_block(*lines: str) -> str:
+    """Python code as a block of Markdown."""
+    return "\n".join(("```python", *lines, "```"))
+
+
+def inline(text: str) -> str:
+    """Text of somebody else within a line of Markdown."""
+    return re.sub(r"[`|<>\[\]*\\]|\s+|[\x00-\x1f\x7f-\x9f]", " ", text).strip()[:200]
+
+
+def numbers(values: tuple[float, ...]) -> list[float]:
+    """The shortest decimals that give the same float32."""
+    return [float(str(np.float32(value))) for value in values]
+
+
+def literal(text: str) -> str:
+    """Text as a Python literal that also stays inside a block of Markdown."""
+    return repr(text).replace("`", "\\x60")
+
+
+def edits_literal(portable: Portable) -> str:
+    """`EDITS = {…}`: for each direction a list of (module, side, coordinates, values)."""
+    content = {
+        label: [
+            (edit.path, edit.tap.side, list(edit.ids), numbers(edit.values)) for edit in portable.edits(label)
+        ]
+        for label in portable.directions
+    }
+    return f"EDITS = {pprint.pformat(content, width=110, compact=True, sort_dicts=False)}"
+
+
+def steps_literals(portable: Portable) -> str:
+    """`EVERY_STEP` and `FIRST`, the settings that all generated code shares."""
+    every = portable.intervention.steps == "every"
+    return f"EVERY_STEP = {every}\nFIRST = {portable.first}"
+
+
+def about_priming(portable: Portable) -> tuple[str, ...]:
+    """How a target that changes every position differs if the model reads something before a sentence."""
+    if not portable.first:
+        return ()
+    before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
+    return (
+        f"The model reads “{before}” before every sentence. pivotal leaves these {portable.first} tokens untouched, "
+        "but this export changes every position, these tokens included. The code targets (snippet, pyvene, nnsight, "
+        "transformer-lens) leave them untouched, too.",
+    )
+
+
+def about_positions(portable: Portable) -> str:
+    """How code that sets units takes positions, for a README."""
+    where = (
+        "The units are set at every position"
+        + (f" from position {portable.first} on" if portable.first else "")
+        if portable.intervention.steps == "every"
+        else "The units are set at one position: `position` is the index of a token in `input_ids`, where tokens "
+        "before the sentence such as BOS count. pivotal takes the last token of the cue word"
+    )
+    return f"{where}. Give texts of one length in a batch, without padding on the left."

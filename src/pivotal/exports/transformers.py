@@ -1,0 +1,106 @@
+"""A model folder of transformers with the edit in its weights."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_inputs_only, folder_names
+from pivotal.exports.texts import about_priming, python_block
+from pivotal.exports.weights import columns, constant, is_transposed
+from pivotal.files import library_errors
+from pivotal.models.transformers.source import untied
+from pivotal.units import Steps
+
+_FLAGS = {"mlp": "mlp_bias", "attn": "attention_bias", "head": "attention_bias"}
+"""The settings that give the projections of a model biases, in configurations that have them."""
+
+
+class TransformersTarget(Target):
+    """Setting coordinate i of x to v in W x + b is the same as setting W[:, i] to zero and adding v W[:, i] to b."""
+
+    name: ClassVar[str] = "transformers"
+    summary: ClassVar[str] = (
+        "a model folder for each direction with the edit in its weights, for transformers"
+    )
+    steps: ClassVar[tuple[Steps, ...]] = ("every",)
+
+    def write(self, portable: Portable, folder: Path) -> Passport:
+        names = folder_names(portable.intervention.directions)
+        network = portable.model.network
+        for label in portable.directions:
+            edits = portable.edits(label)
+            check_inputs_only(self.name, edits)
+            config, state = _with_biases(network, edits)
+            for edit in edits:
+                _bake(state, edit)
+            inside = folder / names[label]
+            inside.mkdir()
+            with library_errors(inside / "model.safetensors"):
+                save_file(untied(state), inside / "model.safetensors", metadata={"format": "pt"})
+            config.save_pretrained(inside)
+            portable.model.tokenizer.save_pretrained(inside)
+            if getattr(network, "generation_config", None) is not None:
+                network.generation_config.save_pretrained(inside)
+        chosen = names[portable.directions[0]]
+        listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
+        code = python_block(
+            "from transformers import AutoModelForCausalLM, AutoTokenizer",
+            "",
+            f"model = AutoModelForCausalLM.from_pretrained({chosen!r}, dtype={str(network.dtype)[6:]!r})",
+            f"tokenizer = AutoTokenizer.from_pretrained({chosen!r})",
+            "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
+        )
+        use = f"Each folder is a whole model for one direction: {listed}. Run this in the folder.\n\n{code}"
+        return Passport(use, about_priming(portable))
+
+
+def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Tensor]]:
+    """A copy of the configuration, and the weights. Both get biases where the edits need some."""
+    config = copy.deepcopy(network.config)
+    config.architectures = [type(network).__name__]
+    state = dict(network.state_dict())
+    without = [edit for edit in edits if getattr(edit.tap.module, "bias", None) is None]
+    if not without:
+        return config, state
+    for edit in without:
+        flag = _FLAGS.get(edit.kind)
+        if flag is None or not hasattr(config, flag):
+            raise _no_bias(network, edit)
+        setattr(config, flag, True)
+    with torch.device("meta"):
+        wanted = type(network)(config).state_dict()
+    added = {name: weight for name, weight in wanted.items() if name not in state}
+    for edit in without:
+        if f"{edit.path}.bias" not in added:
+            raise _no_bias(network, edit)
+    dtype = network.dtype
+    return config, state | {name: torch.zeros(weight.shape, dtype=dtype) for name, weight in added.items()}
+
+
+def _no_bias(network: Any, edit: SiteEdit) -> PivotalError:
+    return PivotalError(
+        f"A constant value of {edit.site} becomes a bias of {edit.path}, but the configuration of "
+        f"{type(network).__name__} has no setting for a bias there. Export it to peft, whose adapter has a bias of its "
+        "own, or to snippet."
+    )
+
+
+def _bake(state: dict[str, Tensor], edit: SiteEdit) -> None:
+    weight, bias = f"{edit.path}.weight", f"{edit.path}.bias"
+    columns("transformers", edit)  # checks the module
+    dtype = state[bias].dtype
+    added = constant("transformers", edit)
+    changed = state[weight].detach().clone()
+    if is_transposed(edit.tap.module):
+        changed[list(edit.ids)] = 0.0
+    else:
+        changed[:, list(edit.ids)] = 0.0
+    state[weight] = changed
+    state[bias] = (state[bias].detach().to("cpu", torch.float32) + added).to(dtype)

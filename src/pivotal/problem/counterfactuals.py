@@ -1,0 +1,117 @@
+"""The states of units in the counterfactual prefixes, matched step by step with the prefixes of the examples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.edits import Sources
+from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.asking import AskedPair
+from pivotal.questions.pairs import MinimalPair
+from pivotal.units import UnitSpace
+
+
+@dataclass(eq=False)
+class Counterfactuals:
+    """The tree of the counterfactual prefixes, and the states of its nodes, which are computed once."""
+
+    tree: PrefixTree
+    _states: dict[str, Float[Tensor, "nodes coordinates"]] = field(default_factory=dict)
+
+    def sources(self, model: LanguageModel, space: UnitSpace, tree: PrefixTree) -> Sources:
+        """What the nodes of a tree that was matched with this one are set to."""
+        assert tree.source is not None
+        return Sources(self.states(model, space), torch.as_tensor(tree.source, device=model.device))
+
+    @torch.no_grad()
+    def states(self, model: LanguageModel, space: UnitSpace) -> dict[str, Float[Tensor, "nodes coordinates"]]:
+        """The states of the untouched model by site, one row for each node of the tree."""
+        if missing := [site for site in space.sites if site.name not in self._states]:
+            recorder = _NodeRecorder(UnitSpace(tuple(missing)), len(self.tree.token), model.device)
+            model.states(model.prepare(self.tree), recorder)
+            self._states |= recorder.states
+        return self._states
+
+
+@dataclass(frozen=True)
+class Matches:
+    """The examples that have a usable counterfactual prefix."""
+
+    chosen: list[int]
+    sources: list[list[int]]
+    """For each of them and each of its tokens, the matching node of the counterfactual tree."""
+    counterfactuals: Counterfactuals
+    reasons: Counter[str]
+    """The number of other examples, by reason."""
+
+
+def match(
+    model: LanguageModel, pairs: Sequence[MinimalPair], asked: Sequence[AskedPair], direction: np.ndarray
+) -> Matches:
+    """Match each example with the counterfactual prefix of the label that it is to flip to.
+
+    Tokens are matched by the word that they belong to, from the end of the word: the last token of a word, where the
+    model has read all of it, with the last token. Tokens behind the prefix, which both words begin with, match each
+    other.
+    """
+    encodings: dict[str, Encoding] = {}
+    chosen, others, places, reasons = [], [], [], Counter[str]()
+    for i, (pair, one, to) in enumerate(zip(pairs, asked, direction.tolist(), strict=True)):
+        text = pair.counterfactuals[to]
+        try:
+            if not text:
+                raise PivotalError("no counterfactual prefix")
+            if text == pair.prefix:
+                raise PivotalError("the prefix already has the form of the cue that calls for the target")
+            for said in (pair.prefix, text):
+                if said not in encodings:
+                    encodings[said] = model.encode(said)
+        except PivotalError as error:
+            reasons[str(error)] += 1
+            continue
+        own, other = encodings[pair.prefix], encodings[text]
+        chosen.append(i)
+        others.append((*other.ids, *one.ids[len(own.ids) :]))
+        places.append(_aligned(own, other, len(one.ids)))
+    tree = PrefixTree.build(others, directions=[0] * len(others), steps="every")
+    paths = [tree.path(int(leaf)) for leaf in tree.leaf]
+    sources = [[path[place] for place in at] for path, at in zip(paths, places, strict=True)]
+    return Matches(chosen, sources, Counterfactuals(tree), reasons)
+
+
+def _aligned(own: Encoding, other: Encoding, length: int) -> list[int]:
+    """For each token of a prefix and of what follows it, the position of its match in the counterfactual prefix."""
+    first = {word: other.word.index(word) for word in set(other.word)}
+    places = []
+    for position, word in enumerate(own.word):
+        from_the_end = own.last_token_of(word) - position
+        places.append(max(first[word], other.last_token_of(word) - from_the_end))
+    return [*places, *range(len(other.ids), len(other.ids) + length - len(own.ids))]
+
+
+class _NodeRecorder:
+    """An edit that changes nothing and records the state of each node."""
+
+    runs = 1
+
+    def __init__(self, space: UnitSpace, nodes: int, device: torch.device) -> None:
+        self.sites = frozenset(site.name for site in space.sites)
+        self.states = {site.name: torch.zeros(nodes, site.coordinates, device=device) for site in space.sites}
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if site in self.states:
+            for span in spans:
+                assert span.nodes is not None
+                self.states[site][span.nodes] = h[span.start : span.stop, 0].float()
+        return h

@@ -1,0 +1,115 @@
+"""What an intervention must leave alone: sentences after which the predictions must stay.
+
+The sentences stand in the prefix tree of the training pairs, once in each direction, so that every masked run edits
+them too. The KL of such a problem is the KL after these sentences, and the search bounds it like any KL.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pivotal.errors import PivotalError
+from pivotal.files import suffix_of
+from pivotal.models.base import LanguageModel
+from pivotal.problem.asking import Asking
+from pivotal.problem.ordinary_text import sentences_of, tokens_of
+from pivotal.questions.joint import names_of
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.units import Steps
+
+TEXT = "text"
+"""The name of the bundled text."""
+_MOST = 256
+"""The most sentences of one question or text that a search reads."""
+
+
+@dataclass(frozen=True)
+class Stay:
+    """One question or text that must stay: sentences for the search, and others to measure the effect on."""
+
+    name: str
+    pairs: PairSet | None = None
+    lines: tuple[str, ...] = ()
+    held_out: PairSet | None = None
+    held_out_lines: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(name: str) -> Stay:
+        """Read a question or a text. Half of it is held out from the search."""
+        if name == TEXT or suffix_of(Path(name)) == ".txt":
+            lines = sentences_of(None if name == TEXT else name)
+            return Stay(name, lines=tuple(lines[::2]), held_out_lines=tuple(lines[1::2]))
+        pairs = load_phenomenon(name)
+        prefixes = sorted({pair.prefix for pair in pairs})
+        random.Random(0).shuffle(prefixes)
+        half = set(prefixes[: len(prefixes) // 2])
+        inside = tuple(pair for pair in pairs if pair.prefix in half)
+        outside = tuple(pair for pair in pairs if pair.prefix not in half)
+        return Stay(name, pairs=replace(pairs, pairs=inside), held_out=replace(pairs, pairs=outside))
+
+
+def stays_of(keep: str) -> list[Stay]:
+    """What must stay, from names such as `pronoun-case + text`."""
+    return [Stay.of(name) for name in names_of(keep)] if keep.strip() else []
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Sentences as tokens, each with the position at which a single-step edit is made."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    cues: tuple[int, ...]
+    groups: tuple[np.ndarray, ...]
+    """The sequences that belong together: all prefixes of a line of text, or one prefix of a pair."""
+
+    @staticmethod
+    def of(model: LanguageModel, stays: Sequence[Stay], steps: Steps) -> Kept:
+        """The sentences of all questions and texts that the model can read."""
+        sequences: list[tuple[int, ...]] = []
+        cues: list[int] = []
+        groups: list[np.ndarray] = []
+        for stay in stays:
+            before = len(sequences)
+            for tokens, cue, ends in _read(model, stay, steps):
+                groups.append(np.arange(len(sequences), len(sequences) + len(ends)))
+                sequences += [tokens[:end] for end in ends]
+                cues += [cue] * len(ends)
+            if len(sequences) == before:
+                raise PivotalError(
+                    f"{model.name} must be able to read what it keeps, but it can read no sentence of {stay.name}. "
+                    "Leave it out of --keep.",
+                    "keep",
+                )
+        return Kept(tuple(sequences), tuple(cues), tuple(groups))
+
+
+def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[tuple[tuple[int, ...], int, list[int]]]:
+    """The tokens of each sentence, the position of its edit, and the lengths of the prefixes after which predictions
+    must stay. A text has no cue, so it is edited at the middle token."""
+    found = []
+    for line in stay.lines[:_MOST]:
+        if len(tokens := tokens_of(model, line)) > 1:
+            middle = len(tokens) // 2
+            first = middle if steps == "single" else 0
+            found.append((tokens, middle, list(range(first + 1, len(tokens) + 1))))
+    if stay.pairs is not None:
+        asking = Asking(model, "every")
+        seen: set[str] = set()
+        some = stay.pairs.sample(4 * _MOST) if len(stay.pairs) > 4 * _MOST else stay.pairs
+        for pair in some:
+            if pair.prefix in seen or len(seen) == _MOST:
+                continue
+            try:
+                one = asking.ask(pair)
+            except PivotalError:  # the model does not know a word of it
+                continue
+            seen.add(pair.prefix)
+            cue = len(one.ids) // 2 if one.cue is None else one.cue
+            found.append((tuple(one.ids), cue, [len(one.ids)]))
+    return found

@@ -1,0 +1,162 @@
+"""What an atlas shows: for each phenomenon, model and kind of step, one row of the study and how it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.questions.question import Question
+from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
+from pivotal.report.study_cells import cells
+from pivotal.report.tables import percent
+
+Standing = Literal["decide", "switch", "nudge", "no evidence", "unknown", "failed", "not run"]
+STANDINGS: tuple[Standing, ...] = (
+    "decide",
+    "switch",
+    "nudge",
+    "no evidence",
+    "unknown",
+    "failed",
+    "not run",
+)
+
+_AXES = ("model", "phenomenon", "steps")
+
+MEANING: dict[Standing, str] = {
+    "decide": "every check was made and passed",
+    "switch": "the units flip the preference reliably and more often than random units; another check failed or was "
+    "not made",
+    "nudge": "the units change the preference, but not reliably, or not clearly more often than random units",
+    "no evidence": "the figures show nothing",
+    "unknown": "the model does not know the phenomenon, so nothing was searched",
+    "failed": "the run ended with an error",
+    "not run": "there is no result yet",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the atlas."""
+
+    model: str
+    phenomenon: str
+    steps: str
+    variant: str
+    """Further labels of the cell, if the recipe has other axes, such as the sites; otherwise empty."""
+    row: StudyRow | None
+
+    @property
+    def standing(self) -> Standing:
+        if self.row is None:
+            return "not run"
+        if self.row.status == UNKNOWN:
+            return "unknown"
+        if self.row.failed:
+            return "failed"
+        return self.row.judged.verdict if self.row.judged else "no evidence"
+
+    @property
+    def name(self) -> str:
+        """A name for files and anchors."""
+        return slug("-".join(filter(None, (self.model, self.phenomenon, self.steps, self.variant))))
+
+    @property
+    def column(self) -> str:
+        """Its column of the matrix."""
+        return ", ".join(filter(None, (self.model, self.steps, self.variant)))
+
+    @property
+    def units(self) -> Sequence[FoundUnit]:
+        return self.row.found if self.row is not None and self.row.done else ()
+
+    @property
+    def said(self) -> str:
+        """The result in a few words."""
+        row = self.row
+        if row is None or row.accuracy is None or row.units is None:
+            return ""
+        return f"{percent(row.accuracy)}, {row.units} unit{'s' * (row.units != 1)}"
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """All entries, in the order of the recipe."""
+
+    entries: tuple[Entry, ...]
+
+    @cached_property
+    def phenomena(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.phenomenon for entry in self.entries))
+
+    @cached_property
+    def models(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.model for entry in self.entries))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(entry.column for entry in self.entries))
+
+    @property
+    def searched(self) -> tuple[Entry, ...]:
+        return tuple(entry for entry in self.entries if entry.row is not None and entry.row.done)
+
+    def of(self, *, phenomenon: str | None = None, model: str | None = None) -> tuple[Entry, ...]:
+        return tuple(
+            entry
+            for entry in self.entries
+            if phenomenon in (None, entry.phenomenon) and model in (None, entry.model)
+        )
+
+    def count(self, standing: Standing) -> int:
+        return sum(entry.standing == standing for entry in self.entries)
+
+    def units(self, model: str) -> dict[str, list[Entry]]:
+        """The units that the interventions of a model set, each with its entries; the most shared unit first."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.of(model=model):
+            for unit in entry.units:
+                found.setdefault(f"{unit.site}:{unit.index}", []).append(entry)
+        return dict(sorted(found.items(), key=lambda item: -len({entry.phenomenon for entry in item[1]})))
+
+
+def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
+    """The atlas of a study: an entry for every cell of its recipe."""
+    asked = Question()
+    by_label = {tuple(cell.label.items()): cell for cell in cells(recipe, rows)}
+    entries = []
+    for draft in recipe.drafts:
+        given = {**draft.defaults, **draft.settings}
+        variant = ", ".join(text for axis, text in draft.label.items() if axis not in _AXES)
+        entries.append(
+            Entry(
+                model=draft.label.get("model", str(given.get("model", asked.model))),
+                phenomenon=_named(
+                    draft.label.get("phenomenon", str(given.get("phenomenon", asked.phenomenon)))
+                ),
+                steps=str(given.get("steps", asked.steps)),
+                variant=variant,
+                row=_told(by_label[tuple(draft.label.items())].rows),
+            )
+        )
+    return Atlas(tuple(entries))
+
+
+def _told(rows: Sequence[StudyRow]) -> StudyRow | None:
+    """The row that stands for a cell: the best run of its first batch, or else any."""
+    judged = [row for row in rows if row.judged is not None]
+    done = [row for row in rows if row.done]
+    return next(iter(judged or done or rows), None)
+
+
+def _named(phenomenon: str) -> str:
+    """The name of a phenomenon without the folder of its file: blimp:data/npi.jsonl is npi."""
+    return re.sub(r"(\.\w{1,6}){1,2}$", "", phenomenon.rpartition("/")[2].rpartition(":")[2])
+
+
+def slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "unnamed"

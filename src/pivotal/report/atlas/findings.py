@@ -1,0 +1,100 @@
+"""What an atlas says, in sentences that are computed from its rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from pivotal.report.atlas.entries import Atlas, Entry
+from pivotal.report.html import paragraphs, table_of
+from pivotal.report.tables import Table, counted, percent, table
+
+RELIABLE = 0.9
+"""The share of flips from which an intervention counts as a switch of its phenomenon, in the counts below."""
+
+
+def findings_of(atlas: Atlas) -> str:
+    """A paragraph for each question that the atlas answers, and a table by model."""
+    searched = atlas.searched
+    if not searched:
+        return paragraphs("Nothing has been searched yet.")
+    return paragraphs(_units(searched), _natural(searched), _specific(searched), _sharing(atlas)) + table_of(
+        _by_model(atlas)
+    )
+
+
+def _units(entries: Sequence[Entry]) -> str:
+    flips = [entry for entry in entries if ((entry.row and entry.row.accuracy) or 0) >= RELIABLE]
+    if not flips:
+        return f"No intervention flips {percent(RELIABLE)} of its held-out preferences."
+    counts = Counter(len(entry.units) for entry in flips)
+    listed = ", ".join(f"{n} with {counted(units, 'unit')}" for units, n in sorted(counts.items()))
+    return (
+        f"{len(flips)} of {counted(len(entries), 'intervention')} flip at least {percent(RELIABLE)} of their held-out "
+        f"preferences: {listed}."
+    )
+
+
+def _natural(entries: Sequence[Entry]) -> str:
+    shares = [
+        entry.row.judged.natural
+        for entry in entries
+        if entry.row and entry.row.judged and entry.row.judged.natural is not None
+    ]
+    if not shares:
+        return ""
+    inside = sum(share >= RELIABLE for share in shares)
+    return (
+        f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip as much; the median is "
+        f"{percent(median(shares))}."
+    )
+
+
+def _specific(entries: Sequence[Entry]) -> str:
+    moved = [
+        max(score.moved for score in entry.row.judged.cross if score.flipped is None)
+        for entry in entries
+        if entry.row and entry.row.judged and any(score.flipped is None for score in entry.row.judged.cross)
+    ]
+    if not moved:
+        return ""
+    quiet = sum(most <= 0.05 for most in moved)
+    return (
+        f"{quiet} of {len(moved)} interventions move no unrelated phenomenon by more than 5 points; the median of the "
+        f"largest change is {100 * median(moved):.0f} points."
+    )
+
+
+def _sharing(atlas: Atlas) -> str:
+    parts = []
+    for model in atlas.models:
+        units = atlas.units(model)
+        shared = {unit: {e.phenomenon for e in entries} for unit, entries in units.items()}
+        many = sum(len(names) > 1 for names in shared.values())
+        if units:
+            parts.append(f"{many} of {counted(len(units), 'unit')} in {model}")
+    return f"Units that serve more than one phenomenon: {'; '.join(parts)}." if parts else ""
+
+
+def _by_model(atlas: Atlas) -> Table:
+    rows = []
+    for model in atlas.models:
+        entries = atlas.of(model=model)
+        words = Counter(entry.standing for entry in entries)
+        searched = [entry for entry in entries if entry.units]
+        units = [len(entry.units) for entry in searched]
+        rows.append(
+            (
+                model,
+                str(len(entries)),
+                str(words["unknown"]),
+                *(str(words[word]) for word in ("decide", "switch", "nudge", "no evidence")),
+                f"{median(units):g}" if units else "–",
+            )
+        )
+    return table(
+        "By model",
+        ("model", "cells", "not known", "decide", "switch", "nudge", "no evidence", "median units"),
+        rows,
+    )

@@ -1,0 +1,204 @@
+"""An intervention with its model, ready for any sentence and any units."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.models.base import LanguageModel
+from pivotal.models.intervened import IntervenedModel
+from pivotal.problem.examples import Examples
+from pivotal.problem.prepare import as_read
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.question import Question
+from pivotal.records.intervention import Intervention
+from pivotal.records.serial import Record
+from pivotal.serve.requests import UnitValues
+from pivotal.units import Site, Unit
+
+_SAMPLE = 128
+"""The number of pairs on which the usual states of units are measured."""
+_REMEMBERED = 16
+"""The number of sentences whose untouched predictions are kept: a slider asks for the same sentence again and again."""
+
+
+_FACTORS = (-2.0, 2.0)
+"""The limits of the factor of a unit of several coordinates."""
+
+
+class UnitAnswer(Record, frozen=True):
+    """What a slider needs to know about a unit."""
+
+    unit: str
+    number: int
+    size: int
+    """The number of coordinates. With more than one, the slider is a factor of the values of all of them."""
+    natural: tuple[float, float] | None
+    """The 1st and 99th percentile of its states at the edited steps."""
+    limits: tuple[float, float]
+    values: tuple[float | None, float | None]
+    """For each direction: the value in the run, null if it is not set, or the natural value of another unit."""
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The states of a site's coordinates in the untouched model, at the steps that are edited."""
+
+    low: Tensor
+    """The 1st percentile of each coordinate."""
+    high: Tensor
+    target: Tensor
+    """For each direction, the mean of each coordinate where the model already prefers that label."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """The model of a run, its intervention, and the pairs that the run has stored."""
+
+    model: LanguageModel
+    question: Question
+    intervention: Intervention
+    pairs: PairSet
+    _usual: dict[str, Usual] = field(default_factory=dict)
+    _examples: list[Examples] = field(default_factory=list)
+    _untouched: OrderedDict[tuple[int, ...], Tensor] = field(default_factory=OrderedDict)
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        return self.intervention.directions
+
+    def as_read(self, pairs: Sequence[MinimalPair]) -> PairSet:
+        """Pairs as the run's question wants the model to read them."""
+        made = PairSet(self.intervention.phenomenon, self.labels, tuple(pairs))
+        return as_read(self.question, self.model, made.lower() if self.question.lower else made)
+
+    # -- units --------------------------------------------------------------------------------------------------
+
+    def unit(self, name: str) -> Unit:
+        """A unit of the model by its name, such as `hidden.0:122`."""
+        site, _, index = name.strip().rpartition(":")
+        sites = {site.name: site for site in self.model.sites}
+        if site not in sites:
+            raise PivotalError(
+                f"A unit is a site and an index, such as {self.intervention.units[0]}, but {name!r} names no site of "
+                f"{self.model.name}.{did_you_mean(site, sites)}"
+            )
+        there = sites[site]
+        if not (index.isascii() and index.isdigit() and len(index) < 10 and int(index) < there.width):
+            raise PivotalError(
+                f"{site} has the units 0 to {there.width - 1}, but no {index or 'empty index'}."
+            )
+        return Unit(site, int(index), there.first + int(index), there.size)
+
+    def about(self, unit: Unit) -> UnitAnswer:
+        """What a slider needs to know about a unit."""
+        own = self._own(unit)
+        if unit.size > 1:
+            values = (1.0, 1.0) if own is None else self._where_set(own, (1.0, 1.0))
+            return UnitAnswer(str(unit), unit.number, unit.size, None, _FACTORS, values)
+        site = self._site(unit.site)
+        usual = self.usual(site)
+        low, high = float(usual.low[unit.index]), float(usual.high[unit.index])
+        found = usual.target[:, unit.index] if own is None else self.intervention.values[:, self._start(own)]
+        first, second = map(float, found)
+        reach = max(high - low, 1e-6)
+        limits = site.bounds or (min(low, first, second) - reach, max(high, first, second) + reach)
+        values = (first, second) if own is None else self._where_set(own, (first, second))
+        return UnitAnswer(str(unit), unit.number, 1, (low, high), limits, values)
+
+    def edited(self, units: Sequence[UnitValues], towards: int | None = None) -> Intervention:
+        """The intervention with these units and values.
+
+        With `towards`, only that direction is used. Units may then be unset, and there may be none at all: a trace
+        follows units that are not set, too. Without it, at least one unit must be set.
+        """
+        named = [self.unit(one.unit) for one in units]
+        active = np.array([[value is not None for value in one.values] for one in units], dtype=bool)
+        columns = [self._values(unit, one.values) for unit, one in zip(named, units, strict=True)]
+        if towards is not None:
+            if not named:  # something has to be watched
+                named, columns = (
+                    [self.intervention.units[0]],
+                    [np.zeros((2, self.intervention.units[0].size))],
+                )
+                active = np.zeros((1, 2), dtype=bool)
+            active[:, 1 - towards] = True
+        elif not active.any():
+            raise PivotalError("At least one unit must be set, but none is. Tick a unit or add one.")
+        values = np.concatenate(columns, 1)
+        if not np.isfinite(values).all() or np.abs(values).max() > np.finfo(np.float32).max:
+            raise PivotalError("The values of units must be finite numbers, but some are not.")
+        return replace(
+            self.intervention,
+            units=tuple(named),
+            values=values,
+            active=active.T,
+            found_with="unbounded",
+            scores={},
+        )
+
+    def _values(self, unit: Unit, given: tuple[float | None, float | None]) -> np.ndarray:
+        """The values of the unit's coordinates for both directions."""
+        numbers = np.array([0.0 if value is None else value for value in given])[:, None]
+        if unit.size == 1:
+            return numbers
+        if (own := self._own(unit)) is not None:
+            start = self._start(own)
+            return numbers * self.intervention.values[:, start : start + unit.size]
+        usual = self.usual(self._site(unit.site))
+        where = slice(unit.index * unit.size, (unit.index + 1) * unit.size)
+        return numbers * usual.target[:, where].cpu().numpy()
+
+    def _own(self, unit: Unit) -> int | None:
+        """The place of the unit in the run's own intervention."""
+        units = self.intervention.units
+        return units.index(unit) if unit in units else None
+
+    def _start(self, place: int) -> int:
+        """The first column of a unit of the intervention among its values."""
+        return sum(unit.size for unit in self.intervention.units[:place])
+
+    def _where_set(self, place: int, values: tuple[float, float]) -> tuple[float | None, float | None]:
+        first, second = self.intervention.active[:, place]
+        return (values[0] if first else None, values[1] if second else None)
+
+    # -- states and predictions ---------------------------------------------------------------------------------
+
+    def _site(self, name: str) -> Site:
+        return next(site for site in self.model.sites if site.name == name)
+
+    def usual(self, site: Site) -> Usual:
+        """The usual states of a site, measured at the first call on a sample of the stored pairs."""
+        if site.name not in self._usual:
+            if not self._examples:
+                some = self.pairs.sample(min(_SAMPLE, len(self.pairs)))
+                self._examples.append(Examples.of(self.model, some, self.intervention.steps))
+            problem = Problem(self.model, self._examples[0], sites=site.name, steps=self.intervention.steps)
+            low, high = problem.natural_range()
+            target = problem.measure_activations().target
+            self._usual[site.name] = Usual(low.cpu(), high.cpu(), target.cpu())
+        return self._usual[site.name]
+
+    def untouched(self, ids: tuple[int, ...]) -> Tensor:
+        """The log-probabilities of the next token in the untouched model."""
+        if ids not in self._untouched:
+            self._untouched[ids] = IntervenedModel(self.model).next_logits([ids])[0].log_softmax(-1)
+            while len(self._untouched) > _REMEMBERED:
+                self._untouched.popitem(last=False)
+        self._untouched.move_to_end(ids)
+        return self._untouched[ids]
+
+    @torch.no_grad()
+    def with_units(
+        self, intervention: Intervention, direction: int, ids: tuple[int, ...], cue: int | None
+    ) -> Tensor:
+        """The log-probabilities of the next token with the intervention."""
+        edited = IntervenedModel(self.model, intervention, direction)
+        return edited.next_logits([ids], cue)[0].log_softmax(-1)

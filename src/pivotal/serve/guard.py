@@ -1,0 +1,125 @@
+"""Who may ask: only pages of this server, opened with its token, on this machine.
+
+The token is the first part of every path, because an event stream can send no headers of its own and cookies are shared
+by all ports of a machine. Host is checked against names that lead here by a trick (DNS rebinding), and Origin against
+pages of other sites.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pivotal.errors import PivotalError
+
+MOST_BYTES = 128 * 1024
+"""The most bytes of a request."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""What the live page may load and do."""
+
+REPORT_POLICY = (
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""The same for a report. A run folder may come from somebody else: its page gets an origin of its own, without access
+to this server."""
+
+_HEADERS = (
+    (b"content-security-policy", POLICY.encode()),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+)
+
+
+class TooLarge(PivotalError):
+    """A request has more bytes than it may have."""
+
+    def __init__(self) -> None:
+        super().__init__(f"A request may have {MOST_BYTES:,} bytes at most.")
+
+
+class Guard:
+    """Refuses requests with another host, origin or token, and large ones. It removes the token from the path."""
+
+    def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
+        self._app, self._token = app, token
+        self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
+        self._origins = frozenset(f"http://{host}" for host in self._hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        if reason := self._refused(scope):
+            await _refuse(send, *reason)
+            return
+        rest = scope["path"][len(self._token) + 1 :]
+        if not rest:  # the page names its files relative to a folder
+            await _send(send, 307, b"", (b"location", f"/{self._token}/".encode()))
+            return
+        inner = {**scope, "path": rest, "raw_path": rest.encode()}
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                there = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(h for h in _HEADERS if h[0] not in there)]
+            await send(message)
+
+        await self._app(inner, _limited(receive), with_headers)
+
+    def _refused(self, scope: Scope) -> tuple[int, str] | None:
+        """The status and the reason, if the request may not be answered."""
+        headers = scope["headers"]
+        hosts, origins = _all(headers, b"host"), _all(headers, b"origin")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return 403, "This server answers to 127.0.0.1 and localhost only."
+        if any(origin not in self._origins for origin in origins):
+            return 403, "Pages of other sites may not use this server."
+        first = scope["path"][1:].partition("/")[0]
+        if not secrets.compare_digest(first.encode(), self._token.encode()):
+            return 403, "The address needs the token that `pivotal serve` has printed."
+        if any(not n.isdigit() or int(n[:20]) > MOST_BYTES for n in _all(headers, b"content-length")):
+            return 413, str(TooLarge())
+        return None
+
+
+def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
+
+
+def _limited(receive: Receive) -> Receive:
+    """Count the bytes of a body that states no length."""
+    so_far = 0
+
+    async def counted() -> Message:
+        nonlocal so_far
+        message = await receive()
+        so_far += len(message.get("body", b""))
+        if so_far > MOST_BYTES:
+            raise TooLarge
+        return message
+
+    return counted
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    await _send(send, status, body, (b"content-type", b"application/json"), (b"connection", b"close"))
+
+
+async def _send(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    every = [(b"content-length", str(len(body)).encode()), *headers, *_HEADERS]
+    await send({"type": "http.response.start", "status": status, "headers": every})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,197 @@
+"""The answers of the live page: one sentence with some units set, and the user's own pairs."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.intervals import share_of
+from pivotal.evidence.trace import trace_pairs
+from pivotal.problem.asking import AskedPair, Asking
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.sentence import pair_of
+from pivotal.records.serial import replace
+from pivotal.records.share import Share
+from pivotal.serve.bench import Bench
+from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Look, Paste
+
+_TOP = 6
+"""The number of the most likely words that are listed for each side."""
+_FORM = "“The *athlete* near the cars admires/admire”"
+
+
+def look(bench: Bench, asked: Look) -> dict[str, Any]:
+    """The two words, the most likely words, KL and the trace, with and without the units of the request."""
+    pair, has_cue = _pair(bench, asked.sentence, asked.words, asked.cue)
+    try:
+        seen = Asking(bench.model, bench.intervention.steps).ask(pair)
+        if len(seen.ids) > MOST_TOKENS:
+            raise PivotalError(
+                f"it has {len(seen.ids)} tokens, and the live page reads {MOST_TOKENS} at most."
+            )
+    except PivotalError as error:
+        raise PivotalError(f"“{pair.prefix}” cannot be asked: {error}") from None
+    to = _direction(bench, asked.direction, seen)
+    intervention = bench.edited(asked.units, to)
+    trace = trace_pairs(bench.model, intervention, [pair], [to])[0]
+    trace = replace(trace, cue=trace.cue if has_cue else None)
+    prefix = bench.model.encode(pair.prefix).ids
+    before = bench.untouched(prefix)
+    after = bench.with_units(intervention, to, prefix, seen.cue)
+    return {
+        "prefix": pair.prefix,
+        "words": pair.words,
+        "cue": pair.cue if has_cue else None,
+        "direction": bench.labels[to],
+        "untouched": [trace.probability(word)[0] for word in range(2)],
+        "edited": [trace.probability(word)[1] for word in range(2)],
+        "log_odds": trace.log_odds,
+        "flipped": trace.flipped,
+        "kl": sum(trace.kl) / (len(trace.tokens) + 1),
+        "kl_last": trace.kl[-1],
+        "next": _likely(bench, before, after),
+        "trace": trace.as_dict(),
+    }
+
+
+def score(bench: Bench, asked: Paste) -> dict[str, Any]:
+    """Flips on the user's own pairs, with an interval, and the outcome of each pair."""
+    pairs = bench.as_read(_lines(bench, asked.text))
+    intervention = bench.edited(asked.units)
+    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
+    problem = Problem(bench.model, pairs, sites=sites, steps=intervention.steps)
+    outcome = problem.run_intervention(intervention)
+    flipped = outcome.flipped()[0].cpu().numpy()
+    before, after = (-problem.clean_log_ratio).tolist(), (-outcome.log_ratio[0]).tolist()
+    rows = [
+        {
+            "prefix": pair.prefix,
+            "preferred": pair.words[1 - to],
+            "wanted": pair.words[to],
+            "direction": problem.labels[to],
+            "log_odds": (before[i], after[i]),
+            "flipped": bool(flipped[i]),
+        }
+        for i, (pair, to) in enumerate(zip(problem.pairs, problem.direction.tolist(), strict=True))
+    ]
+    share: Share = share_of(flipped, problem.prefix_ids)
+    return {
+        "share": share,
+        "flipped": int(flipped.sum()),
+        "kl": float(problem.mean_kl(outcome.states)[0]),
+        "rejected": problem.rejected.describe() if problem.rejected.total else "",
+        "rows": rows,
+    }
+
+
+def _pair(
+    bench: Bench, sentence: str, words: tuple[str, str] | None, cue: str | None
+) -> tuple[MinimalPair, bool]:
+    """The pair of a typed sentence, as the model reads it, and whether it has a cue."""
+    try:
+        made, has_cue = pair_of(
+            sentence,
+            bench.labels,
+            cache(lambda: bench.pairs),
+            words=words,
+            cue=cue,
+            at_cue=bench.intervention.steps == "single",
+        )
+    except PivotalError as error:
+        raise PivotalError(_for_the_page(str(error))) from None
+    return bench.as_read([made])[0], has_cue
+
+
+def _for_the_page(message: str) -> str:
+    """A message that names options of the command line, with the fields of the page instead."""
+    for option, fields in (("--words", "the fields for the two words"), ("--cue", "the field Cue")):
+        message = message.replace(option, fields)
+    return message
+
+
+def _direction(bench: Bench, label: str | None, seen: AskedPair) -> int:
+    """The label to flip to: the one given, or that of the word that the untouched model does not prefer."""
+    if label is not None:
+        return bench.intervention.direction(label)
+    log_p = bench.untouched(seen.ids)
+    first, second = (float(log_p[list(side)].logsumexp(-1)) for side in seen.sides)
+    return 1 if first >= second else 0
+
+
+def _likely(bench: Bench, before: Tensor, after: Tensor) -> list[dict[str, Any]]:
+    """The most likely next words of both sides, with their probabilities in both."""
+    tokens = torch.cat(
+        [after.topk(min(_TOP, len(after))).indices, before.topk(min(_TOP, len(before))).indices]
+    )
+    return [
+        {
+            "word": bench.model.word(token),
+            "untouched": float(before[token].exp()),
+            "edited": float(after[token].exp()),
+        }
+        for token in dict.fromkeys(tokens.tolist())
+    ]
+
+
+# -- pasted lines ---------------------------------------------------------------------------------------------------
+
+
+def _lines(bench: Bench, text: str) -> list[MinimalPair]:
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not lines:
+        raise PivotalError(f"Each line holds a pair, such as {_FORM}, but there is no line.")
+    if len(lines) > MOST_LINES:
+        raise PivotalError(
+            f"At most {MOST_LINES} pairs can be tried here, but there are {len(lines)}. "
+            "Use `pivotal evaluate` for more."
+        )
+    found = []
+    for number, line in lines:
+        try:
+            if len(line) > MOST_LETTERS:
+                raise PivotalError(
+                    f"a pair may have {MOST_LETTERS} letters at most, but this one has {len(line)}."
+                )
+            found.append(_line(bench, line))
+        except PivotalError as error:
+            raise PivotalError(f"Line {number}: {error}") from None
+    return found
+
+
+def _line(bench: Bench, line: str) -> MinimalPair:
+    """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks, or a JSON object as
+    in a pairs file."""
+    if line.startswith("{"):
+        return _json(line)
+    *prefix, words = line.split()
+    first, slash, second = words.partition("/")
+    if not prefix or not slash or not first or not second or "/" in second:
+        raise PivotalError(
+            f"A pair is a sentence that ends in the two words, {bench.labels[0]} first, such as {_FORM}, but it is "
+            f"{line!r}."
+        )
+    marked = [i for i, word in enumerate(prefix) if len(word) > 2 and word[0] == word[-1] == "*"]
+    if len(marked) > 1:
+        raise PivotalError(f"One word is the cue, but {len(marked)} are marked with asterisks.")
+    for i in marked:
+        prefix[i] = prefix[i][1:-1]
+    cue = str(marked[0]) if marked else None
+    return _pair(bench, " ".join(prefix), (first, second), cue)[0]
+
+
+def _json(line: str) -> MinimalPair:
+    try:
+        row = json.loads(line)
+        words = row["words"]
+        both = list(words.values()) if isinstance(words, dict) else words
+        return MinimalPair.parse(row["prefix"], row.get("cue"), both, group=row.get("group", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise PivotalError(
+            'A pair as JSON is {"prefix": "…", "cue": 1, "words": ["first", "second"]}, but this line is not.'
+        ) from None

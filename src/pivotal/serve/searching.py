@@ -1,0 +1,126 @@
+"""A search that the live page has started: its process, and the events that browsers listen to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pivotal.errors import PivotalError
+from pivotal.records import serial
+from pivotal.serve.find_process import command_of
+from pivotal.serve.requests import Start
+
+_EVENTS, _LINE = 20_000, 2**20
+"""The most events that are kept, and the most bytes of one."""
+_PATIENCE = 120.0
+"""Seconds that a stopped search has to save itself when the server ends."""
+ENDED = ("done", "failed", "stopped")
+
+
+class Search:
+    """One process at a time. Its events stay here, so that a page that is reloaded sees the whole course."""
+
+    def __init__(self, device: str | None = None) -> None:
+        self._device = device
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._news = asyncio.Condition()
+        self._events: list[dict[str, Any]] = []
+        self.number = 0
+        """Counts the searches that were started."""
+        self.command = ""
+        self.path = ""
+        """The run folder of the last search that finished."""
+
+    @property
+    def running(self) -> bool:
+        return self._reading is not None and not self._reading.done()
+
+    async def start(self, asked: Start) -> int:
+        """Start a search, and return its number."""
+        if self.running:
+            raise PivotalError("One search runs at a time, and one is running. Wait for it, or cancel it.")
+        self.command, self._events = command_of(asked), []
+        self.number += 1
+        given = [] if self._device is None else [self._device]
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "pivotal.serve.find_process", *given),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            limit=_LINE,
+            # Ctrl-C in the terminal is for the server alone, which then stops the search.
+            start_new_session=os.name == "posix",
+        )
+        self._reading = asyncio.create_task(self._read(self._process, serial.encode(asked, indent=0)))
+        return self.number
+
+    def cancel(self) -> None:
+        """Ask the search to stop at the next safe place. It saves a checkpoint."""
+        if not self.running or self._process is None:
+            raise PivotalError("No search is running.")
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+
+    async def close(self) -> str:
+        """Stop a running search and wait until it is saved. The result says what became of it."""
+        if not self.running or self._process is None or self._reading is None:
+            return ""
+        self.cancel()
+        try:
+            await asyncio.wait_for(asyncio.shield(self._reading), _PATIENCE)
+        except asyncio.TimeoutError:
+            self._process.kill()
+            await self._reading
+        return str(self._events[-1].get("text", "")) if self._events else ""
+
+    async def events(self, number: int, first: int = 0) -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
+        """The events of a search from an index on; None every few seconds without news. It ends with the search."""
+        while number == self.number:
+            while first < len(self._events):
+                event = self._events[first]
+                yield first, event
+                first += 1
+                if event["kind"] in ENDED:
+                    return
+            async with self._news:
+                with contextlib.suppress(asyncio.TimeoutError):
+                    await asyncio.wait_for(self._news.wait(), 1.0)
+            if first >= len(self._events):
+                yield first, None
+
+    async def _read(self, process: asyncio.subprocess.Process, asked: str) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        with contextlib.suppress(ConnectionError):
+            process.stdin.write(asked.encode())
+            await process.stdin.drain()
+        process.stdin.close()
+        other, end = "", None
+        async for line in process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:  # not ours, such as a warning of a library
+                other = line.decode(errors="replace").strip() or other
+                continue
+            if event["kind"] in ENDED:
+                end = event  # told when the process has ended and its folder is free
+            else:
+                await self._tell(event)
+        code = await process.wait()
+        await self._tell(
+            end or {"kind": "failed", "text": f"The search ended unexpectedly ({code}). {other}"}
+        )
+
+    async def _tell(self, event: dict[str, Any]) -> None:
+        if event["kind"] == "done":
+            self.path = event["path"]
+        async with self._news:
+            if len(self._events) < _EVENTS or event["kind"] in ENDED:
+                self._events.append(event)
+            self._news.notify_all()

@@ -1,0 +1,187 @@
+"""The runs of the live page: folders that the user gave, or those under runs/, and the models that they need."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.run_files import INTERVENTIONS, REPORT, RUN
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.models.base import LanguageModel
+from pivotal.problem.prepare import model_of
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.question import Question
+from pivotal.records.intervention import CARD
+from pivotal.serve.bench import Bench, UnitAnswer
+
+T = TypeVar("T")
+
+_MODELS, _BENCHES, _RUNS, _PAIRS = 2, 6, 200, 300
+"""The most models and interventions in memory, runs in the list, and stored pairs that a page offers."""
+
+_MEANS = (
+    "The run is about interchange: each pair gives its units the states of its own counterfactual prefix. Here the "
+    "units are set to the means of those states."
+)
+
+
+class Shelf:
+    """Numbers the run folders, and opens their interventions. The page names a run by its number, never by a path."""
+
+    def __init__(self, given: Sequence[str], root: str, device: str | None = None) -> None:
+        """`root` is the folder that is searched for runs if none is given."""
+        self._device = device
+        self._root = None if given else Path(root)
+        self._paths: list[Path] = []
+        self._models: OrderedDict[Hashable, LanguageModel] = OrderedDict()
+        self._benches: OrderedDict[Hashable, Bench] = OrderedDict()
+        for path in given:
+            self.add(_run_folder(Path(path)))
+
+    def add(self, path: Path) -> int:
+        """The number of a run folder."""
+        path = path.resolve()
+        if path not in self._paths:
+            self._paths.append(path)
+        return self._paths.index(path)
+
+    def listed(self) -> list[dict[str, Any]]:
+        """The runs: finished ones first, the newest first. A folder that cannot be read is listed with the reason."""
+        if self._root is not None:
+            for found in sorted(self._root.glob(f"*/{RUN}"))[:_RUNS]:
+                self.add(found.parent)
+        entries = [_entry(number, path) for number, path in enumerate(self._paths)]
+        return sorted(
+            (entry for entry in entries if entry is not None),
+            key=lambda entry: (entry["finished"], entry["started"]),
+            reverse=True,
+        )
+
+    def path(self, run: int) -> Path:
+        if not 0 <= run < len(self._paths):
+            raise PivotalError(f"There is no run {run} in the list. Reload the page.")
+        return self._paths[run]
+
+    def report(self, run: int) -> Path | None:
+        """The report of a run, if it is a plain file in the run's folder."""
+        path = self.path(run) / REPORT
+        return path if path.is_file() and not path.is_symlink() else None
+
+    def bench(self, run: int, which: int | None = None) -> Bench:
+        """An intervention with its model. Those used last are kept."""
+        folder = RunFolder.open(self.path(run))
+        chosen = _best(folder) if which is None else which
+        card = folder.path / INTERVENTIONS / str(chosen) / CARD
+        changed = card.stat().st_mtime_ns if card.is_file() else 0
+        return _kept(
+            self._benches, (folder.path, chosen, changed), _BENCHES, lambda: self._opened(folder, chosen)
+        )
+
+    def opened(self, run: int, which: int | None = None) -> dict[str, Any]:
+        """What the page shows of a run: labels, units with their ranges, sites and stored pairs."""
+        folder, bench = RunFolder.open(self.path(run)), self.bench(run, which)
+        return {
+            "run": run,
+            "which": _best(folder) if which is None else which,
+            "runs": folder.runs_saved(),
+            "path": str(folder.path),
+            "model": bench.model.describe(),
+            "phenomenon": bench.intervention.phenomenon,
+            "steps": bench.intervention.steps,
+            "note": _MEANS if bench.intervention.found_with == "interchange" else "",
+            "labels": bench.labels,
+            "units": [bench.about(unit) for unit in bench.intervention.units],
+            "sites": [{"name": site.name, "units": site.width} for site in bench.model.sites],
+            "pairs": [
+                {"prefix": pair.prefix, "words": pair.words, "cue": pair.cue, "group": pair.group}
+                for pair in bench.pairs.sample(min(_PAIRS, len(bench.pairs)))
+            ],
+            "report": self.report(run) is not None,
+        }
+
+    def unit(self, run: int, which: int | None, name: str) -> UnitAnswer:
+        bench = self.bench(run, which)
+        return bench.about(bench.unit(name))
+
+    def _opened(self, folder: RunFolder, which: int) -> Bench:
+        question = Question.of(folder.settings)
+        intervention = folder.intervention(which)
+        model = _kept(
+            self._models,
+            (question.model, question.priming, question.dtype),
+            _MODELS,
+            # A folder from somebody else may name any model, and that must not download anything.
+            lambda: model_of(question, self._device, download=False),
+        )
+        intervention.check_model(model.name, model.fingerprint())
+        return Bench(model, question, intervention, _pairs(folder, question, intervention.directions))
+
+
+def _run_folder(path: Path) -> Path:
+    """The folder of a run, checked. `RUN/interventions/0` stands for its run."""
+    if path.resolve().parent.name == INTERVENTIONS and (path / CARD).is_file():
+        path = path.resolve().parents[1]
+    folder = RunFolder.open(path)
+    if folder.kind != "run":
+        raise PivotalError(f"The live page shows runs of `pivotal find`, but {path} holds a {folder.kind}.")
+    if not folder.runs_saved():
+        raise PivotalError(
+            f"The live page needs units, but the run in {path} has saved none yet. Resume it first: repeat its command."
+        )
+    return path
+
+
+def _best(folder: RunFolder) -> int:
+    return folder.summary().best if folder.finished else 0
+
+
+def _entry(number: int, path: Path) -> dict[str, Any] | None:
+    """A run in the list; None for comparisons and for runs without units."""
+    entry: dict[str, Any] = {
+        "run": number,
+        "name": path.name,
+        "path": str(path),
+        "started": "",
+        "finished": False,
+        "error": None,
+    }
+    try:
+        folder = RunFolder.open(path)
+        if folder.kind != "run" or not folder.runs_saved():
+            return None
+        entry |= {"started": folder.info.started, "model": folder.settings.get("model"),
+                  "phenomenon": folder.settings.get("phenomenon"), "steps": folder.settings.get("steps"),
+                  "finished": folder.finished}  # fmt: skip
+        if folder.finished:
+            summary = folder.summary()
+            entry |= {"units": summary.units, "flip_accuracy": summary.flip_accuracy}
+    except PivotalError as error:
+        entry["error"] = str(error)
+    return entry
+
+
+def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> PairSet:
+    """The held-out pairs that the run has stored. A run without them has the pairs of its phenomenon."""
+    traces = folder.traces()
+    if traces is None or not traces.pairs:
+        pairs = question.load_pairs()
+        return pairs.sample(min(_PAIRS, len(pairs)))
+    stored = (
+        MinimalPair(one.prefix, one.cue, one.words, one.label, one.group)
+        for one in sorted(traces.pairs, key=lambda one: one.pair)
+    )
+    return PairSet(question.phenomenon, labels, tuple(stored))
+
+
+def _kept(cache: OrderedDict[Hashable, T], key: Hashable, most: int, make: Callable[[], T]) -> T:
+    """The entry of a cache, made if it is not there. The entries used least recently are dropped first."""
+    if key not in cache:
+        made = make()
+        while len(cache) >= most:
+            cache.popitem(last=False)
+        cache[key] = made
+    cache.move_to_end(key)
+    return cache[key]

@@ -1,0 +1,69 @@
+"""What surrounds a case: a scratch folder, no network, and work that is left out to be quick."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@contextmanager
+def settled(root: Path) -> Iterator[Path]:
+    """A scratch folder as the current one, with no network and a cache of its own."""
+    with tempfile.TemporaryDirectory(dir=root) as scratch, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIVOTAL_HOME", str(Path(scratch) / "home"))
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        if "huggingface_hub" in sys.modules:  # it reads the variable once, when it is imported
+            patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        patch.setenv("COLUMNS", "200")
+        patch.setattr("webbrowser.open", lambda *_: True)
+        if find_spec("uvicorn"):  # the live page is made, listens and ends at once
+            patch.setattr("uvicorn.Server.run", lambda *_, **__: None)
+        before = Path.cwd()
+        (Path(scratch) / "here").mkdir()
+        os.chdir(Path(scratch) / "here")
+        try:
+            yield Path(scratch)
+        finally:
+            os.chdir(before)
+
+
+@contextmanager
+def hastened(*, real: bool = False) -> Iterator[None]:
+    """Leave out what takes seconds and does not depend on the input: the drawing of charts, and the expansion of all
+    bundled phenomena. With `real`, leave out nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not real:
+            patch.setattr("pivotal.report.drawing.render", _undrawn)
+            patch.setattr("pivotal.lm.assess.load_phenomenon", _sampled)
+            patch.setattr(
+                "pivotal.evidence.collect.bundled_phenomena",
+                lambda: [_sampled(name) for name in ("number-agreement", "gender-bias", "planted")],
+            )
+        yield
+
+
+def _undrawn(form: str, spec: Any, **options: Any) -> bytes:
+    return b"<svg viewBox='0 0 1 1'></svg>"
+
+
+def _sampled(name: str, *more: Any) -> Any:
+    """A hundred pairs of a bundled phenomenon. Phenomena with a path are read in full, every time."""
+    from pivotal.questions.phenomena import load_phenomenon
+
+    return load_phenomenon(name, *more) if ":" in name else _bundled(name)
+
+
+@cache
+def _bundled(name: str) -> Any:
+    from pivotal.questions.phenomena import load_phenomenon
+
+    return load_phenomenon(name).sample(100, seed=0)

@@ -1,0 +1,113 @@
+"""The site of an atlas in a real browser: every page, its links, its search, and what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from tests.browser.looking import PHONE, Open
+from typer.testing import CliRunner
+
+from pivotal.cli.main import app
+from pivotal.questions.question import Question
+from pivotal.records.intervention import Intervention
+
+pytestmark = pytest.mark.slow
+
+RECIPE = """\
+name: toy-atlas
+about: Two planted models and four questions.
+defaults: {{search: attribution, max_units: 2, controls: 3, known: true, cross: true}}
+grid:
+  model: [planted, "planted:1"]
+  phenomenon: [planted, {renamed}, continent]
+  steps: [every]
+also:
+  - {{label: {{model: planted, phenomenon: never, steps: later}}, model: planted, phenomenon: planted, steps: single}}
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site. One cell of the recipe is not run."""
+    place = tmp_path_factory.mktemp("atlas")
+    pairs = Question(phenomenon="planted").load_pairs()
+    names = dict(zip(pairs.labels, ("one", "<many>"), strict=True))
+    renamed = tuple(dataclasses.replace(pair, label=names[pair.label]) for pair in pairs)
+    path = place / "renamed.jsonl"
+    dataclasses.replace(pairs, labels=("one", "<many>"), pairs=renamed).save(path)
+    (place / "recipe.yaml").write_text(RECIPE.format(renamed=path))
+    given = [
+        "atlas",
+        str(place / "recipe.yaml"),
+        "--only",
+        "planted*, every",
+        "--out",
+        str(place / "study"),
+        "--json",
+        "-q",
+    ]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    return Path(json.loads(done.stdout)["site"]).parent
+
+
+def test_every_page_is_sound(site: Path, opened: Open) -> None:
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) == 1 + 4 + 2
+    for page in pages:
+        for size, scheme in (((1200, 900), "light"), (PHONE, "dark")):
+            seen = opened(page, size, scheme)
+            assert not seen.complaints and not seen.requests, page
+            assert seen.violations() == [], page
+            assert not seen.is_wider_than_the_screen(), page
+
+
+def test_every_link_leads_somewhere(site: Path, opened: Open) -> None:
+    for page in site.rglob("*.html"):
+        seen = opened(page)
+        for link in seen.page.eval_on_selector_all(
+            "a[href]", "all => all.map((one) => one.getAttribute('href'))"
+        ):
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.is_file(), f"{page.name}: {link}"
+            assert not anchor or f"id={anchor}" in target.read_text(), f"{page.name}: {link}"
+
+
+def test_the_matrix_says_what_was_found_and_what_was_not_run(site: Path, opened: Open) -> None:
+    page = opened(site / "index.html").page
+
+    def cells(phenomenon: str) -> list[str]:
+        row = page.locator(".matrix tbody tr").filter(
+            has=page.get_by_role("rowheader", name=phenomenon, exact=True)
+        )
+        return [" ".join(text.split()) for text in row.locator("td").all_inner_texts()]
+
+    assert cells("continent") == ["unknown", "unknown", ""]
+    assert cells("never") == ["", "", "not run"]
+    assert cells("planted")[0].endswith("units")
+
+
+def test_the_search_keeps_matching_rows(site: Path, opened: Open) -> None:
+    page = opened(site / "index.html").page
+    page.fill("#find", "conti")
+    assert page.locator(".matrix tbody tr:visible").count() == 1
+    assert page.inner_text("#found") == "1 of 4 rows"
+    page.fill("#find", "")
+    assert page.locator(".matrix tbody tr:visible").count() == 4
+
+
+def test_a_download_is_an_intervention(site: Path) -> None:
+    folder = site / "interventions" / "planted-planted-every"
+    assert Intervention.load(folder).phenomenon == "planted"
+
+
+def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -> None:
+    page = opened(site / "models" / "planted.html").page
+    heat = page.locator(".heat tbody tr").all_inner_texts()
+    assert len(heat) == 2 and "·" in heat[0]
+    shared = page.locator("[data-find]").first.inner_text()
+    assert "planted" in shared

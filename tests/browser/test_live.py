@@ -1,0 +1,191 @@
+"""The live page in a real browser: quiet, readable by all, usable by keyboard, on a phone and in the dark."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from tests.browser.looking import DESK, PHONE, Opened
+
+pytest.importorskip("uvicorn")
+
+from pivotal.jobs.find import find
+from pivotal.questions.question import Question
+from pivotal.report.page import write_report
+from pivotal.searches.learned import LearnedMask
+from pivotal.serve.server import LiveServer
+
+pytestmark = pytest.mark.slow
+
+Live = Callable[..., Opened]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server runs: with two runs under runs/, one at every step and one at the cue."""
+    place = tmp_path_factory.mktemp("live")
+    for steps in ("every", "single"):
+        search = LearnedMask(max_units=3.0, updates=40, refit=8)
+        question = Question("planted", "planted", steps=steps, test=81)
+        out = str(place / "runs" / steps)
+        made = find(question, search, runs=2, controls=0, evidence="none", out=out, command="pivotal find")
+        write_report(made.folder)
+    return place
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        server = LiveServer()
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        yield server.address
+        server.stop()
+        thread.join(60)
+
+
+@pytest.fixture
+def live(browser: Browser, address: str) -> Iterator[Live]:
+    """Opens the page and waits until it shows a sentence."""
+    contexts = []
+
+    def make(size: tuple[int, int] = DESK, scheme: str = "light") -> Opened:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        contexts.append(context)
+        made = Opened(context.new_page())
+        made.page.on("console", lambda said: made.complaints.append(said.text))
+        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
+        made.page.on("request", lambda asked: made.requests.append(asked.url))
+        made.page.goto(address)
+        made.page.locator("body[data-updates]").wait_for()
+        return made
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+def changed(at: Page, act: Callable[[], object]) -> None:
+    """Do something, and wait until the figures are new."""
+    before = int(at.locator("body").get_attribute("data-updates") or 0)
+    act()
+    expect(at.locator("body")).not_to_have_attribute("data-updates", str(before))
+
+
+def edited(at: Page) -> list[str]:
+    """What the page says of the two words, with the units."""
+    return at.locator(".word .value").filter(has_text="with units").all_inner_texts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
+def test_nothing_to_complain_of(live: Live, address: str, size: tuple[int, int], scheme: str) -> None:
+    seen = live(size, scheme)
+    seen.page.get_by_label("One pair in a line").fill("The noun0a verb0as/verb0a\nThe noun1a verb1as/verb1a")
+    seen.page.get_by_role("button", name="Try them").click()
+    expect(seen.page.locator("#pairs-result")).to_contain_text(
+        "2 of 2 preferences flipped: 100.0% (95% interval"
+    )
+    assert seen.violations() == []
+    assert not seen.is_wider_than_the_screen()
+    assert seen.complaints == [] and all(url.startswith(address) for url in seen.requests)
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 28)"}[scheme]
+
+
+def test_a_slider_moves_the_figures_by_mouse_and_by_keyboard(live: Live) -> None:
+    seen = live()
+    at = seen.page
+    expect(at.locator("#verdict")).to_contain_text("The preference flips")
+    for slider in at.locator("#units input[type=range]").all():
+        assert slider.get_attribute("min") == "-1" and slider.get_attribute("max") == "1"
+    assert at.locator("#units .natural span").count() == 3
+    before = edited(at)
+    slider = at.locator("#units input[type=range]")
+    for i in range(3):  # to the other end, where the units say the opposite
+        there = slider.nth(i).input_value()
+        changed(at, lambda i=i, there=there: slider.nth(i).press("Home" if there == "1" else "End"))
+    expect(at.locator("#verdict")).to_contain_text("The preference stays")
+    assert edited(at) != before
+    changed(at, lambda: at.get_by_role("button", name="As in the run").press("Enter"))
+    assert edited(at) == before
+    changed(at, lambda: at.get_by_role("button", name="Set no unit").click())
+    expect(at.locator("#facts")).to_contain_text("0.000 KL, mean over the sentence")
+    assert at.locator("#trace td.set").count() == 0
+    assert seen.complaints == []
+
+
+def test_units_are_added_and_removed(live: Live) -> None:
+    seen = live()
+    at = seen.page
+    at.get_by_label("Add a unit").fill("hidden.0:99")
+    at.get_by_label("Add a unit").press("Enter")
+    expect(at.locator("#add-problem")).to_contain_text("hidden.0 has the units 0 to 63")
+    at.get_by_label("Add a unit").fill("hidden.0:3")
+    changed(at, lambda: at.get_by_label("Add a unit").press("Enter"))
+    expect(at.locator("#add-problem")).to_be_hidden()
+    assert at.locator("#units .unit").count() == 4
+    expect(at.locator("#trace")).to_contain_text("4 (hidden.0:3)")
+    changed(at, lambda: at.get_by_role("button", name="Remove hidden.0:3").click())
+    assert at.locator("#units .unit").count() == 3
+    # The refused unit is an answer of status 422, which the browser itself reports.
+    assert all("422" in said for said in seen.complaints)
+
+
+def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live) -> None:
+    at = live().page
+    single = next(text for text in at.locator("#run option").all_inner_texts() if "single" in text)
+    at.locator("#run").select_option(label=single)
+    expect(at.locator("#lead")).to_contain_text("at the cue")
+    sentence = at.get_by_label("Sentence, without")
+    changed(at, lambda: sentence.fill("The noun1as near"))
+    expect(at.locator("#trace thead")).to_contain_text(re.compile("The.*noun1as.*cue.*near", re.S))
+    at.get_by_label("Word for “singular”").fill("verb1as")
+    changed(at, lambda: at.get_by_label("Word for “plural”").fill("verb1a"))
+    expect(at.locator("#verdict")).to_contain_text("from “verb1a” to “verb1as”")
+    changed(at, lambda: at.locator("#cue").select_option(label="near"))
+    assert at.locator("#trace thead small").all_inner_texts() == ["cue"]
+    changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
+    expect(at.locator("#units-note")).to_contain_text("when flipping to “plural”")
+    sentence.fill("The zebra")
+    expect(at.locator("#problem")).to_contain_text("outside the vocabulary: zebra")
+    changed(at, lambda: sentence.fill("The noun1as"))
+    expect(at.locator("#problem")).to_be_hidden()
+
+
+def test_the_report_of_the_run_opens(live: Live) -> None:
+    seen = live()
+    with seen.page.context.expect_page() as opening:
+        seen.page.get_by_role("link", name="Report").click()
+    report = opening.value
+    said: list[str] = []
+    report.on("console", lambda message: said.append(message.text))
+    report.reload()
+    expect(report.locator("h1")).to_have_text("planted in planted")
+    assert said == []
+
+
+def test_a_search_is_started_watched_and_opened(live: Live) -> None:
+    seen = live()
+    at = seen.page
+    at.locator("input[name=model]").fill("planted")
+    at.locator("input[name=phenomenon]").fill("planted")
+    at.get_by_label("Most units").fill("2")
+    at.get_by_label("Updates").fill("60")
+    at.get_by_role("button", name="Start").press("Enter")
+    expect(at.locator("#find-command")).to_have_text(
+        "pivotal find planted planted --steps every --max-units 2 --updates 60"
+    )
+    expect(at.get_by_role("button", name="Cancel")).to_be_visible()
+    expect(at.locator("#curves figure").first).to_be_visible(timeout=90_000)
+    expect(at.locator("#find-end")).to_have_text("The run is finished.", timeout=180_000)
+    assert seen.violations() == []
+    at.get_by_role("button", name="Open this run").click()
+    expect(at.locator("#lead")).to_contain_text("planted-every-planted")
+    assert at.locator("#units .unit").count() <= 2
+    assert seen.complaints == []

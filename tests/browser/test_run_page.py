@@ -1,0 +1,122 @@
+"""What the page of a run does in a browser: pages of units, the menu, sorting, copying, hovering."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+from tests.browser.looking import DESK, PHONE, Open
+
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.report.units import anchor
+
+pytestmark = pytest.mark.slow
+
+LIST = "#sentence-list > li"
+
+
+def units_of(page: Path) -> list[str]:
+    return list(RunFolder.open(page.parent).summary().best_run.unit_labels)
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(DESK, "light"), (PHONE, "dark")], ids=["desk in daylight", "phone in the dark"]
+)
+def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(
+    run_page: Path, opened: Open, size: tuple[int, int], scheme: str
+) -> None:
+    first, second, *_ = units_of(run_page)
+    seen = opened(run_page, size, scheme)
+    at, unit = seen.page, seen.page.locator(f"#{anchor(first)}")
+    expect(unit).to_be_hidden()
+    at.get_by_role("link", name=first, exact=True).press("Enter")
+    expect(unit.get_by_role("heading", level=2)).to_be_visible()
+    expect(at.locator("main > section:visible")).to_have_count(1)
+    assert unit.locator(".contexts li").count() == 20
+    assert at.locator("nav a[aria-current]").all_inner_texts() == ["The units"]
+    assert seen.violations() == []
+    assert not seen.is_wider_than_the_screen()
+    unit.get_by_role("link", name="Next").click()
+    expect(at.locator(f"#{anchor(second)}")).to_be_visible()
+    expect(unit).to_be_hidden()
+    at.get_by_role("link", name="All units").locator("visible=true").click()
+    expect(at.locator("#the-units")).to_be_in_viewport()
+    assert seen.complaints == [] and seen.requests == []
+
+
+def test_an_address_can_name_a_unit_whose_course_leads_to_its_sentences(run_page: Path, opened: Open) -> None:
+    unit = units_of(run_page)[0]
+    traces = RunFolder.open(run_page.parent).traces()
+    assert traces is not None
+    at = opened(run_page, at=f"#{anchor(unit)}").page
+    place = at.locator(f"#{anchor(unit)} .along")
+    expect(place.locator("table")).to_have_count(6)
+    link = place.get_by_role("link").first
+    trace = traces.of_pair(int((link.get_attribute("href") or "").removeprefix("#pair-")))
+    assert trace is not None
+    rows = [
+        row.locator("td").all_inner_texts() for row in place.locator("table").first.locator("tbody tr").all()
+    ]
+    index = traces.frame.units.index(unit)
+    for cells, stored in zip(rows, (trace.activation.untouched, trace.activation.edited), strict=True):
+        assert [float(cell.replace("−", "-")) for cell in cells] == pytest.approx(stored[index], abs=0.0051)
+    link.click()
+    expect(at.locator(f"#pair-{trace.pair} table.heat")).to_be_visible()
+
+
+def test_the_menu_marks_the_section_at_hand(run_page: Path, opened: Open) -> None:
+    at = opened(run_page).page
+    for name in ("Where it works", "Reproduce"):
+        at.get_by_role("navigation").get_by_role("link", name=name).click()
+        expect(at.locator("nav a[aria-current]")).to_have_text(name)
+
+
+def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page: Path, opened: Open) -> None:
+    at = opened(run_page).page
+    filters = at.locator("#filters")
+
+    def margins() -> list[float]:
+        return [float(item.get_attribute("data-margin") or "nan") for item in at.locator(LIST).all()]
+
+    stored = margins()
+    for choice, reverse in (("least", False), ("most", True)):
+        filters.get_by_label("Order").select_option(choice)
+        assert margins() == sorted(stored, reverse=reverse)
+    at.get_by_role("button", name="Clear").click()
+    expect(at.locator("#count")).to_contain_text("the first 20 shown")
+    assert margins() == stored
+    traces = RunFolder.open(run_page.parent).traces()
+    assert traces is not None
+    wrong = {pair.pair for pair in traces.pairs if pair.label == pair.direction}
+    filters.get_by_label("Untouched model").select_option("wrong")
+    assert at.locator("#count").inner_text().startswith(f"{len(wrong)} of ")
+    shown = at.locator(f"{LIST}:visible").all()
+    assert {int(item.get_attribute("data-pair") or -1) for item in shown} <= wrong
+    assert all("the model is wrong" in item.inner_text() for item in shown)
+
+
+def test_code_is_copied(run_page: Path, opened: Open) -> None:
+    at = opened(run_page).page
+    at.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    box = at.locator(".code").filter(has_text="pivotal generate")
+    box.get_by_role("button", name="Copy").click()
+    expect(box.get_by_role("button")).to_have_text("Copied")
+    assert at.evaluate("navigator.clipboard.readText()") == box.locator("code").inner_text().strip()
+
+
+def test_marks_have_texts_for_the_pointer(run_page: Path, opened: Open) -> None:
+    at = opened(run_page).page
+    for name in ("by-construction", "drop-one", "dose", "cost", "natural", "control"):
+        titles = at.locator(f"#{name} svg title").all_text_contents()
+        assert titles and all(any(digit in title for digit in "0123456789") for title in titles), name
+
+
+def test_on_a_phone_charts_keep_their_size_and_scroll(run_page: Path, opened: Open) -> None:
+    at = opened(run_page, PHONE).page
+    for svg in at.locator("main figure:visible svg").all():
+        box = svg.bounding_box()
+        assert box is not None and box["width"] >= 27 * 16 - 1
+    wide = at.locator("figure:visible .scroll").first
+    assert wide.evaluate("box => box.scrollWidth > box.clientWidth && box.tabIndex === 0")
+    assert "gradient" in wide.evaluate("box => getComputedStyle(box).backgroundImage")

@@ -1,0 +1,90 @@
+"""`--values interchange` through all verbs: the scores are those of the interchange, or the user is told otherwise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import FIND, Outcome
+
+from pivotal.jobs.run_folder import RunFolder
+
+PREFIX = {"prefix": "The noun0a", "cue": 1, "words": {"singular": "verb0as", "plural": "verb0a"}}
+
+
+@pytest.fixture(scope="module")
+def exchanged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("interchange") / "run"
+    done = Outcome((*FIND, "--values", "interchange", "--max-units", "3", "--out", str(path)))
+    assert done.code == 0, done.err
+    return path
+
+
+def test_it_finds_the_planted_units_and_says_what_was_done(exchanged: Path) -> None:
+    summary = RunFolder.open(exchanged).summary()
+    assert summary.values == "interchange" and summary.flip_accuracy == 1 and summary.units == 3
+    assert summary.verdict is not None and summary.verdict.word == "switch" and not summary.verdict.failed
+    assert summary.evidence is not None and summary.evidence.natural is None
+    assert summary.evidence.interchange is not None
+    assert summary.evidence.interchange.flipped.value == 1
+    page = (exchanged / "report.html").read_text()
+    assert "exchanged at every step" in page and "On the same pairs the means flip" in page
+
+
+def test_evaluate_and_certify_exchange_too(pivotal: Any, exchanged: Path, tmp_path: Path) -> None:
+    best = RunFolder.open(exchanged).summary().best_run
+    scores = json.loads(pivotal("evaluate", exchanged, "--json").out)
+    assert scores["flip_accuracy"] == 1 and scores["kl"] == best.kl
+    # Without its run, an intervention still knows that it is an interchange.
+    alone = tmp_path / "alone"
+    (exchanged / "interventions" / "0").rename(alone)
+    try:
+        assert pivotal("evaluate", alone, "--json").out.startswith("{")
+    finally:
+        alone.rename(exchanged / "interventions" / "0")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(PREFIX))
+    pivotal("evaluate", exchanged, rows).refused("no counterfactual prefix")
+    done = pivotal("certify", exchanged, "--unit-pairs", "none")
+    assert done.code == 0, done.err
+
+
+def test_a_held_out_pair_is_traced_with_its_counterfactual_states(pivotal: Any, exchanged: Path) -> None:
+    traces = RunFolder.open(exchanged).traces()
+    assert traces is not None
+    outcome = traces.pairs[traces.traces[0].pair]
+    found = json.loads(
+        pivotal("trace", exchanged, "--pair", outcome.pair, "--model", "planted", "--json").out
+    )
+    first, second = (row[-1] for row in found["log_p"]["edited"])
+    odds = (second - first) if outcome.direction == "plural" else (first - second)
+    assert odds == pytest.approx(outcome.log_odds[1], abs=1e-3)
+    own = "plural" if outcome.direction == "singular" else "singular"
+    pivotal("trace", exchanged, "--pair", outcome.pair, "--direction", own).refused("already has the form")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("trace", "RUN", "The noun0a near verb0as"),
+        ("generate", "RUN", "The noun0a near", "--direction", "plural"),
+    ],
+)
+def test_text_without_a_counterfactual_prefix_gets_the_means(
+    pivotal: Any, exchanged: Path, arguments: tuple[str, ...]
+) -> None:
+    done = pivotal(*(exchanged if part == "RUN" else part for part in arguments))
+    assert done.code == 0
+    assert "so the units are set to the means of those states" in done.err
+
+
+def test_pairs_without_counterfactual_prefixes_are_refused(pivotal: Any, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("\n".join(json.dumps({**PREFIX, "prefix": f"The noun0{n}"}) for n in "abc"))
+    out = tmp_path / "run"
+    pivotal("find", "planted", rows, "--values", "interchange", "--out", out).refused(
+        "no counterfactual prefix", "--values interchange"
+    )
+    assert not out.exists()

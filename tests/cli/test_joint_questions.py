@@ -1,0 +1,55 @@
+"""`pivotal find MODEL Q1 Q2`: one intervention for several questions, scored on each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import FIND, Outcome
+
+from pivotal.jobs.run_folder import RunFolder
+
+QUICK = ("--controls", "0", "--evidence", "none")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("joint")
+    rows = [
+        {
+            "prefix": f"The noun0{n}{form} near behind quite",
+            "cue": 1,
+            "words": {"many": f"verb0{v}", "one": f"verb0{v}s"},
+            "label": label,
+        }
+        for n in "abcd"
+        for v in "abc"
+        for form, label in (("", "one"), ("s", "many"))
+    ]
+    (path / "other.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path) -> None:
+    out, other = folder / "run", str(folder / "other.jsonl")
+    joint = (*FIND[:3], other, *FIND[3:], "--labels", "one=singular,many=plural", "--out", str(out))
+    assert "No pair of other is held out" in Outcome((*joint, "--updates", "1", *QUICK)).err
+    joint = (*joint, *QUICK, "--test", "300", "--overwrite")
+    done = Outcome(joint)
+    assert done.code == 0, done.err
+    summary = RunFolder.open(out).summary()
+    assert summary.phenomenon == "planted + other" and summary.labels == ("singular", "plural")
+    assert set(summary.best_run.by_group) == {"planted", "other"}
+    assert sum(share.n for share in summary.best_run.by_group.values()) == summary.pairs.test
+    # The run is resumed, read and scored again as any other.
+    assert "already finished" in Outcome(joint[:-1]).err
+    assert json.loads(pivotal("evaluate", out, "--json").out)["flip_accuracy"] == summary.flip_accuracy
+    assert "flipped in planted" in pivotal("evaluate", out, "planted").out
+
+
+def test_labels_that_do_not_map_are_refused(pivotal: Any, folder: Path) -> None:
+    other = str(folder / "other.jsonl")
+    pivotal("find", "planted", "planted", other).refused("other has many and one", "--labels")
+    pivotal("find", "planted", "planted", "--labels", "one=singular").refused("none of these questions")

@@ -1,0 +1,53 @@
+"""`pivotal serve`: what it needs, and how it ends. tests/serve asks the server itself."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Run
+
+import pivotal.cli.serve as verb
+
+
+def test_without_the_extra_it_says_what_to_install(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verb, "find_spec", lambda name: None)
+    pivotal("serve").refused("starlette and uvicorn", "pip install 'pivotal[serve]'")
+
+
+def test_a_port_in_use_is_named(pivotal: Run, run_folder: Path) -> None:
+    pytest.importorskip("uvicorn")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        pivotal("serve", run_folder, "--port", port).refused(f"port {port} cannot be used", "--port")
+
+
+def test_only_runs_are_served(pivotal: Run, comparison_folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    pivotal("serve", tmp_path / "none").refused("is not a run folder")
+    pivotal("serve", comparison_folder).refused("holds a comparison")
+    pivotal("serve", tmp_path, "--device", "abacus").refused("abacus")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_cleanly(run_folder: Path, signum: signal.Signals, tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    line = [sys.executable, "-m", "pivotal", "serve", str(run_folder / "interventions" / "0"), "--port", "0"]
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
+    )
+    assert process.stdout is not None
+    address = process.stdout.readline().split()[-1]
+    with urllib.request.urlopen(f"{address}state", timeout=60) as answer:
+        assert str(run_folder).encode() in answer.read()
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 0 and "Traceback" not in err

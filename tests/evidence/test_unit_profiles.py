@@ -1,0 +1,114 @@
+"""What each unit does in the untouched model: compared with the planted model, whose only layer is its last state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.evidence.unit_profiles import profile_units
+from pivotal.models import load_model
+from pivotal.models.planted import plant
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records import serial
+from pivotal.records.intervention import Intervention
+from pivotal.records.unit_profiles import Histogram, UnitProfile, UnitProfiles
+
+SENTENCES = ["The noun0a quite", "The noun0as near noun1b", "The noun2c often"]
+
+
+def found() -> Intervention:
+    """The planted units, each with values of its own."""
+    planted = plant(seed=0)
+    values = np.array([[1.0, 0.9, 0.8], [-1.0, -0.7, -0.9]])
+    return Intervention(
+        planted.units,
+        ("singular", "plural"),
+        values,
+        "every",
+        "planted",
+        planted.model.fingerprint(),
+        "planted",
+        "",
+    )
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return Problem(load_model("planted"), load_phenomenon("planted")[::10], steps="every")
+
+
+@pytest.fixture(scope="module")
+def profiles(problem: Problem) -> UnitProfiles:
+    return profile_units(found(), problem, run=3, sentences=SENTENCES, name="three sentences")
+
+
+def test_one_profile_for_each_unit_and_back_from_its_file(profiles: UnitProfiles) -> None:
+    assert [one.unit for one in profiles.profiles] == list(map(str, found().units))
+    assert (profiles.run, profiles.units, profiles.text) == (3, 3, "three sentences")
+    assert serial.decode(serial.encode(profiles), UnitProfiles, "units.json") == profiles
+
+
+def test_the_histogram_counts_every_natural_state_once(problem: Problem, profiles: UnitProfiles) -> None:
+    tree = problem.tree
+    states = problem.clean_states[torch.as_tensor(tree.live_row[tree.edited])]
+    for unit, one in zip(plant(seed=0).units, profiles.profiles, strict=True):
+        own = states[:, unit.index]
+        assert (one.natural.low, one.natural.high) == (-1, 1)
+        for preferred, label in enumerate(problem.labels):
+            there = own[torch.as_tensor(tree.direction[tree.edited] == 1 - preferred)]
+            counts = torch.histc(there, bins=40, min=-1, max=1)
+            assert list(one.natural.counts[label]) == counts.int().tolist()
+        assert one.mean == pytest.approx(float(own.mean()), rel=1e-3, abs=1e-4)
+
+
+def test_the_highest_and_lowest_words_of_a_text(problem: Problem, profiles: UnitProfiles) -> None:
+    model = problem.model
+    ids = [model.encode(line).ids for line in SENTENCES]
+    tree = PrefixTree.build(ids)
+    states = model.states(model.prepare(tree))[:, 0]
+    for unit, one in zip(plant(seed=0).units, profiles.profiles, strict=True):
+        own = states[:, unit.index]
+        assert one.highest[0].value == pytest.approx(float(own.max()), rel=1e-3)
+        assert one.lowest[0].value == pytest.approx(float(own.min()), rel=1e-3)
+        values = [moment.value for moment in one.highest]
+        assert values == sorted(values, reverse=True)
+        assert len({moment.word for moment in one.highest}) == len(one.highest), "each word once"
+        for moment in (*one.highest, *one.lowest):
+            said = f"{moment.before} {moment.word} {moment.after}".strip()
+            assert any(said in line for line in SENTENCES)
+
+
+def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(
+    problem: Problem, profiles: UnitProfiles
+) -> None:
+    """In a model of one layer there is no other path at the last step."""
+    set_to, model = found(), problem.model
+    last = problem.sample(16).at_last_step()
+    rows = torch.as_tensor(last.tree.live_row[sorted(set(last.tree.leaf.tolist()))])
+    clean = last.clean_states[rows]
+    for i, (unit, one) in enumerate(zip(set_to.units, profiles.profiles, strict=True)):
+        assert one.written is not None
+        for d, label in enumerate(set_to.directions):
+            edited = clean.clone()
+            edited[:, unit.index] = float(set_to.values[d, i])
+            change = (model.readout(edited) - model.readout(clean)).mean(0)
+            change -= change.mean()
+            best = one.written[label].up[0]
+            assert best.logit == pytest.approx(float(change.max()), rel=1e-3)
+            assert best.word == model.word(int(change.argmax()))
+            assert one.written[label].down[0].logit == pytest.approx(float(change.min()), rel=1e-3)
+
+
+def test_a_text_that_the_model_cannot_read(problem: Problem) -> None:
+    made = profile_units(found(), problem, run=0)
+    assert made.tokens == 0 and all(not one.highest and not one.lowest for one in made.profiles)
+
+
+def test_labels_with_other_numbers_of_bins_are_refused(profiles: UnitProfiles) -> None:
+    one = profiles.profiles[0]
+    with pytest.raises(ValueError, match="different numbers of bins"):
+        serial.replace(one.natural, counts={"singular": (1, 2), "plural": (1,)})
+    assert isinstance(one, UnitProfile) and isinstance(one.natural, Histogram)

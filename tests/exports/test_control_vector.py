@@ -1,0 +1,100 @@
+"""Control vectors: what is in the file, and that the flips it reports are those of a model with the vector added."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from tests.exports.conftest import Tiny
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.exports import Portable, export
+from pivotal.exports.control_vector import flips, vectors
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+
+Make = Callable[..., Tiny]
+UNITS = (("mlp.1", 3), ("head.1", 2), ("resid.1", 5), ("mlp.2", 5))
+
+
+@pytest.fixture(scope="module")
+def portable(tiny: Make) -> Portable:
+    return ready(tiny("llama"), UNITS)
+
+
+def ready(model: Tiny, units: tuple[tuple[str, int], ...]) -> Portable:
+    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " near The", " quickly")
+    prefixes = [" ".join(parts) for parts in itertools.product(("The", "Some"), nouns)]
+    pairs = [MinimalPair(prefix + middle, 1, ("runs", "run")) for prefix in prefixes for middle in middles]
+    sites = ",".join(site for site, _ in units)
+    problem = Problem(model.lm, PairSet("pairs", ("one", "two"), tuple(pairs)), sites=sites, steps="every")
+    return Portable.of(model.lm, model.intervention(units), train=problem, test=problem)
+
+
+def test_the_file_has_what_the_edit_adds_on_average(portable: Portable, tmp_path: Path) -> None:
+    from gguf import GGUFReader
+
+    record = export(portable, "control-vector", tmp_path / "out")
+    assert portable.train is not None
+    space, means = portable.train.space, portable.train.measure_activations().own
+    layers = portable.model.network.model.layers
+    for row, label in enumerate(portable.directions):
+        reader = GGUFReader(tmp_path / "out" / f"{label}.gguf")
+        assert reader.fields["general.architecture"].contents() == "controlvector"
+        assert reader.fields["controlvector.model_hint"].contents() == "llama"
+        assert reader.fields["controlvector.layer_count"].contents() == 2
+        there = {tensor.name: torch.tensor(tensor.data.copy()) for tensor in reader.tensors}
+        assert set(there) == {"direction.1", "direction.2"}
+        value = portable.intervention.values[row, -1]
+        mean = means[row, space.coordinates_of("mlp.2")][5]
+        expected = (float(value) - mean) * layers[2].mlp.down_proj.weight[:, 5]
+        assert torch.allclose(there["direction.2"], expected, atol=1e-6)
+    assert "adds the same vector at every position" in record.approximate[0]
+    assert re.search(r"On 40 held-out pairs of number, the control vector flips", record.approximate[1])
+
+
+def test_the_flips_are_those_of_a_model_with_the_vector_added(portable: Portable) -> None:
+    """As llama.cpp does it: after block N, at every position."""
+    problem, added = portable.test, vectors(portable)
+    assert problem is not None
+    network, flipped = portable.model.network, []
+    for pair, direction in zip(problem.pairs, problem.direction, strict=True):
+        label = portable.intervention.directions[direction]
+
+        def add(_: object, __: object, out: Tensor, vector: Tensor) -> Tensor:
+            return out + vector
+
+        handles = [
+            network.model.layers[layer].register_forward_hook(
+                lambda m, a, out, vector=vector: add(m, a, out, vector)
+            )
+            for layer, vector in added[label].items()
+        ]
+        words = [portable.model.tokens_of(word)[0] for word in pair.words]
+        logits = network(input_ids=torch.tensor([portable.model.encode(pair.prefix).ids])).logits[0, -1]
+        for handle in handles:
+            handle.remove()
+        flipped.append(bool(logits[words[direction]] > logits[words[1 - direction]]))
+    vector, units, pairs = flips(portable, added, problem)
+    assert vector == pytest.approx(sum(flipped) / len(flipped)) and pairs == len(flipped) == 40
+    assert units == pytest.approx(
+        float(problem.run_intervention(portable.intervention).flipped().float().mean())
+    )
+
+
+def test_what_a_control_vector_cannot_express(tiny: Make, tmp_path: Path) -> None:
+    def refused(units: tuple[tuple[str, int], ...], family: str, said: str) -> None:
+        with pytest.raises(PivotalError, match=said):
+            export(ready(tiny(family), units), "control-vector", tmp_path / "out")
+
+    refused((("mlp.0", 3), ("mlp.1", 1)), "llama", r"from the second block on, but mlp\.0")
+    refused((("mlp.1", 3), ("mlp.2", 1)), "gemma2", r"normalises or scales .* mlp\.1")
+    model = tiny("llama")
+    with pytest.raises(PivotalError, match=r"needs the mean activations.*run folder"):
+        export(Portable.of(model.lm, model.intervention()), "control-vector", tmp_path / "out")
+    assert not any(tmp_path.iterdir())

@@ -1,0 +1,154 @@
+"""What an exported folder holds, what is refused, and that texts of others stay data."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.exports.conftest import ALL, INPUTS, Tiny
+
+from pivotal.errors import PivotalError
+from pivotal.exports import TARGETS, Portable, export
+from pivotal.models import load_model
+from pivotal.records.export import ExportRecord
+from pivotal.records.intervention import Intervention
+from pivotal.records.serial import read
+from pivotal.units import Unit
+
+Make = Callable[..., Tiny]
+CODE = ("nnsight", "pyvene", "snippet", "transformer-lens")
+WEIGHTS = ("peft", "transformers")
+
+
+@pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
+def test_a_folder_says_what_it_holds(tiny: Make, target: str, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    found = model.intervention()
+    record = export(Portable.of(model.lm, found), target, tmp_path / "deep" / "out")
+    out = tmp_path / "deep" / "out"
+    assert read(out / "export.json", ExportRecord) == record
+    there = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
+    assert there == set(record.files) >= {"README.md", "export.json"}
+    text = (out / "README.md").read_text()
+    assert record.approximate == () and "Exact: the logits are those of pivotal" in text
+    assert model.lm.fingerprint() in text and "| head.2:1 |" in text and "not set" in text
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]  # no partial folder is left
+
+
+def test_an_export_is_replaced_only_if_asked_to(tiny: Make, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    both = Portable.of(model.lm, model.intervention())
+    export(both, "peft", tmp_path / "out")
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(PivotalError, match="--overwrite"):
+        export(both, "snippet", tmp_path / "out")
+    export(both, "snippet", tmp_path / "out", overwrite=True)
+    there = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*")}
+    assert there == {"README.md", "export.json", "intervene.py", "mine.txt"}
+
+
+def test_files_of_others_stay(tiny: Make, tmp_path: Path) -> None:
+    both = Portable.of(tiny("gpt2").lm, tiny("gpt2").intervention())
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "mine.txt").write_text("mine")
+    with pytest.raises(PivotalError, match="holds other files"):
+        export(both, "snippet", tmp_path / "theirs", overwrite=True)
+    # A record of somebody else that names files outside its folder.
+    record = export(both, "snippet", tmp_path / "out")
+    content = json.loads((tmp_path / "out" / "export.json").read_text())
+    content["files"] += ["../theirs/mine.txt", str(tmp_path / "theirs" / "mine.txt")]
+    (tmp_path / "out" / "export.json").write_text(json.dumps(content))
+    assert export(both, "snippet", tmp_path / "out", overwrite=True) == record
+    assert (tmp_path / "theirs" / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", WEIGHTS)
+def test_what_weights_cannot_express(tiny: Make, target: str, tmp_path: Path) -> None:
+    model = tiny("llama")
+    with pytest.raises(PivotalError, match=r"resid\.0 is the output of a whole block.*snippet"):
+        export(Portable.of(model.lm, model.intervention(ALL)), target, tmp_path / "out")
+    single = Portable.of(model.lm, model.intervention(steps="single"))
+    with pytest.raises(PivotalError, match=r"one word of a sentence.*snippet"):
+        export(single, target, tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", WEIGHTS)
+def test_weights_also_change_what_is_read_before_a_sentence(tiny: Make, target: str, tmp_path: Path) -> None:
+    model = tiny("llama", bos=True)
+    record = export(Portable.of(model.lm, model.intervention()), target, tmp_path / "out")
+    assert len(record.approximate) == 1 and "leaves these 1 tokens untouched" in record.approximate[0]
+    assert record.approximate[0] in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_a_model_without_a_setting_for_biases(tiny: Make, tmp_path: Path) -> None:
+    model = tiny("gemma2")
+    with pytest.raises(
+        PivotalError, match=r"mlp\.0 becomes a bias of model\.layers\.0\.mlp\.down_proj.*peft"
+    ):
+        export(Portable.of(model.lm, model.intervention(INPUTS)), "transformers", tmp_path / "out")
+
+
+def test_sites_that_a_library_has_no_hooks_for(tiny: Make, tmp_path: Path) -> None:
+    model = tiny("mamba")
+    site = next(site for site in model.lm.sites if site.kind == "mixer")
+    found = model.intervention(((site.name, 1), ("resid.0", 2)))
+    with pytest.raises(PivotalError, match=r"none for mixer.0.*nnsight"):
+        export(Portable.of(model.lm, found), "transformer-lens", tmp_path / "out")
+    export(Portable.of(model.lm, found), "snippet", tmp_path / "out")
+
+
+def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
+    planted = load_model("planted")
+    unit = next(iter(planted.unit_space()))
+    found = Intervention((unit,), ("one", "two"), np.ones((2, 1)), "every", "planted", "0", "number", "0")
+    with pytest.raises(PivotalError, match=r"Exports are for models of transformers.*`pivotal generate`"):
+        Portable.of(planted, found)
+    model = tiny("gpt2")
+    basis = Intervention((Unit("resid.0@pca", 0, 1), *found.units), *_rest(found, 2))
+    with pytest.raises(PivotalError, match=r"resid.0@pca is not one of the sites"):
+        Portable.of(model.lm, basis)
+    half = Intervention((Unit("mlp.0", 0, 1),), *_rest(found, 1), active=np.array([[True], [False]]))
+    assert Portable.of(model.lm, half, direction="one").directions == ("one",)
+    with pytest.raises(PivotalError, match=r"sets none to flip to two.*--direction one"):
+        Portable.of(model.lm, half)
+    with pytest.raises(PivotalError, match="'three'"):
+        Portable.of(model.lm, half, direction="three")
+
+
+def _rest(found: Intervention, units: int) -> tuple[object, ...]:
+    return (found.directions, np.ones((2, units)), "every", "tiny", "0", "number", "0")
+
+
+HOSTILE = ('"""\nimport os; os.abort()\n', "../../x'); import os; os.abort() #`]```\n# {0}")
+
+
+@pytest.mark.parametrize("target", [*CODE, *WEIGHTS])
+def test_labels_of_a_stranger_stay_data(tiny: Make, target: str, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    found = model.intervention(labels=HOSTILE)
+    export(Portable.of(model.lm, found, base=HOSTILE[1]), target, tmp_path / "out")
+    for path in (tmp_path / "out").glob("*.py"):
+        tree = ast.parse(path.read_text())
+        edits = next(
+            node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "EDITS"
+        )
+        assert set(ast.literal_eval(edits)) == set(HOSTILE)
+        imported = {
+            name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names
+        }
+        assert "os" not in imported
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert text.count("```") % 2 == 0 and "\nimport os" not in text
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_every_target_is_discovered() -> None:
+    assert {*CODE, *WEIGHTS} <= set(TARGETS.names())
+    assert all(cls.summary and cls.__doc__ for _, cls in TARGETS.items())

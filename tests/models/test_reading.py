@@ -1,0 +1,222 @@
+"""Continuations from a model's own state are those that reading every text again gives, with and without an edit."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.models.tiny import FAMILIES, random_model, tokenizer
+from torch import nn
+
+from pivotal.errors import PivotalError
+from pivotal.models import LanguageModel, load_model
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.reading import Applied, Rereading
+from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.records.intervention import Intervention
+from pivotal.units import Steps
+
+WITHOUT_CACHE = {"mamba", "mamba2", "rwkv"}
+"""Families whose state has another name. Their texts are read again after each token."""
+WORDS = ["<eos>", "<unk>", "The", "doctor", "doctors", "near", "cars", "runs", "run"]
+
+
+@cache
+def transformer(family: str) -> TransformersLM:
+    return TransformersLM(family, random_model(family), tokenizer(bos=True))
+
+
+@cache
+def recurrent(cell: str) -> RecurrentLM:
+    torch.manual_seed(0)
+    rnn = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}[cell](6, 8, 2)
+    return RecurrentLM.from_modules(cell, nn.Embedding(len(WORDS), 6), rnn, nn.Linear(8, len(WORDS)), WORDS)
+
+
+def intervention(model: LanguageModel, sites: str, steps: Steps = "every") -> Intervention:
+    """A third of the units, set to large values, and not all of them in both directions."""
+    space = model.unit_space(sites)
+    rng = np.random.default_rng(0)
+    ids = sorted(rng.choice(len(space), len(space) // 3, replace=False).tolist())
+    units = tuple(space.unit(i) for i in ids)
+    return Intervention(
+        units=units,
+        directions=("singular", "plural"),
+        values=rng.choice([-2.0, 2.0], (2, sum(unit.size for unit in units))),
+        active=rng.random((2, len(ids))) < 0.8,
+        steps=steps,
+        model=model.name,
+        model_fingerprint=model.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="none",
+    )
+
+
+def applied(model: LanguageModel, sites: str, steps: Steps | None) -> Applied:
+    if steps is None:
+        return Applied()
+    edit = MaskedEdit.of(intervention(model, sites, steps), model.unit_space(sites))
+    return Applied(edit, steps, direction=1, cue=1 if steps == "single" else -1)
+
+
+def check_reading(model: LanguageModel, sites: str, steps: Steps | None) -> None:
+    prompt, how = model.encode("The doctor near").ids, applied(model, sites, steps)
+    found, expected = model.reading(prompt, 2, how), Rereading(model, prompt, 2, how)
+    for tokens in (None, [4, 3], [5, 5], [2, 6]):
+        if tokens is not None:
+            found.read(torch.tensor(tokens))
+            expected.read(torch.tensor(tokens))
+        torch.testing.assert_close(found.states, expected.states, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("steps", [None, "every", "single"])
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_recurrent_states_are_those_of_reading_again(cell: str, steps: Steps | None) -> None:
+    check_reading(recurrent(cell), "all", steps)
+
+
+@pytest.mark.parametrize(
+    "family", ["llama", *(pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES if name != "llama")]
+)
+def test_states_of_transformers_are_those_of_reading_again(family: str) -> None:
+    model = transformer(family)
+    assert model._trunk.continues == (family not in WITHOUT_CACHE)
+    for steps in (None, "every", "single"):
+        check_reading(model, "resid.1,attn.2" if family not in WITHOUT_CACHE else "resid.1", steps)
+
+
+def test_a_step_computes_one_token_of_each_text() -> None:
+    model = transformer("llama")
+    rows: list[tuple[int, ...]] = []
+    handle = model._model.register_forward_pre_hook(
+        lambda _, __, kwargs: rows.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
+    )
+    try:
+        edited = model.intervened(intervention(model, "mlp"), "plural")
+        edited.generate("The doctor near", words=1)  # tries the cache if no test has
+        rows.clear()
+        edited.generate("The doctor near", words=4, samples=3)
+    finally:
+        handle.remove()
+    assert rows == [(1, 4), (3, 1), (3, 1), (3, 1)]
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_texts_are_those_of_reading_again(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    for model, sites in ((load_model("planted"), "all"), (transformer("gpt2"), "mlp")):
+        prompt = "The noun0a near" if model.name == "planted" else "The doctor near"
+        edited = model.intervened(intervention(model, sites, steps), "plural", cue=1)
+        ask: dict[str, Any] = {"words": 5, "samples": 2}
+        found = [
+            one.generate(prompt, temperature=temperature, seed=3, **ask)
+            for one in (model, edited)
+            for temperature in (0.0, 1.0)
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr(type(model), "reading", LanguageModel.reading)
+            expected = [
+                one.generate(prompt, temperature=temperature, seed=3, **ask)
+                for one in (model, edited)
+                for temperature in (0.0, 1.0)
+            ]
+        assert found == expected
+        assert found[:2] != found[2:]
+
+
+# -- transformers' own generate ---------------------------------------------------------------------------------------
+
+
+def own(net: Any, texts: list[str], **settings: Any) -> list[list[int]]:
+    """The new tokens of transformers' own `generate`, in a batch that is padded on the left."""
+    made = tokenizer(bos=True)
+    made.pad_token, made.padding_side = "<unk>", "left"
+    batch = made(texts, return_tensors="pt", padding=True)
+    kind = {"eos_token_id": None, "pad_token_id": 0, "max_new_tokens": 6, "do_sample": False, **settings}
+    out = net.generate(batch["input_ids"], attention_mask=batch["attention_mask"], **kind)
+    return out[:, batch["input_ids"].shape[1] :].tolist()
+
+
+def greedy(edited: Any, prompt: str, cue: int | None) -> list[int]:
+    """The tokens that our own logits choose, special tokens too."""
+    text = list(edited.model.encode(prompt).ids)
+    for _ in range(6):
+        text.append(int(edited.next_logits([text], cue)[0].argmax()))
+    return text[-6:]
+
+
+PROMPTS = ["The doctor near cars quickly", "Some cars"]
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+@pytest.mark.parametrize(
+    "family",
+    ["opt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "llama", "gemma3", "bloom"))],
+)
+def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
+    """Also in a batch whose texts differ in length. The text that the model reads first stays untouched."""
+    model = transformer(family)
+    edited = model.intervened(intervention(model, "mlp,head.1", steps), "plural", cue=0)
+    cues = None if steps == "every" else [3, 1]
+    expected = [greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)]
+    untouched = own(model._model, PROMPTS)
+    with edited.attached(cues) as net:
+        assert own(net, PROMPTS) == expected
+        beams = own(net, PROMPTS, num_beams=3)
+        torch.manual_seed(0)
+        drawn = own(net, PROMPTS, do_sample=True, num_return_sequences=4)
+    assert len(beams) == 2 and len(drawn) == 8
+    assert own(model._model, PROMPTS) == untouched
+    assert steps == "single" or untouched != expected
+
+
+def test_streaming_and_a_static_cache() -> None:
+    from transformers import TextStreamer
+
+    model = transformer("llama")
+    edited = model.intervened(intervention(model, "mlp"), "plural")
+    said: list[str] = []
+
+    class Listener(TextStreamer):
+        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+            said.append(text)
+
+    with edited.attached() as net:
+        plain = own(net, PROMPTS[:1])
+        streamed = own(net, PROMPTS[:1], streamer=Listener(tokenizer(bos=True)))
+        fixed = own(net, PROMPTS[:1], cache_implementation="static", disable_compile=True)
+    assert plain == streamed == fixed and len(said) > 1
+
+
+def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
+    model = transformer("llama")
+    edited = model.intervened(intervention(model, "mlp"), "plural")
+    before = model.next_words("The doctor")
+    with edited.attached():
+        for ask in (lambda: model.next_words("The doctor"), lambda: edited.generate("The", words=1)):
+            with pytest.raises(PivotalError, match=r"attached to the model.*Leave the block of `attached`"):
+                ask()
+        with pytest.raises(PivotalError, match="Leave the block"), edited.attached():
+            pass
+    assert model.next_words("The doctor") == before
+
+
+def test_what_cannot_be_attached() -> None:
+    model = transformer("llama")
+    single = model.intervened(intervention(model, "mlp", "single"), "plural", cue=0)
+    for cue in (None, -1, []):
+        with pytest.raises(PivotalError, match=r"one token of each prompt, but .*cue="):
+            single.attached(cue)
+    with (
+        pytest.raises(PivotalError, match="one cue, or one for each row, but there are 3 for 2 rows"),
+        single.attached([0, 1, 2]) as net,
+    ):
+        own(net, PROMPTS)
+    with pytest.raises(PivotalError, match="given embeddings"), single.attached(0) as net:
+        net(inputs_embeds=torch.zeros(1, 2, 16))
+    planted = load_model("planted")
+    with pytest.raises(PivotalError, match=r"Only a model of transformers .* planted is a RecurrentLM"):
+        planted.intervened(intervention(planted, "all"), "plural").attached()

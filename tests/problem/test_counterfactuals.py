@@ -1,0 +1,141 @@
+"""Interchange: units take, node by node, the states of the counterfactual prefix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.planted import plant
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.counterfactuals import _aligned
+from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.phenomena import load_phenomenon
+
+PLANTED = plant()
+PAIRS = load_phenomenon("planted")
+
+
+def masks(problem: Problem, *sets: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    mask = torch.zeros(len(sets), 2, len(problem.space))
+    for row, units in zip(mask, sets, strict=True):
+        row[:, [problem.space.flat(unit) for unit in units]] = 1
+    return mask, torch.full((len(sets), 2, problem.space.coordinates), 9.0)  # values are not used
+
+
+@pytest.mark.parametrize("steps", ["single", "every"])
+def test_the_planted_units_carry_the_number_and_decoys_do_not(steps: Any) -> None:
+    problem = Problem(PLANTED.model, PAIRS.sample(120), steps=steps, values="interchange")
+    outcome = problem.run(*masks(problem, PLANTED.units, PLANTED.decoys, ()))
+    assert outcome.flipped().float().mean(1).tolist() == [1, 0, 0]
+    torch.testing.assert_close(outcome.log_ratio[2], problem.clean_log_ratio)
+
+
+def two_models() -> list[LanguageModel]:
+    packed, rows = (
+        TransformersLM(f, random_model(f), tokenizer()) for f in ("llama", "mistral, short window")
+    )
+    return [PLANTED.model, packed, rows]
+
+
+@pytest.mark.parametrize("model", two_models(), ids=lambda model: model.name)
+def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(model: LanguageModel) -> None:
+    """What the output projection reads at the last step is then the state of the other prefix."""
+    if model.name == "planted":
+        pairs, site = PAIRS.sample(60), "all"
+    else:
+        site = [one.name for one in model.sites if one.kind == "resid"][-1]
+        words = ("runs", "run")
+        forms = [("The doctor near", "The doctors near"), ("Some car quickly", "Some cars quickly")]
+        made = [
+            MinimalPair(form, 1, words, counterfactuals=both)
+            for both in [(a, b) for a, b in forms] + [(b, a) for a, b in forms]
+            for form in both
+        ]
+        pairs = PairSet("few", ("a", "b"), tuple(made))
+    problem = Problem(model, pairs, sites=site, values="interchange")
+    mask = torch.ones(1, 2, len(problem.space))
+    found = problem.run(mask, torch.zeros(1, 2, problem.space.coordinates)).log_ratio[0]
+    for i, (pair, to) in enumerate(zip(problem.pairs, problem.direction.tolist(), strict=True)):
+        other = MinimalPair(pair.counterfactuals[to], 1, pair.words)
+        there = Problem(model, PairSet("other", pairs.labels, (other,)))
+        expected = there.clean_log_ratio[0] * (1 if there.direction[0] == to else -1)
+        assert float(found[i]) == pytest.approx(float(expected), abs=1e-3)
+
+
+def test_pairs_that_cannot_be_exchanged_are_counted() -> None:
+    words = ("verb0as", "verb0a")
+    pairs = (
+        MinimalPair("The noun0a", 1, words, counterfactuals=("The noun0a", "The noun0as")),
+        MinimalPair(
+            "The noun0as", 1, words, counterfactuals=("The noun0as", "The noun0a")
+        ),  # the wrong way round
+        MinimalPair("The noun0b", 1, words),
+        MinimalPair("The noun0c", 1, words, counterfactuals=("The noun0c", "The flurbs")),
+    )
+    problem = Problem(PLANTED.model, PairSet("few", PAIRS.labels, pairs), values="interchange")
+    assert [pair.prefix for pair in problem.pairs] == ["The noun0a"]
+    assert dict(problem.rejected.reasons) == {
+        "no counterfactual prefix": 1,
+        "the prefix already has the form of the cue that calls for the target": 1,
+        "outside the vocabulary: flurbs": 1,
+    }
+    with pytest.raises(
+        PivotalError, match=r"None of the 1 pairs can be exchanged in planted: no counterfactual prefix"
+    ):
+        Problem(PLANTED.model, PairSet("none", PAIRS.labels, pairs[2:3]), values="interchange")
+
+
+def test_equal_prefixes_with_other_counterfactuals_are_other_nodes() -> None:
+    sequences, sources = [[5, 6], [5, 6], [5, 6]], [[1, 2], [1, 3], [1, 2]]
+    tree = PrefixTree.build(sequences, [0] * 3, [0] * 3, "every", sources)
+    assert len(tree) == 3 and tree.leaf[0] == tree.leaf[2] != tree.leaf[1]
+    assert tree.source is not None
+    assert [tree.source[tree.path(int(leaf))].tolist() for leaf in tree.leaf] == sources
+    assert tree.restrict(np.array([1])).source.tolist() == [-1, 1, 3]  # type: ignore[union-attr]
+
+
+def test_tokens_are_matched_by_word_from_its_end() -> None:
+    own = Encoding(tuple(range(5)), (0, 1, 1, 2, 2))  # The | athlet es | near by
+    other = Encoding(tuple(range(4)), (0, 1, 2, 2))
+    assert _aligned(own, other, 6) == [0, 1, 1, 2, 3, 4]  # and one token that the words share
+    assert _aligned(other, own, 4) == [0, 2, 3, 4]
+
+
+def test_means_of_the_counterfactual_states_are_handed_over() -> None:
+    problem = Problem(PLANTED.model, PAIRS.sample(50), values="interchange")
+    means = problem.counterfactual_means
+    states = []
+    for pair, to in zip(problem.pairs, problem.direction.tolist(), strict=True):
+        ids = PLANTED.model.encode(pair.counterfactuals[to]).ids
+        path = PLANTED.model.states(PLANTED.model.prepare(PrefixTree.build([ids])))[:, 0]
+        states.append({(to, ids[: i + 1]): state for i, state in enumerate(path)})
+    distinct = {key: state for one in states for key, state in one.items()}
+    for d in range(2):
+        rows = torch.stack([state for (to, _), state in distinct.items() if to == d])
+        # Nodes are told apart by prefix and counterfactual; here each determines the other.
+        torch.testing.assert_close(means[d], rows.mean(0), atol=1e-4, rtol=1e-3)
+
+
+def test_what_the_model_knows_includes_the_pairs_that_cannot_be_exchanged() -> None:
+    """The left-out pairs are those that the model gets wrong, so the others would always be right."""
+    words = ("verb0as", "verb0a")
+    forms = ("The noun0a", "The noun0as")
+    pairs = PairSet(
+        "half",
+        PAIRS.labels,
+        (
+            MinimalPair(forms[0], 1, words, PAIRS.labels[0], counterfactuals=forms),
+            MinimalPair(forms[1], 1, words, PAIRS.labels[0], counterfactuals=forms[::-1]),
+        ),
+    )
+    problem = Problem(PLANTED.model, pairs, values="interchange")
+    assert len(problem) == 1 and len(problem.whole) == 2 and problem.clean_accuracy == 0.5
+    assert problem.restrict([0]).whole is not problem.whole

@@ -1,0 +1,52 @@
+"""A model is freed when the last reference to it is gone, not when Python happens to look for cycles.
+
+Python looks for them rarely in a process with many objects, and a few models of gigabytes would then fill the memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+from tests.models.tiny import PREFIXES, random_model, tokenizer
+
+from pivotal.models.base import LanguageModel
+from pivotal.models.planted import plant
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+
+
+@pytest.fixture
+def without_cycles() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("without_cycles")
+def test_a_problem_does_not_keep_its_model() -> None:
+    model: LanguageModel = plant().model
+    there = weakref.ref(model)
+    problem = Problem(model, load_phenomenon("planted").sample(40, seed=0), values="natural")
+    parts = [*problem.batches(8), problem.sample(4)]
+    for one in (problem, *parts):
+        assert one.bounds()[0].equal(problem.bounds()[0])
+        assert one.whole is one and one.clean_accuracy is not None
+    del problem, parts, one, model
+    assert there() is None
+
+
+@pytest.mark.usefixtures("without_cycles")
+def test_a_transformer_does_not_keep_itself() -> None:
+    lm = TransformersLM("tiny", random_model("llama"), tokenizer())
+    there = weakref.ref(lm)
+    tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
+    states = lm.states(lm.prepare(tree))
+    assert len(states) == tree.n_live
+    del lm
+    assert there() is None

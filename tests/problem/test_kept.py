@@ -1,0 +1,85 @@
+"""Sentences that must stay: they are edited in both directions, and the KL of the problem is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pivotal.errors import PivotalError
+from pivotal.models.edits import MaskedEdit
+from pivotal.models.planted import plant
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.kept import Kept, Stay, stays_of
+from pivotal.problem.problem import Problem, divergence
+from pivotal.questions.phenomena import load_phenomenon
+
+PLANTED = plant()
+PAIRS = load_phenomenon("planted")
+
+
+def kept(steps: Any) -> Kept:
+    some = PAIRS[::150]
+    return Kept.of(PLANTED.model, [Stay("some", pairs=some, held_out=some)], steps)
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_its_kl_is_that_after_the_kept_sentences(steps: Any) -> None:
+    plain = Problem(PLANTED.model, PAIRS.sample(60), steps=steps)
+    problem = plain.keeping(kept(steps))
+    mask = torch.zeros(1, 2, len(problem.space))
+    mask[:, :, [problem.space.flat(unit) for unit in PLANTED.units]] = 1
+    values = torch.tensor([0.5, -0.5])[None, :, None].expand(1, 2, problem.space.coordinates)
+    outcome = problem.run(mask, values)
+    torch.testing.assert_close(outcome.log_ratio, plain.run(mask, values).log_ratio)
+    assert problem.live_share == pytest.approx(1)
+    expected = []
+    for tokens, cue in zip(kept(steps).sequences, kept(steps).cues, strict=True):
+        for direction in range(2):
+            tree = PLANTED.model.prepare(PrefixTree.build([tokens], [cue], [direction], steps))
+            clean, states = (
+                PLANTED.model.readout(PLANTED.model.states(tree, edit)[-1:])
+                for edit in (None, MaskedEdit(problem.space, mask, values))
+            )
+            expected.append(divergence(clean[:, 0], states).item())
+    assert float(problem.mean_kl(outcome.states)[0]) == pytest.approx(np.mean(expected), rel=1e-3)
+
+
+def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pairs() -> None:
+    plain = Problem(PLANTED.model, PAIRS)
+    problem = plain.keeping(kept("every"))
+    for part in (*problem.batches(32), problem.sample(20)):
+        assert len(part.leaves) == len(part) < len(part.tree.leaf)
+        assert float(part.position_weight.sum()) == pytest.approx(1)
+    assert len(problem.leaves) == len(problem)
+    torch.testing.assert_close(problem.measure_activations().own, plain.measure_activations().own)
+    torch.testing.assert_close(problem.natural_range()[0], plain.natural_range()[0])
+    # A held-out problem has nothing to keep.
+    assert len(problem.on(PAIRS[:9]).tree.leaf) == 9
+
+
+def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out() -> None:
+    (stay,) = stays_of("text")
+    assert abs(len(stay.lines) - len(stay.held_out_lines)) <= 1
+    assert not set(stay.lines) & set(stay.held_out_lines)
+    found = Kept.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "every")
+    assert [len(tokens) for tokens in found.sequences] == [1, 2, 3, 4]
+    found = Kept.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "single")
+    assert [len(tokens) for tokens in found.sequences] == [3, 4] and set(found.cues) == {2}
+
+
+def test_pairs_of_a_prefix_are_on_one_side() -> None:
+    (stay,) = stays_of("planted")
+    assert stay.pairs is not None and stay.held_out is not None
+    assert not {pair.prefix for pair in stay.pairs} & {pair.prefix for pair in stay.held_out}
+    assert stays_of("") == []
+
+
+def test_what_cannot_be_kept() -> None:
+    with pytest.raises(PivotalError, match="no sentence of gender-bias"):
+        Kept.of(PLANTED.model, stays_of("gender-bias"), "every")
+    exchanged = Problem(PLANTED.model, PAIRS.sample(30), values="interchange")
+    with pytest.raises(PivotalError, match="no counterfactual prefix to exchange"):
+        exchanged.keeping(kept("every"))

@@ -1,0 +1,104 @@
+"""Nobody but the page of this server, on this machine, gets an answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from tests.serve.asking import JSON, Client
+
+
+def test_the_page_and_its_files_are_there_with_a_strict_policy(client: Client) -> None:
+    answer, content = client.raw("GET", f"/{client.token}/")
+    policy = answer.headers["Content-Security-Policy"]
+    assert answer.status == 200 and b"<title>pivotal live" in content
+    assert "default-src 'none'" in policy and "unsafe" not in policy
+    assert (
+        answer.headers["Referrer-Policy"] == "no-referrer" and answer.headers["Cache-Control"] == "no-store"
+    )
+    assert not [name for name in answer.headers if name.lower().startswith("access-control")]
+    for name in ("page.css", "page.js", "live.css", "live.js"):
+        assert client.raw("GET", f"/{client.token}/assets/{name}")[0].status == 200
+    bare = client.raw("GET", f"/{client.token}")[0]
+    assert (bare.status, bare.headers["Location"]) == (307, f"/{client.token}/")
+
+
+def test_a_report_gets_an_origin_of_its_own(client: Client, planted_run: Path) -> None:
+    answer, content = client.raw("GET", f"/{client.token}/runs/0/report.html")
+    policy = answer.headers["Content-Security-Policy"]
+    assert content == (planted_run / "report.html").read_bytes()
+    assert policy.startswith("sandbox allow-scripts;") and "allow-same-origin" not in policy
+    assert client.raw("GET", f"/{client.token}/runs/7/report.html")[0].status == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/state", "/favicon.ico", "/{wrong}/", "/{wrong}/state", "//{token}/state"]
+)
+def test_a_wrong_token_is_refused(client: Client, path: str) -> None:
+    wrong = client.token[:-1] + ("a" if client.token[-1] != "a" else "b")
+    answer, content = client.raw("GET", path.format(wrong=wrong, token=client.token))
+    assert answer.status == 403 and "token" in json.loads(content)["error"]
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1", "localhost:1", "127.0.0.1.evil.example:{port}", ""]
+)
+def test_another_host_is_refused(client: Client, host: str) -> None:
+    headers = {"Host": host.format(port=client.port)}
+    assert client.raw("GET", f"/{client.token}/state", headers=headers)[0].status == 403
+
+
+def test_localhost_is_a_name_of_this_machine(client: Client) -> None:
+    headers = {"Host": f"localhost:{client.port}", "Origin": f"http://localhost:{client.port}"}
+    assert client.raw("GET", f"/{client.token}/state", headers=headers)[0].status == 200
+
+
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}"]
+)
+def test_another_origin_is_refused(client: Client, origin: str) -> None:
+    headers = {**JSON, "Origin": origin.format(port=client.port)}
+    answer, _ = client.raw("POST", f"/{client.token}/open", b'{"run": 0}', headers)
+    assert answer.status == 403
+
+
+def test_a_large_body_is_refused(client: Client) -> None:
+    path = f"/{client.token}/pairs"
+    assert client.raw("POST", path, b" " * 200_000)[0].status == 413
+    with socket.create_connection(("127.0.0.1", client.port), timeout=20) as wire:  # without a stated length
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nContent-Type: application/json\r\n"
+        wire.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        wire.sendall((b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 5 + b"0\r\n\r\n")
+        assert b" 413 " in wire.recv(200)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "assets/../../../pyproject.toml",
+        "assets/..%2f..%2fpaper.json",
+        "assets//etc/passwd",
+        "assets/live.html",
+        "runs/0/run.json",
+        "runs/..%2f0/report.html",
+        "runs/-1/report.html",
+    ],
+)
+def test_no_other_file_can_be_read(client: Client, path: str) -> None:
+    assert client.raw("GET", f"/{client.token}/{path}")[0].status == 404
+
+
+def test_only_json_of_the_right_method_is_read(client: Client) -> None:
+    path = f"/{client.token}/open"
+    assert client.raw("GET", path)[0].status == 405
+    for headers in (
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ):
+        assert client.raw("POST", path, b'{"run": 0}', headers)[0].status == 422
+    for body in (b"", b"{", b"\xff", b"[" * 10_000, b'{"run": "0"}', b'{"run": -1}', b'{"run": 1e99}'):
+        answer, content = client.raw("POST", path, body)
+        assert answer.status == 422 and "request" in json.loads(content)["error"].lower()

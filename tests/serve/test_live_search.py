@@ -1,0 +1,123 @@
+"""A search that the live page starts: progress, cancelling, resuming, the end of the server, and failures."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.serve.asking import Client
+
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.serve.find_process import command_of
+from pivotal.serve.requests import Start
+from pivotal.serve.server import LiveServer
+
+PLANTED = {"model": "planted", "phenomenon": "planted"}
+
+
+class Running:
+    """A server of its own, in a folder of its own, because searches write to runs/."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.server = LiveServer(say=self.said.append)
+        self.client = Client(self.server.address)
+        self._thread = threading.Thread(target=self.server.run)
+        self._thread.start()
+
+    def events(self, number: int, seen: int | None = None) -> Iterator[dict[str, Any]]:
+        connection = HTTPConnection("127.0.0.1", self.client.port, timeout=100)
+        headers = {} if seen is None else {"Last-Event-ID": str(seen)}
+        connection.request("GET", f"/{self.client.token}/find/{number}/events", headers=headers)
+        answer = connection.getresponse()
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        for line in answer:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+        connection.close()
+
+    def end(self) -> None:
+        self.server.stop()
+        self._thread.join(100)
+        assert not self._thread.is_alive()
+
+
+@pytest.fixture
+def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
+    monkeypatch.chdir(tmp_path)
+    made = Running()
+    yield made
+    made.end()
+
+
+def test_a_search_can_be_repeated_on_the_command_line() -> None:
+    assert command_of(Start()) == "pivotal find wiki-lstm number-agreement --steps every"
+    asked = Start(phenomenon="my pairs.jsonl", steps="single", max_units=3, runs=2)
+    assert (
+        command_of(asked) == "pivotal find wiki-lstm 'my pairs.jsonl' --steps single --max-units 3 --runs 2"
+    )
+
+
+def test_bad_requests_start_nothing(running: Running) -> None:
+    client = running.client
+    for asked, said in (
+        ({"steps": "some"}, "steps"),
+        ({"runs": 0}, "runs"),
+        ({"max_units": 1e9}, "max_units"),
+        ({"out": "/etc"}, "no key out"),
+    ):
+        assert said in client.refusal("find", asked)
+    assert "No search is running" in client.refusal("find/cancel", {})
+    assert client.raw("GET", f"/{client.token}/find/1/events")[0].status == 404
+    assert client.ask("state")["search"] is None
+
+
+@pytest.mark.slow
+def test_a_search_is_watched_cancelled_and_resumed_and_saved_when_the_server_ends(
+    running: Running, tmp_path: Path
+) -> None:
+    client, asked = running.client, {**PLANTED, "updates": 50_000}
+    started = client.ask("find", asked)
+    seen = []
+    for event in running.events(started["number"]):
+        seen.append(event)
+        if event["kind"] == "progress" and sum(one["kind"] == "progress" for one in seen) == 3:
+            assert "One search runs at a time" in client.refusal("find", asked)
+            assert client.ask("state")["search"]["running"]
+            client.ask("find/cancel", {})
+    assert seen[-1]["kind"] == "stopped" and "checkpoint is saved" in seen[-1]["text"]
+    progress = [one for one in seen if one["kind"] == "progress"]
+    assert progress[0]["update"] < progress[-1]["update"] < progress[0]["updates"] == 50_000
+    assert list(running.events(1, seen=len(seen) - 3)) == seen[-2:]  # as after a lost connection
+    assert not client.ask("state")["search"]["running"]
+
+    client.ask("find", asked)
+    for event in running.events(2):
+        if event["kind"] == "progress":
+            assert event["update"] > progress[-1]["update"]
+            break
+    running.end()
+    assert "Stopping the search" in running.said[0] and "checkpoint is saved" in running.said[-1]
+    assert (tmp_path / "runs" / "planted-every-planted" / "checkpoint.pt").is_file()
+
+
+@pytest.mark.slow
+def test_a_finished_search_is_a_run_that_opens_with_its_report(running: Running) -> None:
+    client = running.client
+    client.ask("find", {**PLANTED, "updates": 20, "max_units": 3})
+    end = list(running.events(1))[-1]
+    assert end["kind"] == "done" and RunFolder.open(end["path"]).finished
+    assert [run["run"] for run in client.ask("state")["runs"]] == [end["run"]]
+    assert client.ask("open", {"run": end["run"]})["report"]
+    assert (
+        b"<title>planted in planted" in client.raw("GET", f"/{client.token}/runs/{end['run']}/report.html")[1]
+    )
+
+    client.ask("find", {**PLANTED, "phenomenon": "no-such"})
+    end = list(running.events(2))[-1]
+    assert end["kind"] == "failed" and "'no-such' is none of them" in end["text"]

@@ -1,0 +1,80 @@
+"""The live page on a transformer: neurons by value, attention heads by a factor, at every step and at the cue."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.evidence.trace import trace
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.question import Question
+from pivotal.records.intervention import Intervention
+from pivotal.serve.bench import Bench
+from pivotal.serve.look import look, score
+from pivotal.serve.requests import Look, Paste, UnitValues
+from pivotal.units import Steps
+
+PREFIXES = [
+    f"{first} {noun}{rest}"
+    for first, noun, rest in itertools.product(
+        ("The", "Some"), ("doctor", "doctors", "car", "cars"), ("", " near", " behind The")
+    )
+]
+PAIRS = tuple(MinimalPair(prefix, 1, ("runs", "run")) for prefix in PREFIXES)
+
+
+@pytest.fixture(scope="module")
+def model() -> TransformersLM:
+    return TransformersLM("tiny", random_model("llama"), tokenizer(bos=True))
+
+
+@pytest.fixture(params=["every", "single"])
+def bench(request: pytest.FixtureRequest, model: TransformersLM) -> Bench:
+    steps: Steps = request.param
+    space = model.unit_space("head,mlp.1")
+    units = tuple(unit for unit in space if str(unit) in ("head.0:1", "mlp.1:5"))
+    width = sum(unit.size for unit in units)
+    values = np.random.default_rng(0).normal(size=(2, width)) * 2
+    found = Intervention(
+        units, ("singular", "plural"), values, steps, model.name, model.fingerprint(), "pairs", "x"
+    )
+    return Bench(model, Question(steps=steps), found, PairSet("pairs", found.directions, PAIRS))
+
+
+def as_found(bench: Bench) -> list[UnitValues]:
+    return [UnitValues(str(unit), bench.about(unit).values) for unit in bench.intervention.units]
+
+
+def test_the_units_of_the_run_give_what_the_run_gives(bench: Bench) -> None:
+    pair = PAIRS[7]
+    seen = look(bench, Look(run=0, units=as_found(bench), sentence=pair.prefix, words=pair.words, cue="1"))
+    known = trace(bench.model, bench.intervention, pair)
+    assert seen["direction"] == known.direction
+    assert seen["log_odds"] == pytest.approx(known.log_odds, abs=1e-4)
+    assert seen["kl"] > 0
+
+
+def test_a_head_is_scaled_and_any_unit_can_be_added(bench: Bench) -> None:
+    head = next(bench.about(unit) for unit in bench.intervention.units if unit.size > 1)
+    assert head.natural is None and head.values == (1.0, 1.0) and head.limits == (-2.0, 2.0)
+    doubled = bench.edited([UnitValues(head.unit, (2.0, 0.5))])
+    factors = doubled.values / bench.edited([UnitValues(head.unit, (1.0, 1.0))]).values
+    assert factors == pytest.approx(np.repeat([[2.0], [0.5]], factors.shape[1], 1))
+    for name in ("mlp.2:3", "head.2:0"):
+        about = bench.about(bench.unit(name))
+        units = [UnitValues(name, about.values)]
+        asked = Look(run=0, units=units, sentence=PREFIXES[1], words=("runs", "run"), cue="1")
+        assert look(bench, asked)["kl"] > 0
+    low, high = bench.about(bench.unit("mlp.2:3")).natural or (0, 0)
+    assert low < high
+
+
+def test_own_pairs_are_scored(bench: Bench) -> None:
+    text = "\n".join(f"{pair.prefix} runs/run" for pair in PAIRS)
+    scored = score(bench, Paste(run=0, units=as_found(bench), text=text))
+    assert scored["share"].n == len(PAIRS) and scored["kl"] > 0
+    assert scored["flipped"] == sum(row["flipped"] for row in scored["rows"])
