@@ -18,6 +18,8 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "certificate.json",
     "report.html",
 )
+WHOLE_BASES = "bases.json"
+"""The cards of the bases that were searched; their arrays are in bases.safetensors."""
 UNITS = "units.json"
 """What each unit of the best run does in the untouched model."""
 ABLATION = "ablation.json"
@@ -56,6 +58,7 @@ def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
     yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES[info.kind])
     for name in (
         *(CERTIFICATE, ABLATION, SUMMARY, TRACES, UNITS, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
+        *(WHOLE_BASES, BASES),
         RUN,
     ):
         yield folder / name

@@ -143,6 +143,16 @@ class Problem:
 
         return with_bases(model, self.sites, ask)
 
+    def check_whole_bases(self) -> None:
+        """Raise PivotalError if a basis has only the units of an intervention, so that there are no others to try."""
+        for site in self.space.sites:
+            basis = self.model.bases.get(site.name)
+            if basis is not None and basis.units is not None:
+                raise PivotalError(
+                    f"A search needs all units of {site.name}, but an intervention carries only the part of its basis "
+                    "that it uses. Name the run folder, or the model without the intervention's bases."
+                )
+
     @property
     def examples(self) -> Examples:
         """The pairs as tokens."""

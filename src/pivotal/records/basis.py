@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -34,6 +34,24 @@ class BasisCard(serial.Record, frozen=True, kw_only=True):
     activation: Activation = "none"
     top_k: int = 0
     """For the activation topk: how many coordinates may differ from zero."""
+
+
+class BasisRecord(serial.Record, frozen=True, kw_only=True):
+    """basis.json: a fitted basis without its arrays, which are in basis.safetensors in the same folder."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-basis-1",)
+
+    format: Literal["pivotal-basis-1"] = "pivotal-basis-1"
+    model: str
+    """The name of the model."""
+    model_fingerprint: str
+    site: str
+    """The site whose states the basis was fitted to."""
+    corpus: str
+    """The text that the model read."""
+    states: int
+    """The number of states."""
+    basis: BasisCard
 
 
 @dataclass(frozen=True, eq=False)

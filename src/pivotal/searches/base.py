@@ -182,6 +182,7 @@ class Search(ABC):
 
         `progress=True` shows a bar in a notebook or a terminal. If `progress` is a function, it receives every report.
         """
+        problem.check_whole_bases()
         self.check(problem, runs, seed)
         with reporting(progress) as report:
             return self._solve(problem, Attempt(runs, seed, report, checkpoint))

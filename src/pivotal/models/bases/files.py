@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -15,30 +14,12 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk
 from pivotal.models.bases.basis import Basis
 from pivotal.records import serial
-from pivotal.records.basis import BasisCard, read_bases, write_bases
+from pivotal.records.basis import BasisRecord, read_bases, write_bases
 
 BASIS, ARRAYS = "basis.json", "basis.safetensors"
 
 _ORTHONORMAL = 1e-3
 """The largest error of a product of two directions. Files in half precision have errors of this size."""
-
-
-class BasisRecord(serial.Record, frozen=True, kw_only=True):
-    """basis.json: a fitted basis without its arrays, which are in basis.safetensors in the same folder."""
-
-    formats: ClassVar[tuple[str, ...]] = ("pivotal-basis-1",)
-
-    format: Literal["pivotal-basis-1"] = "pivotal-basis-1"
-    model: str
-    """The name of the model."""
-    model_fingerprint: str
-    site: str
-    """The site whose states the basis was fitted to."""
-    corpus: str
-    """The text that the model read."""
-    states: int
-    """The number of states."""
-    basis: BasisCard
 
 
 def write_folder(folder: Path, basis: Basis, record: BasisRecord) -> None:

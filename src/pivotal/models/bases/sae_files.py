@@ -299,6 +299,8 @@ def _site_of_hook(hook: str, folder: Path) -> str:
             if int(found[1]) + shift < 0:
                 raise PivotalError(f"pivotal has no site before the first block, but {folder} is for {hook}.")
             return site.format(int(found[1]) + shift)
+    if re.fullmatch(r"[a-z_]+\.\d+", hook) and not hook.startswith(("layers.", "h.")):
+        return hook  # our own name, from `fit-basis`
     if _ELSEWHERE.search(hook):
         raise PivotalError(
             f"An autoencoder must be for a site of the model (resid, mlp, attn), but {folder} is for {hook}, which is "
