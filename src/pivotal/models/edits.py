@@ -176,6 +176,12 @@ class MaskedEdit:
         part = self._parts.get(site)
         if part is None or not spans:
             return h
+        columns = self.columns.get(site)
+        if columns is not None and h.shape[-1] != len(
+            columns
+        ):  # another edit around this one wants every coordinate
+            new = self(site, spans, h[..., columns])
+            return h.expand(-1, new.shape[1], -1).index_copy(-1, columns, new)
         masks, values = part
         self.reached[site] += sum(span.stop - span.start for span in spans)
         # Masks and values are float32, whatever the model computes in.

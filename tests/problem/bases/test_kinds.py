@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ def pairs():
 
 @pytest.fixture(scope="module")
 def asked(model, pairs, tmp_path_factory):
-    """A problem in each kind of basis."""
+    """The problem in a kind of basis."""
     folder = tmp_path_factory.mktemp("bases")
     save_file({"rotation": torch.linalg.qr(states(24, 24)).Q.contiguous()}, folder / "r.safetensors")
     noise = torch.Generator().manual_seed(0)
@@ -53,15 +54,17 @@ def asked(model, pairs, tmp_path_factory):
     )
     (folder / "cfg.json").write_text('{"architecture": "standard"}')
     arguments = {"rotation": f":{folder}/r.safetensors", "sae": f":{folder}"}
-    return {
-        name: Problem(model, pairs, sites=f"hidden.0@{name}{arguments.get(name, '')}")
-        for name in BASES.names()
-    }
+
+    @cache
+    def ask(name: str) -> Problem:
+        return Problem(model, pairs, sites=f"hidden.0@{name}{arguments.get(name, '')}")
+
+    return ask
 
 
 @pytest.mark.parametrize("name", BASES.names())
 def test_an_empty_mask_changes_nothing_in_any_basis(name: str, asked) -> None:
-    check_basis(asked[name].model, PREFIXES)
+    check_basis(asked(name).model, PREFIXES)
 
 
 def test_every_kind_has_one_line_about_it() -> None:
@@ -82,23 +85,23 @@ def test_the_probe_tells_labels_apart(model, asked) -> None:
 
 @pytest.mark.parametrize("name", ["das", "probe", "pca"])
 def test_fitted_bases_are_orthonormal(name: str, asked) -> None:
-    basis = asked[name].model.bases[f"hidden.0@{name}"]
+    basis = asked(name).model.bases[f"hidden.0@{name}"]
     assert torch.allclose(basis.decoder @ basis.decoder.T, torch.eye(24), atol=1e-4)
     assert torch.equal(basis.encoder, basis.decoder.T)
 
 
 def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked) -> None:
     """Planted unit i decides the verbs of class i, so that no set of two units flips everything."""
-    found = Greedy(max_units=1).solve(asked["das"], runs=1, seed=0)
+    found = Greedy(max_units=1).solve(asked("das"), runs=1, seed=0)
     assert [str(unit) for unit in found.best.units] == ["hidden.0@das:0"]
-    share = asked["das"].run_intervention(found.best).flipped().float().mean()
+    share = asked("das").run_intervention(found.best).flipped().float().mean()
     units = Problem(model, pairs, sites="hidden.0")
     two = Greedy(max_units=2).solve(units, runs=1, seed=0)
     assert share > 0.95 > units.run_intervention(two.best).flipped().float().mean()
 
 
 def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None:
-    problem = asked["sae"]
+    problem = asked("sae")
     found = Greedy(max_units=2).solve(problem, runs=1, seed=0).best
     again = Intervention.load(found.save(tmp_path / "found"))
     assert again == found and again.bases["hidden.0@sae"].arrays["encoder"].shape == (24, len(found.units))
@@ -117,14 +120,14 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
 
 
 def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
-    found = Greedy(max_units=1).solve(asked["pca"], runs=1, seed=0).best
+    found = Greedy(max_units=1).solve(asked("pca"), runs=1, seed=0).best
     other = Problem(model, pairs[:20], sites="hidden.0@pca")
     with pytest.raises(PivotalError, match=r"belong to the basis that they were found in"):
         other.run_intervention(found)
 
 
 def test_controls_fit_the_basis_again(asked) -> None:
-    problem, seen = asked["probe"], []
+    problem, seen = asked("probe"), []
 
     class Watching(Greedy):
         name = "watching"
