@@ -238,11 +238,11 @@ def flips_cost() -> Picture:
         return bottom - (bottom - top) * (flips - _LEAST) / (_MOST - _LEAST)
 
     on.text(left, 30, f"{SIZE} units at a single step, number agreement in wiki-lstm, five runs each", "head")
-    ((_, chance, _, cost),) = [row for row in rows if row[0] == "random"]
+    ((_, chance, _, least),) = [row for row in rows if row[0] == "random"]
     on.text(
         left,
         52,
-        f"Bars: ± one standard deviation. Random units flip {chance:.1%} at {cost:,.0f} thousand.",
+        f"Bars: ± one standard deviation. Random units flip {chance:.1%} at {least:,.0f} thousand.",
         "soft",
     )
     for percent in (65, 70, 75, 80, 85, 90):
@@ -257,13 +257,13 @@ def flips_cost() -> Picture:
         "thousand node evaluations per run, forward and backward (logarithmic)",
         "mid soft",
     )
-    for name, flips, spread, nodes in rows:
+    for name, flips, spread, cost in rows:
         if name == "random":
             continue
-        on.line(x(nodes), y(flips - spread), x(nodes), y(flips + spread))
-        on.dot(x(nodes), y(flips), 6.5, "one" if name == "learned" else "other")
+        on.line(x(cost), y(flips - spread), x(cost), y(flips + spread))
+        on.dot(x(cost), y(flips), 6.5, "one" if name == "learned" else "other")
         dx, dy = _MOVED.get(name, (0, -14))
-        on.text(x(nodes) + dx, y(flips + spread if dy < 0 else flips - spread) + dy, name, "mid")
+        on.text(x(cost) + dx, y(flips + spread if dy < 0 else flips - spread) + dy, name, "mid")
     return on
 
 

@@ -27,6 +27,7 @@ from pivotal.records.history import Progress
 from pivotal.records.intervention import Card
 from pivotal.records.run import RunRecord
 from pivotal.records.serial import Number, Record
+from pivotal.records.source import SourceRecord
 from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import StudyRow
 from pivotal.records.summary import Summary
@@ -50,6 +51,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "ablation": ("ablation.json", Ablations),
     "checkpoint": ("checkpoint.pt", CheckpointRecord),
     "export": ("export.json", ExportRecord),
+    "source": ("source.json", SourceRecord),
 }
 """By the name of its schema, each file with its record; of .jsonl files, the record of a line."""
 

@@ -54,10 +54,10 @@ def _live(browser: Browser, folder: Path) -> None:
     try:
         at = _open(browser, server.address, DESK)
         at.locator("body[data-updates]").wait_for(timeout=60_000)
-        at.locator("#sentence").fill("The athletes near the car")
-        at.locator("#word-0").fill("admires")
-        at.locator("#word-1").fill("admire")
-        at.locator("#verdict:has-text('admires')").wait_for(timeout=60_000)
+        at.locator("#sentence").fill("The keys to the cabinet")
+        at.locator("#word-0").fill("is")
+        at.locator("#word-1").fill("are")
+        at.locator("#verdict:has-text('“are”')").wait_for(timeout=60_000)
         at.wait_for_timeout(500)  # the last word that was filled in may still be on its way
         _take(at, "live.png")
     finally:

@@ -209,7 +209,9 @@ def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
         assert is_a_name(name) or name in ENTRY_POINTS, name
 
 
-ENTRY_POINTS = {f"pivotal.{kind}" for kind in ("models", "searches", "masks", "phenomena", "readers")}
+ENTRY_POINTS = {
+    f"pivotal.{kind}" for kind in ("models", "searches", "masks", "bases", "phenomena", "readers", "exports")
+}
 
 
 def is_a_name(dotted: str) -> bool:

@@ -123,6 +123,8 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
         "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
+        "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),
+        "pull": lambda: ("pull", str(m.run / "interventions" / "0"), "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),

@@ -165,7 +165,11 @@ def test_a_sentence_without_a_stored_trace_names_the_command(
 def test_without_scripts_it_is_a_plain_list(run_page: Path, opened: Open) -> None:
     at = opened(run_page, script=False).page
     assert at.locator("#filters").is_hidden()
-    assert at.locator("noscript").inner_text().startswith("Without JavaScript")
+    assert at.locator("noscript").first.inner_text().startswith("Without JavaScript")
     assert at.locator(SHOWN).count() == at.locator(LIST).count() == 80
     at.locator(f"{LIST} summary").first.click()
     assert at.locator(".outcome").first.is_visible()
+    link = at.locator("a[href^='#unit-']").first
+    unit = at.locator(link.get_attribute("href") or "")
+    link.click()
+    assert unit.is_visible() and at.locator("main > section:visible").count() == 1

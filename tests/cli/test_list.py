@@ -12,7 +12,7 @@ import pytest
 from pivotal.units import MAX_UNITS
 
 
-@pytest.mark.parametrize("kind", ["models", "phenomena", "searches", "masks", "recipes"])
+@pytest.mark.parametrize("kind", ["models", "phenomena", "searches", "masks", "recipes", "exports"])
 def test_list(pivotal: Any, kind: str) -> None:
     known = {
         "models": "planted",
@@ -20,6 +20,7 @@ def test_list(pivotal: Any, kind: str) -> None:
         "searches": "learned",
         "masks": "hard-concrete",
         "recipes": "regularisation",
+        "exports": "transformer-lens",
     }
     done = pivotal("list", kind)
     assert done.code == 0 and known[kind] in done.out

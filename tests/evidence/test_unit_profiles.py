@@ -5,16 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from tests.models.tiny import PREFIXES, random_model, tokenizer
 
 from pivotal.evidence.unit_profiles import profile_units
 from pivotal.models import load_model
+from pivotal.models.edits import dense
 from pivotal.models.planted import plant
+from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.unit_profiles import Histogram, UnitProfile, UnitProfiles
+from pivotal.records.unit_profiles import Histogram, UnitProfiles
 
 SENTENCES = ["The noun0a quite", "The noun0as near noun1b", "The noun2c often"]
 
@@ -107,8 +111,47 @@ def test_a_text_that_the_model_cannot_read(problem: Problem) -> None:
     assert made.tokens == 0 and all(not one.highest and not one.lowest for one in made.profiles)
 
 
-def test_labels_with_other_numbers_of_bins_are_refused(profiles: UnitProfiles) -> None:
+def test_a_histogram_has_as_many_bins_for_each_label(profiles: UnitProfiles) -> None:
     one = profiles.profiles[0]
     with pytest.raises(ValueError, match="different numbers of bins"):
         serial.replace(one.natural, counts={"singular": (1, 2), "plural": (1,)})
-    assert isinstance(one, UnitProfile) and isinstance(one.natural, Histogram)
+    with pytest.raises(ValueError, match="without a bin"):
+        Histogram(low=0.0, high=1.0, counts={})
+
+
+def transformer(site: str) -> tuple[Intervention, Problem]:
+    """Two units of a tiny random transformer."""
+    lm = TransformersLM("llama", random_model("llama"), tokenizer(bos=True))
+    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
+    problem = Problem(lm, pairs, sites=site, steps="every")
+    units = tuple(problem.space.unit(i) for i in (1, 3))
+    values = np.linspace(-2.0, 2.0, 2 * sum(unit.size for unit in units)).reshape(2, -1)
+    return Intervention(units, ("a", "b"), values, "every", lm.name, lm.fingerprint(), "few", ""), problem
+
+
+def test_a_neuron_of_the_last_block_writes_all_that_it_does() -> None:
+    intervention, problem = transformer("mlp.2")
+    made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
+    assert made.tokens and all(one.highest for one in made.profiles)
+    last, model = problem.at_last_step(), problem.model
+    for i, one in enumerate(made.profiles):
+        assert one.written is not None
+        for direction, label in enumerate(intervention.directions):
+            mask, values = dense(intervention.without(1 - i), problem.space, model.device)
+            both = last.towards(direction)
+            with torch.no_grad():
+                states = both.run(mask, values).states[:, 0]
+                rows = torch.as_tensor(both.tree.live_row[np.unique(both.tree.leaf)])
+                clean = both.clean_states[rows]
+                change = (model.readout(states[rows]) - model.readout(clean)).mean(0)
+            change -= change.mean()
+            assert one.written[label].up[0].logit == pytest.approx(float(change.max()), rel=1e-2)
+            assert one.written[label].down[0].logit == pytest.approx(float(change.min()), rel=1e-2)
+
+
+def test_heads_have_states_but_no_known_path() -> None:
+    intervention, problem = transformer("head")
+    made = profile_units(intervention, problem, run=0, sentences=PREFIXES)
+    for one, unit in zip(made.profiles, intervention.units, strict=True):
+        assert one.unit == str(unit) and one.written is None
+        assert one.natural.low >= 0 and sum(map(sum, one.natural.counts.values())) > 0, "root mean squares"

@@ -1,9 +1,10 @@
 """Computes logits with an exported intervention in its own library.
 
-    PYTHON peer.py CASES.json OUT.json
+    PYTHON peer.py CASES.json OUT.npz
 
 It imports nothing of pivotal: the interpreter belongs to an environment with that library. A case names the target, the
-exported folder, the model's folder, the direction, the position (or null) and rows of token ids.
+exported folder, the model's folder, the direction, the positions (one per row, or null) and rows of token ids. The
+logits after each row are an array per case, arr_0, arr_1 …
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 
@@ -70,13 +72,14 @@ def main() -> None:
             del sys.modules[name]
         with torch.no_grad():
             run = libraries[case["target"]](case["folder"], case["model"])
+            positions = case["positions"] or [None] * len(case["rows"])
             rows = [
-                run(case["direction"], case["position"], torch.tensor([row]))[0, -1] for row in case["rows"]
+                run(case["direction"], position, torch.tensor([row]))[0, -1]
+                for row, position in zip(case["rows"], positions, strict=True)
             ]
-        found.append([row.float().tolist() for row in rows])
+        found.append(torch.stack(rows).float().numpy())
         sys.path.pop(0)
-    with open(sys.argv[2], "w", encoding="utf-8") as file:
-        json.dump(found, file)
+    np.savez(sys.argv[2], *found)
 
 
 if __name__ == "__main__":

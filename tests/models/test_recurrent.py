@@ -183,6 +183,32 @@ def test_runs_at_once_equal_runs_one_by_one(cell: str, layers: int, steps: Steps
     assert (together[:, 0] - together[:, 1]).abs().max() > 0.01
 
 
+@pytest.mark.parametrize(("cell", "layers"), [("lstm", 2), ("lstm", 3), ("gru", 2), ("rnn", 3)])
+@BOTH_STEPS
+def test_layers_below_the_first_edited_one_are_computed_once(cell: str, layers: int, steps: Steps) -> None:
+    """An edit of the last layer alone against an edit that may change any layer, with gradients, twice."""
+    network, tree = Network(cell, layers), edited_tree(steps)
+    mask, start = network.draw(2)
+    mask[..., : -network.hidden] = 0
+    prepared = network.model.prepare(tree)
+
+    def run(every_layer: bool) -> tuple[Tensor, Tensor]:
+        values = start.clone().requires_grad_()
+        edit = MaskedEdit(network.model.unit_space(), mask, values)
+        assert edit.sites == {f"hidden.{layers - 1}"}
+        # A function has no `sites`: it may change any layer.
+        states = network.model.states(prepared, edit.__call__ if every_layer else edit)
+        states.square().sum().backward()
+        assert values.grad is not None
+        return states.detach(), values.grad
+
+    expected = run(every_layer=True)
+    for _ in range(2):
+        for found, other in zip(run(every_layer=False), expected, strict=True):
+            torch.testing.assert_close(found, other, atol=1e-5, rtol=1e-4)
+    assert expected[1].abs().max() > 0.01
+
+
 @pytest.mark.parametrize("layers", [1, 2])
 def test_an_edit_reaches_the_layer_above_and_the_next_step(layers: int) -> None:
     """A unit of the first layer, edited at the cue only: the cue's own prediction changes, and the next one's."""

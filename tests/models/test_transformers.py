@@ -63,6 +63,19 @@ def test_distinct_prefixes_are_computed_once_where_that_is_right(family: str) ->
     assert (trunk.packs, trunk.caches, trunk.skips) == (family in PACKED, family in PACKED, True)
 
 
+@pytest.mark.parametrize("family", ["gpt2", "granite", "gemma2"])
+def test_the_mean_row_gives_the_mean_logit(family: str) -> None:
+    """Granite scales its logits. Those of Gemma 2 are capped, and not linear in the state."""
+    lm = shared(family)
+    p = torch.rand(3, lm.vocabulary_size).softmax(-1)
+    row, states = lm.mean_row(p), torch.randn(2, lm.layers[-1].width)
+    assert (row is None) == (family == "gemma2")
+    if row is not None:
+        logits = lm.readout(states)
+        expected = (logits[0] - logits[1]) @ p.T
+        torch.testing.assert_close((states[0] - states[1]) @ row.T, expected, atol=1e-4, rtol=1e-4)
+
+
 def test_a_count_of_layers_is_not_taken_for_a_window() -> None:
     """Gemma 3 has `sliding_window_pattern`, Qwen 2 `max_window_layers`: what is longer would not be packed."""
     assert shared("gemma3")._window == 32

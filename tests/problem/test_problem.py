@@ -317,6 +317,20 @@ def test_kl_of_large_logits_over_a_large_vocabulary_is_exact() -> None:
     torch.testing.assert_close(divergence(untouched, edited).double(), exact, atol=2e-5, rtol=0)
 
 
+@BOTH_STEPS
+def test_kl_at_all_positions_is_that_of_the_distributions(steps: Steps) -> None:
+    """It is computed from kept means of the output projection, those of drawn positions from the distributions."""
+    problem = Problem(small_model(), pairs_of(*PREFIXES), steps=steps)
+    mask = torch.zeros(2, 2, len(problem.space))
+    mask[1, :, ::3] = 1
+    states = problem.run(mask, torch.full_like(mask, 0.7)).states
+    expected = divergence(problem.model.readout(problem.clean_states), problem.model.readout(states))
+    everywhere = torch.arange(len(states))
+    torch.testing.assert_close(problem.kl(states), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(problem.kl(states, everywhere), expected, atol=1e-6, rtol=1e-5)
+    assert float(expected[:, 1].max()) > 0.01
+
+
 def test_a_tie_is_not_a_preference() -> None:
     """A model that says nothing would otherwise be right about the pairs of the first label."""
     problem = Problem(small_model(("sleeps", "sleep")), pairs_of(*PREFIXES))

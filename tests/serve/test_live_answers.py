@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.serve.asking import Client
 
 from pivotal.evidence.evaluation import evaluate
@@ -217,3 +219,19 @@ def test_clients_at_the_same_time_get_their_own_answers(client: Client, opened: 
         len({answer["prefix"] for answer in alone}) == 10
         and len({str(answer["kl"]) for answer in alone}) > 10
     )
+
+
+def test_answers_leave_nothing_behind(client: Client, opened: dict[str, Any]) -> None:
+    """Only a fixed number of sentences is remembered, whatever was asked."""
+
+    def tensors_after(sentences: list[str]) -> int:
+        for i, sentence in enumerate(sentences):
+            look(
+                client, opened, sentence=sentence, units=[{"unit": f"hidden.0:{i}", "values": [0.1, i / 100]}]
+            )
+        gc.collect()
+        return sum(type(one) is torch.Tensor for one in gc.get_objects())
+
+    sentences = list(dict.fromkeys(pair["prefix"] for pair in opened["pairs"]))
+    before = tensors_after(sentences[:18])
+    assert tensors_after(sentences[18:26]) <= before

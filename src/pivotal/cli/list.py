@@ -15,7 +15,7 @@ RUNS = "runs"
 
 def list_names(
     kind: Annotated[
-        Literal["models", "phenomena", "searches", "masks", "bases", "recipes", "runs"],
+        Literal["models", "phenomena", "searches", "masks", "bases", "recipes", "exports", "runs"],
         typer.Argument(help="What to list.", show_default=False),
     ],
     folder: Annotated[
@@ -24,7 +24,8 @@ def list_names(
     ] = None,
     json: shared_options.Json = False,
 ) -> None:
-    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, or runs."""
+    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, targets of
+    exports, or runs."""
     if folder is not None and kind != "runs":
         raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
@@ -57,6 +58,10 @@ def entries(kind: str) -> list[dict[str, Any]]:
         from pivotal.questions.phenomena import listed_phenomena
 
         return [_phenomenon(one) for one in listed_phenomena()]
+    if kind == "exports":
+        from pivotal.exports import TARGETS
+
+        return [_plain_entry(name, cls.summary) for name, cls in TARGETS.items()]
     return [_entry(name, cls) for name, cls in _registry(kind).items()]
 
 

@@ -70,7 +70,9 @@ def profile_units(
             UnitProfile(
                 unit=str(unit),
                 number=unit.number,
-                values={label: None if row[i] is None else _rounded(row[i]) for label, row in shown.items()},
+                values={
+                    label: None if (v := row[i]) is None else _rounded(v) for label, row in shown.items()
+                },
                 mean=_rounded(natural[:, i].mean()),
                 natural=_histogram(natural[:, i].numpy(), labels, problem.labels, _bounds(model, unit)),
                 highest=_moments(model, ids, at, there[:, i], ordered.flip(0)),

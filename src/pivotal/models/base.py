@@ -117,6 +117,11 @@ class LanguageModel(ABC):
     ) -> Float[Tensor, "*rows words"]:
         """The logits of some words, or of the whole vocabulary, in float32 or better."""
 
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes width"] | None:
+        """The mean row of the output projection under some distributions over the vocabulary. None if logits are not
+        the product of a state with that projection, in float32 or better, plus a bias."""
+        return None
+
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
         """Read a prompt, to be continued by `texts` texts token by token. A model that can keep its state overrides
         this; the default reads every text again after each token."""

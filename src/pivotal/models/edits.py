@@ -104,8 +104,8 @@ class _Replace(torch.autograd.Function):
 
 
 _MANY = 8
-"""With at least this many sites, it pays to look up which of them a hard mask leaves unchanged: a model can skip them.
-With fewer sites, the look-up only makes a GPU wait."""
+"""With at least this many sites, it pays on a GPU to look up which of them a hard mask leaves unchanged: a model can
+skip them. With fewer sites, the look-up only makes a GPU wait. On a CPU it always pays."""
 
 
 def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
@@ -144,7 +144,7 @@ class MaskedEdit:
         zeros then needs no edit. With `sources`, units take the states of other nodes, and `values` only says how many
         directions there are."""
         self.runs = mask.shape[0]
-        few = len(space.sites) < _MANY or (mask.requires_grad and not zeros_stay)
+        few = (mask.is_cuda and len(space.sites) < _MANY) or (mask.requires_grad and not zeros_stay)
         sites = space.sites if few else _touched(space, mask)
         self.sites = frozenset(site.name for site in sites)
         self._parts = {}

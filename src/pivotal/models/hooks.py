@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, RLock
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -59,8 +60,7 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
 
     with ExitStack() as stack:
         for tap in taps:
-            handle = attach(tap, lambda h, tap=tap: run(tap, h))
-            stack.callback(handle.remove)
+            stack.callback(attach(tap, partial(run, tap)).remove)
         yield
     missed = [tap.site.name for tap in taps if tap.site.name not in reached]
     if missed:

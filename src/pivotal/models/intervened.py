@@ -113,7 +113,8 @@ class IntervenedModel:
 
         drawn: list[Tensor] = []
         if words:
-            reading = model.reading(*_checked(model, [encoding.ids]), samples, applied)
+            (ids,) = _checked(model, [encoding.ids])
+            reading = model.reading(ids, samples, applied)
             _check_reached(applied)
             drawn.append(draw(reading.states))
         while len(drawn) < words:

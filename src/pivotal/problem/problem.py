@@ -20,6 +20,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
 from pivotal.problem.examples import Examples, Rejected
 from pivotal.problem.kept import Kept
+from pivotal.problem.untouched import Untouched
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, UnitSpace, Values
@@ -519,12 +520,21 @@ class Problem:
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
         """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
+        rows = max(1, _KL_ROWS // states.shape[1])
+        if nodes is None and self._untouched is not None:
+            starts = range(0, len(states), rows)
+            parts = [(slice(start, start + rows), states[start : start + rows]) for start in starts]
+            return torch.cat([self._untouched.kl(self.model, *part) for part in parts]).float()
         clean = self.clean_states
         if nodes is not None:
             states, clean = states[nodes], clean[nodes]
-        rows = max(1, _KL_ROWS // states.shape[1])
-        parts = zip(states.split(rows), clean.split(rows), strict=True)
-        return torch.cat([self._kl(s, c) for s, c in parts]).float()
+        pairs = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([self._kl(s, c) for s, c in pairs]).float()
+
+    @cached_property
+    def _untouched(self) -> Untouched | None:
+        """The untouched model's distributions at all live nodes. A search compares many masks with them."""
+        return Untouched.of(self.model, self.clean_states, _KL_ROWS)
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""

@@ -22,8 +22,9 @@ class Histogram(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         # The reader of a file turns a ValueError into a message.
-        if len({len(counts) for counts in self.counts.values()}) > 1:
-            raise ValueError("Histogram whose labels have different numbers of bins")
+        bins = {len(counts) for counts in self.counts.values()}
+        if len(bins) != 1 or 0 in bins:
+            raise ValueError("Histogram without a bin, or whose labels have different numbers of bins")
 
 
 class Moment(Record, frozen=True, kw_only=True):

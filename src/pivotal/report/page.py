@@ -177,7 +177,6 @@ def _facts(summary: Summary) -> list[tuple[str, str]]:
         (str(summary.units), f"of {summary.all_units:,} units"),
         (tables.number(summary.kl), beside),
         (tables.percent(summary.clean_accuracy), _untouched(summary)),
-        (f"{summary.seconds.total:,.0f} s", "in all"),
     ]
     return [fact for fact in facts if fact[0] != "–"]
 
@@ -245,7 +244,12 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
 
 def _reproduce(folder: RunFolder, summary: Summary) -> str:
     work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
-    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, [("work", work)])
+    spent = summary.seconds
+    parts = (
+        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    )
+    more = [("work", work), ("time", f"{spent.total:,.0f} s: {parts}")]
+    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, more)
 
 
 def reproduce(

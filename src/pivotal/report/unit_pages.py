@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import islice
 from typing import Any
 
 from pivotal.errors import PivotalError
@@ -19,7 +20,7 @@ from pivotal.report.trace import activation
 from pivotal.report.units import anchor, shown_value
 
 _MOST_BESIDE = 200
-"""The most run folders beside this one that are searched for the same units."""
+"""The most interventions of run folders beside this one that are searched for the same units."""
 
 
 def unit_sections(folder: RunFolder, summary: Summary, profiles: UnitProfiles) -> list[Section]:
@@ -221,11 +222,11 @@ def _beside(folder: RunFolder) -> Iterator[tuple[str, Intervention]]:
         others = sorted(path.parent for path in here.parent.glob(f"*/{RUN}") if path.parent != here)
     except OSError:
         return
-    for other in others[:_MOST_BESIDE]:
-        for card in sorted(other.glob(f"{INTERVENTIONS}/*/{CARD}")):
-            try:
-                one = Intervention.load(card.parent)
-            except (PivotalError, OSError):
-                continue
-            if one.model_fingerprint == fingerprint:
-                yield f"{other.name}, run {card.parent.name}", one
+    cards = (card for other in others for card in sorted(other.glob(f"{INTERVENTIONS}/*/{CARD}")))
+    for card in islice(cards, _MOST_BESIDE):
+        try:
+            one = Intervention.load(card.parent)
+        except (PivotalError, OSError):
+            continue
+        if one.model_fingerprint == fingerprint:
+            yield f"{card.parents[2].name}, run {card.parent.name}", one

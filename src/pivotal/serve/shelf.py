@@ -87,7 +87,7 @@ class Shelf:
             "run": run,
             "which": _best(folder) if which is None else which,
             "runs": folder.runs_saved(),
-            "path": str(folder.path),
+            "path": _shown(folder.path),
             "model": bench.model.describe(),
             "phenomenon": bench.intervention.phenomenon,
             "steps": bench.intervention.steps,
@@ -134,6 +134,12 @@ def _run_folder(path: Path) -> Path:
     return path
 
 
+def _shown(path: Path) -> str:
+    """A path as a user would write it."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 def _best(folder: RunFolder) -> int:
     return folder.summary().best if folder.finished else 0
 
@@ -143,7 +149,7 @@ def _entry(number: int, path: Path) -> dict[str, Any] | None:
     entry: dict[str, Any] = {
         "run": number,
         "name": path.name,
-        "path": str(path),
+        "path": _shown(path),
         "started": "",
         "finished": False,
         "error": None,

@@ -7,6 +7,7 @@ import torch
 from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, states
 
 from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel
 from pivotal.models.bases import Basis, ModelInBases, in_bases
 from pivotal.models.bases.fit import completed, pca, whitened
 from pivotal.models.edits import MaskedEdit
@@ -137,6 +138,13 @@ def test_a_basis_must_fit_the_model() -> None:
     broken.decoder[0, 0] = torch.nan
     with pytest.raises(PivotalError, match="finite numbers, but the decoder"):
         ModelInBases(model, {"hidden.0@pca": broken})
+
+
+def test_what_a_model_may_override_is_handed_on() -> None:
+    """A model in bases must do everything as the model does, also what the interface gains later."""
+    same_for_all = {"carrying", "check_length", "intervened", "next_logits", "next_words", "generate"}
+    public = {name for name in vars(LanguageModel) if not name.startswith("_")} - same_for_all
+    assert public <= set(vars(ModelInBases)) | {"bases"}, public - set(vars(ModelInBases))
 
 
 def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch) -> None:

@@ -83,8 +83,11 @@
       (opened.steps === "every" ? "; it may be left out." : ".");
     byId("pairs-result").textContent = "";
     byId("pairs-rows").replaceChildren();
-    byId("stored").replaceChildren(...opened.pairs.map((pair, i) =>
-      element("option", { value: i }, `${pair.prefix} … ${pair.words.join(" / ")}${pair.group ? ` (${pair.group})` : ""}`)));
+    byId("stored").replaceChildren(
+      element("option", { value: "" }, "a sentence of your own"),
+      ...opened.pairs.map((pair, i) =>
+        element("option", { value: i }, `${pair.prefix} … ${pair.words.join(" / ")}${pair.group ? ` (${pair.group})` : ""}`)),
+    );
     reset();
     if (opened.pairs.length) choose(0);
   }
@@ -98,6 +101,7 @@
 
   function choose(index) {
     const pair = opened.pairs[index];
+    byId("stored").value = index;
     byId("sentence").value = pair.prefix;
     byId("word-0").value = pair.words[0];
     byId("word-1").value = pair.words[1];
@@ -397,8 +401,8 @@
   }
   byId("run").addEventListener("change", () => open(byId("run").value));
   byId("which").addEventListener("change", () => open(byId("run").value, Number(byId("which").value)));
-  byId("stored").addEventListener("change", () => choose(Number(byId("stored").value)));
-  byId("sentence").addEventListener("input", () => { cues(); update(); });
+  byId("stored").addEventListener("change", () => { if (byId("stored").value !== "") choose(Number(byId("stored").value)); });
+  byId("sentence").addEventListener("input", () => { byId("stored").value = ""; cues(); update(); });
   for (const id of ["word-0", "word-1", "cue", "direction"]) byId(id).addEventListener("input", update);
   byId("add-form").addEventListener("submit", () => add(byId("add").value));
   byId("reset").addEventListener("click", () => { reset(); update(); });

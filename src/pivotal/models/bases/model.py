@@ -166,6 +166,9 @@ class ModelInBases(LanguageModel):
     ) -> Float[Tensor, "*rows words"]:
         return self._model.readout(states, ids)
 
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes width"] | None:
+        return self._model.mean_row(p)
+
     @torch.no_grad()
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """A coordinate writes what its row of the decoder writes."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.models.base import Encoding, LanguageModel
-from pivotal.models.edits import Edit
+from pivotal.models.edits import Edit, sites_of
 from pivotal.models.gather import distinct_rows
 from pivotal.models.reading import Applied
 from pivotal.models.recurrent.cells import CELLS, Incoming
@@ -41,6 +41,9 @@ class PreparedTree:
     """The first layer's gates from each distinct token. No edit changes them."""
     frozen: list[list[LayerState]]
     """The clean states of each level's frozen nodes, layer by layer. Entry 0 is the root."""
+    inputs: dict[int, list[Tensor]] = field(default_factory=dict)
+    """The inputs of the first edited layer at each level's live nodes, kept from its first use: what lies below that
+    layer is the same for every mask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +305,13 @@ class RecurrentLM(LanguageModel):
         runs = max(top.shape[1] for top in tops)
         return torch.cat([top.expand(-1, runs, -1) for top in tops])
 
-    def _step_through(self, prepared: PreparedTree, edit: Edit | None) -> list[list[LayerState]]:
-        """The states of every level, with frozen rows first. Entry 0 is the root."""
+    def _step_through(
+        self, prepared: PreparedTree, edit: Edit | None, upto: int | None = None
+    ) -> list[list[LayerState]]:
+        """The states of every level, with frozen rows first. Entry 0 is the root. Layers below the first edited one are
+        not computed, and neither are those from `upto` on."""
+        first = self._first_edited(edit)
+        inputs = self._inputs(prepared, first) if first else None
         states = [prepared.frozen[0]]
         for depth, (level, rows) in enumerate(
             zip(prepared.levels, prepared.token_rows, strict=True), start=1
@@ -313,9 +321,30 @@ class RecurrentLM(LanguageModel):
                 assert frozen is not None
                 states.append(frozen)
                 continue
-            gates = prepared.table[rows][:, None]
-            states.append(self._through_layers(gates, states[-1], level, edit, frozen))
+            if inputs is None:
+                gates = prepared.table[rows][:, None]
+            else:
+                layer = self._layers[first]
+                gates = torch.nn.functional.linear(inputs[depth - 1], layer.input, layer.bias)
+            states.append(self._through_layers(gates, states[-1], level, edit, frozen, slice(first, upto)))
         return states
+
+    def _first_edited(self, edit: Edit | None) -> int:
+        """The first layer that an edit changes; 0 if there is none."""
+        sites = None if edit is None else sites_of(edit)
+        edited = [i for i, site in enumerate(self.sites) if sites is not None and site.name in sites]
+        return min(edited, default=0)
+
+    @torch.no_grad()
+    def _inputs(self, prepared: PreparedTree, layer: int) -> list[Tensor]:
+        """The inputs of a layer at the live nodes of each level, in the untouched model."""
+        if layer not in prepared.inputs:
+            states = self._step_through(prepared, None, upto=layer)[1:]
+            prepared.inputs[layer] = [
+                state[layer - 1].h[level.live - level.start :]
+                for level, state in zip(prepared.levels, states, strict=True)
+            ]
+        return prepared.inputs[layer]
 
     def _through_layers(
         self,
@@ -324,14 +353,17 @@ class RecurrentLM(LanguageModel):
         level: Level,
         edit: Edit | None,
         frozen: list[LayerState] | None,
+        layers: slice = slice(None),
     ) -> list[LayerState]:
-        """The states of a level, from the first layer's gates and the states of the level above."""
-        h, new = gates, []
-        for i, layer in enumerate(self._layers):
-            h, c = self._step(layer, None if i == 0 else layer.input, h, above[i], level)
+        """The states of a level, from the states of the level above and the input gates of the first of `layers`.
+        Other layers keep the states of the level above, which nothing reads."""
+        new, h, weight = list(above), gates, None
+        for i, layer in list(enumerate(self._layers))[layers]:
+            h, c = self._step(layer, weight, h, above[i], level)
             if edit is not None:
                 h = edit(f"hidden.{i}", level.spans, h)
-            new.append(LayerState(h, c) if frozen is None else _stack(frozen[i], h, c))
+            new[i] = LayerState(h, c) if frozen is None else _stack(frozen[i], h, c)
+            weight = self._layers[i + 1].input if i + 1 < len(self._layers) else None
         return new
 
     def _step(
@@ -353,6 +385,9 @@ class RecurrentLM(LanguageModel):
         return torch.nn.functional.linear(
             states.to(wide), self._decoder[ids].to(wide), self._decoder_bias[ids].to(wide)
         )
+
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes hidden"] | None:
+        return p @ self._decoder if self.dtype.itemsize >= 4 else None
 
 
 def _stack(frozen: LayerState, h: Tensor, c: Tensor | None) -> LayerState:

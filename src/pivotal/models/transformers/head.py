@@ -62,6 +62,12 @@ class Head:
             logits = logits + bias.to(device, logits.dtype)
         return self._finish(logits)
 
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes width"] | None:
+        """The mean row of the scaled projection under some distributions; None if logits are capped or imprecise."""
+        if self.cap is not None or self.weight.dtype.itemsize < 4:
+            return None
+        return (p.to(self.weight) @ self.weight).to(p.device) * self.scale
+
     def _finish(self, logits: Tensor) -> Tensor:
         if self.scale != 1.0:
             logits = logits * self.scale

@@ -289,6 +289,9 @@ class TransformersLM(ChunkedLM):
     ) -> Float[Tensor, "*rows words"]:
         return self._head(states, ids)
 
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes width"] | None:
+        return self._head.mean_row(p)
+
 
 def _check_finite(name: str, model: Any) -> None:
     """Raise PivotalError if a weight is NaN or infinite, since everything computed from it would be, too."""

@@ -1,0 +1,197 @@
+"""Exports beside the interventions that they come from, on held-out pairs.
+
+    python benchmarks/exports.py [--steps every] [--sites mlp] [--targets peft,snippet,…] [--pairs 200]
+
+The intervention is one of the study `transformers` (docs/results/transformers): number agreement in SmolLM2, seed 0.
+Each export runs in its own library: peft and transformers here, the others in the environments of `make peers`. The
+table has the share of preferences that it flips, to compare with that of the intervention in pivotal, and the largest
+difference of any logit of the vocabulary. A preference is flipped if the word that the untouched model does not prefer
+becomes the more likely one at the first token where the two words differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pivotal.exports import Portable, export
+from pivotal.exports.base import folder_names
+from pivotal.models import load_model
+from pivotal.models.transformers.lm import TransformersLM
+from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
+from pivotal.questions.splits import todays
+from pivotal.records.intervention import Intervention
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.units import Unit
+
+ROOT = Path(__file__).parents[1]
+MODEL = "smollm2-135m"
+PEERS = ("pyvene", "nnsight", "transformer-lens")
+EVERY, SINGLE = ("peft", "transformers", "snippet", *PEERS), ("snippet", *PEERS)
+
+
+class Asked:
+    """The held-out pairs as rows of tokens, with the two tokens that are compared and the direction to flip to."""
+
+    def __init__(self, problem: Problem, lm: TransformersLM, most: int) -> None:
+        first = len(lm.priming_tokens)
+        self.rows, self.words, self.positions = [], [], []
+        kept = []
+        for n, pair in enumerate(problem.pairs):
+            encoding, tokens = lm.encode(pair.prefix), [lm.tokens_of(word) for word in pair.words]
+            shared = next(i for i, (a, b) in enumerate(zip(*tokens, strict=False)) if a != b)
+            if len(kept) < most:
+                kept.append(n)
+                self.rows.append([*lm.priming_tokens, *encoding.ids, *tokens[0][:shared]])
+                self.words.append([word[shared] for word in tokens])
+                cue = 0 if pair.cue is None else pair.cue
+                self.positions.append(first + encoding.last_token_of(cue))
+        self.direction = problem.direction[kept]
+        self.single = problem.steps == "single"
+
+    def of(self, direction: int) -> list[int]:
+        return np.flatnonzero(self.direction == direction).tolist()
+
+    def flips(self, logits: np.ndarray) -> float:
+        words = np.array(self.words)
+        rows = np.arange(len(words))
+        target = logits[rows, words[rows, self.direction]]
+        return float((target > logits[rows, words[rows, 1 - self.direction]]).mean())
+
+
+@torch.no_grad()
+def ours(portable: Portable, asked: Asked) -> np.ndarray:
+    found: dict[int, np.ndarray] = {}
+    first = len(portable.model.priming_tokens)
+    for row, label in enumerate(portable.intervention.directions):
+        edited = portable.model.intervened(portable.intervention, label, cue=0)
+        for n in asked.of(row):
+            cue = asked.positions[n] - first if asked.single else None
+            found[n] = edited.next_logits([asked.rows[n][first:]], cue)[0].cpu().numpy()
+    return np.stack([found[n] for n in sorted(found)])
+
+
+@torch.no_grad()
+def here(portable: Portable, target: str, folder: Path, asked: Asked) -> np.ndarray:
+    """An export to peft, transformers or a snippet, run with transformers in this process."""
+    from transformers import AutoModelForCausalLM
+
+    names, found = folder_names(portable.intervention.directions), {}
+    base = portable.model.network.name_or_path
+    for row, label in enumerate(portable.intervention.directions):
+        source = folder / names[label] if target == "transformers" else base
+        model: Any = AutoModelForCausalLM.from_pretrained(source, dtype="float32").eval()
+        if target == "peft":
+            from peft import PeftModel
+
+            model = PeftModel.from_pretrained(model, folder / names[label]).eval()
+        spec = importlib.util.spec_from_file_location("intervene", folder / "intervene.py")
+        for n in asked.of(row):
+            tokens = torch.tensor([asked.rows[n]])
+            if target == "snippet":
+                assert spec is not None and spec.loader is not None
+                code = importlib.util.module_from_spec(spec)
+                spec.loader.exec_module(code)
+                with code.intervene(model, label, asked.positions[n] if asked.single else None):
+                    found[n] = model(input_ids=tokens).logits[0, -1].numpy()
+            else:
+                found[n] = model(input_ids=tokens).logits[0, -1].numpy()
+    return np.stack([found[n] for n in sorted(found)])
+
+
+def elsewhere(portable: Portable, target: str, folder: Path, asked: Asked, peers: Path) -> np.ndarray:
+    """An export to another library, run in the environment of that library."""
+    cases = []
+    for row, label in enumerate(portable.intervention.directions):
+        chosen = asked.of(row)
+        cases.append(
+            {
+                "target": target,
+                "folder": str(folder),
+                "model": portable.model.network.name_or_path,
+                "direction": label,
+                "positions": [asked.positions[n] for n in chosen] if asked.single else None,
+                "rows": [asked.rows[n] for n in chosen],
+            }
+        )
+    (folder / "cases.json").write_text(json.dumps(cases), encoding="utf-8")
+    python, script = peers / target / "bin" / "python", ROOT / "tests" / "exports" / "peer.py"
+    subprocess.run([python, script, folder / "cases.json", folder / "out.npz"], check=True)
+    arrays = np.load(folder / "out.npz")
+    made = np.zeros((len(asked.rows), arrays["arr_0"].shape[1]), dtype=np.float32)
+    for row in range(len(cases)):
+        made[asked.of(row)] = arrays[f"arr_{row}"]
+    return made
+
+
+def stored(steps: str, sites: str) -> StudyRow:
+    """The row of the study with these steps and sites."""
+    for row in read_results(ROOT / "docs" / "results" / "transformers" / "results.jsonl").rows:
+        asked = (row.model, row.phenomenon, row.steps, row.sites, row.seed, row.cell["split"])
+        if asked == (MODEL, "number-agreement", steps, sites, 0, "random"):
+            return row
+    raise SystemExit(f"The study has no row with steps {steps} and sites {sites}.")
+
+
+def intervention_of(row: StudyRow, lm: TransformersLM, labels: tuple[str, str]) -> Intervention:
+    units = tuple(Unit(unit.site, unit.index, unit.number) for unit in row.found or ())
+    values = np.array(
+        [[unit.values[label] for unit in row.found or ()] for label in labels], dtype=np.float32
+    )
+    about = (lm.name, lm.fingerprint(), row.phenomenon, "")
+    return Intervention(units, labels, values, row.steps, *about)  # type: ignore[arg-type]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--steps", default="every", choices=("every", "single"))
+    parser.add_argument("--sites", default="mlp")
+    parser.add_argument("--targets", default="")
+    parser.add_argument("--pairs", type=int, default=200)
+    parser.add_argument("--peers", type=Path, default=ROOT / "build" / "peers")
+    given = parser.parse_args()
+    row, lm = stored(given.steps, given.sites), load_model(MODEL, device="cpu")
+    assert isinstance(lm, TransformersLM)
+    question = Question(
+        MODEL, row.phenomenon, steps=row.steps, split=todays(row.split), split_seed=row.split_seed
+    )
+    pairs = question.load_pairs()
+    found = intervention_of(row, lm, pairs.labels)
+    sites = ",".join(dict.fromkeys(unit.site for unit in found.units))
+    train, test = question.divide(pairs)
+    problem = Problem(lm, test[: given.pairs], sites=sites, steps=found.steps)
+    asked = Asked(problem, lm, given.pairs)
+    portable = Portable.of(lm, found)
+    mine = ours(portable, asked)
+    print(f"{found!r}: {len(asked.rows)} pairs, pivotal flips {asked.flips(mine):.1%}", flush=True)
+    for target in given.targets.split(",") if given.targets else SINGLE if asked.single else EVERY:
+        if target == "control-vector":
+            portable = Portable.of(
+                lm, found, train=Problem(lm, train, sites=sites, steps=found.steps), test=problem
+            )
+            print(*export(portable, target, Path(tempfile.mkdtemp()) / "export").approximate, sep="\n")
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "export"
+            export(portable, target, folder)
+            if target in PEERS:
+                theirs = elsewhere(portable, target, folder, asked, given.peers)
+            else:
+                theirs = here(portable, target, folder, asked)
+        worst = float(np.abs(theirs - mine).max())
+        print(f"| {target} | {asked.flips(theirs):.1%} | {worst:.1e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""`pivotal push` and `pivotal pull`, by folders and with a stand-in for the hub."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from tests.exports.hub_server import Hub, serving
+from tests.models.tiny import random_model, tokenizer
+
+from pivotal.models import load_model
+from pivotal.records.intervention import Intervention
+from pivotal.units import Unit
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("push") / "tiny"
+    random_model("llama").save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def saved(model: Path) -> Path:
+    """An intervention without a run, in a tiny model in a folder."""
+    lm = load_model(model, device="cpu")
+    units = (Unit("mlp.0", 3, 4), Unit("mlp.1", 2, 3))
+    about = ("tiny", lm.fingerprint(), "number", "0")
+    scores = {"flip_accuracy": 0.97, "interval": [0.95, 0.98], "kl": 0.25}
+    found = Intervention(units, ("singular", "plural"), np.ones((2, 2)), "every", *about, scores=scores)
+    return found.save(model.parent / "found")
+
+
+def test_a_dry_run_writes_the_folder_and_prints_the_card(
+    pivotal: Any, model: Path, saved: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    about = ("--base-model", "org/tiny", "--license", "mit", "--model", model, "--device", "cpu")
+    done = pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about)
+    assert done.code == 0, done.err
+    text = (out / "README.md").read_text()
+    assert text.strip() in done.out and "nothing was uploaded" in done.out
+    card = yaml.safe_load(text.split("---")[1])
+    assert card["library_name"] == "pivotal" and card["license"] == "mit"
+    assert (card["base_model"], card["base_model_relation"]) == ("org/tiny", "adapter")
+    (index,) = card["model-index"]
+    metrics = {one["type"]: one["value"] for result in index["results"] for one in result["metrics"]}
+    assert index["name"] == "units" and metrics == {"flip_accuracy": 0.97, "units": 2, "kl": 0.25}
+    adapter = json.loads((out / "adapters" / "plural" / "adapter_config.json").read_text())
+    assert adapter["base_model_name_or_path"] == "org/tiny"
+    assert str(model.parent) not in "".join(
+        path.read_text() for path in out.rglob("*") if path.suffix in (".json", ".md")
+    )
+    pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
+
+
+@pytest.mark.slow
+def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    """A run of a model that peft does not know, with its report."""
+    told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")
+    notes = " ".join(json.loads(told.out)["notes"])
+    assert "--base-model" in notes and "--license" in notes
+    there = {path.name for path in (tmp_path / "out").iterdir()}
+    assert there == {"README.md", "card.json", "values.safetensors", "report.html"}
+    assert "81 held-out pairs" in (tmp_path / "out" / "README.md").read_text()
+
+
+def test_what_push_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:
+    pivotal("push", saved, "units", "--dry-run").refused("ORG/NAME", "'units'")
+    pivotal("push", saved, "me/units", "--out", tmp_path / "out").refused("--dry-run")
+
+
+def test_pull_takes_a_folder(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
+    theirs, out = tmp_path / "theirs", tmp_path / "out"
+    Intervention.load(saved).save(theirs)
+    (theirs / "evil.py").write_text("raise SystemExit")
+    (theirs / "evil.pkl").write_bytes(b"\x80\x04.")
+    told = json.loads(pivotal("pull", theirs, "--out", out, "--model", model, "--json").out)
+    assert told["fingerprint_checked"] and told["commit"] is None
+    assert {path.name for path in out.iterdir()} == {"card.json", "values.safetensors", "source.json"}
+    assert Intervention.load(out) == Intervention.load(saved)
+    assert pivotal("pull", theirs, "--out", out).code == 0  # the same files again
+    Intervention.load(saved).without(0).save(theirs)
+    pivotal("pull", theirs, "--out", out).refused("Nothing was changed", "--overwrite")
+    assert pivotal("pull", theirs, "--out", out, "--overwrite").code == 0
+    assert len(Intervention.load(out)) == 1
+
+
+def test_what_pull_refuses(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    pivotal("pull", saved, "--model", "planted", *out).refused("belongs to the model", "planted")
+    pivotal("pull", "no-such-folder", *out).refused("ORG/NAME")
+    theirs = Intervention.load(saved).save(tmp_path / "theirs")
+    (theirs / "certificate.json").write_text("{}")
+    pivotal("pull", theirs, *out).refused("certificate.json")
+    (theirs / "certificate.json").unlink()
+    (theirs / "values.safetensors").unlink()
+    pivotal("pull", theirs, *out).refused("values.safetensors")
+    with (theirs / "values.safetensors").open("wb") as file:
+        file.truncate(65 * 2**20)
+    pivotal("pull", theirs, *out).refused("at most 67,108,864 bytes")
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file.txt").write_text("mine")
+    pivotal("pull", saved, "--out", tmp_path / "mine", "--overwrite").refused("holds other files")
+
+
+@pytest.mark.slow
+def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> None:
+    """Processes of their own: huggingface_hub reads its settings when it is imported."""
+    hub = Hub("me/units")
+    with serving(hub):
+        settings = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_test"}
+
+        def run(*arguments: str | Path, code: int = 0) -> str:
+            ran = subprocess.run(
+                [sys.executable, "-m", "pivotal", *map(str, arguments)],
+                env={**os.environ, **settings},
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert ran.returncode == code, ran.stderr
+            return ran.stdout if code == 0 else ran.stderr
+
+        said = run("push", saved, "me/units", "--model", model, "--device", "cpu", "--license", "mit")
+        first = hub.newest
+        assert first in said and "adapters/plural/adapter_model.safetensors" in hub.commits[first]
+        assert "README.md" in hub.commits[first]
+        evil = {**hub.commits[first], "evil.py": b"raise SystemExit", "evil.bin": b"\x80\x04."}
+        second = hub.commit(evil)
+        hub.asked.clear()
+        told = json.loads(run("pull", "me/units", "--json"))
+        assert told["commit"] == second and told["fingerprint_checked"] is False
+        fetched = {line.rpartition("/")[2] for line in hub.asked if "/resolve/" in line}
+        assert fetched == {"card.json", "values.safetensors"}
+        there = {path.name for path in (tmp_path / "interventions" / "me-units").iterdir()}
+        assert there == {"card.json", "values.safetensors", "source.json"}
+        assert f"at commit {second}" in run("pull", "me/units", "--revision", first, code=2)
+        assert "no repository me/other" in run("pull", "me/other", code=2)
+        huge = hub.commit({**evil, "values.safetensors": b"0" * (65 * 2**20)})
+        hub.asked.clear()
+        assert "at most 67,108,864 bytes" in run("pull", "me/units", "--out", "huge", code=2)
+        assert not any("/resolve/" in line for line in hub.asked)
+        del hub.commits[huge]
+        single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
+        assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
+        assert not any(name.startswith("adapters/") for name in hub.commits[hub.newest])
+    # The hub is gone: what was pulled before is in the cache.
+    told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
+    assert told["commit"] == second and told["cached"]
+    again = json.loads(run("pull", "me/units", "--offline", "--out", "again", "--json"))
+    assert again["files"] == told["files"]
+    assert "Without a network" in run("pull", "me/other", "--offline", code=2)
