@@ -126,6 +126,9 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
         "check": lambda: ("check", "planted", str(m.pairs)),
+        "fit-basis": lambda: (
+            *("fit-basis", "planted", "hidden.0", "--corpus", str(m.corpus), "--out", new, "-q"),
+        ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
                              "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),
