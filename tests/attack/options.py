@@ -126,6 +126,9 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
         "check": lambda: ("check", "planted", str(m.pairs)),
+        "fit-basis": lambda: (
+            *("fit-basis", "planted", "hidden.0", "--corpus", str(m.corpus), "--out", new, "-q"),
+        ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
         "fit-basis": lambda: ("fit-basis", "planted", "hidden.0", "--corpus", str(m.corpus), "--out", f"{new}-basis", "-q"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
