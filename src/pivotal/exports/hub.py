@@ -115,7 +115,9 @@ def _newest_in_cache(hub: Any, repository: str) -> str | None:
     except Exception:  # there is no cache yet
         return None
     commits = [commit for repo in found for commit in repo.revisions]
-    return str(max(commits, key=lambda one: one.last_modified).commit_hash) if commits else None
+    # Commits share their files, so the age of the files does not tell which commit was downloaded last.
+    newest = max(commits, key=lambda one: one.snapshot_path.stat().st_mtime, default=None)
+    return None if newest is None else str(newest.commit_hash)
 
 
 def _commit(hub: Any, repository: str, revision: str | None) -> tuple[str | None, tuple[str, ...]]:
