@@ -71,6 +71,7 @@ class Portable:
         test: Problem | None = None,
     ) -> Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
+        model = model.plain
         if not isinstance(model, TransformersLM):
             raise PivotalError(
                 f"Exports are for models of transformers, but {model.name} is a {type(model).__name__}, which other "
