@@ -34,7 +34,9 @@ def chosen_table(summary: Summary) -> Table:
             cells.append("–" if found is None else f"{activation(found.low)} to {activation(found.high)}")
         cells.append(lost)
         if len(summary.runs) > 1:
-            cells.append(f"{sum(label in other.unit_labels for other in summary.runs)} of {len(summary.runs)}")
+            cells.append(
+                f"{sum(label in other.unit_labels for other in summary.runs)} of {len(summary.runs)}"
+            )
         rows.append(tuple(cells))
     columns = ["unit", "site", *(f"→ {label}" for label in summary.labels)]
     columns += ["natural range"] * bool(ranges) + ["without it"] + ["found by runs"] * (len(summary.runs) > 1)
