@@ -25,7 +25,7 @@ def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_
     listed = {entry["name"]: entry for entry in shelf.listed()}
     assert set(listed) == {"good", "damaged"} and listed["good"]["finished"]
     assert "run.json" in listed["damaged"]["error"]
-    with pytest.raises(PivotalError, match="run.json"):
+    with pytest.raises(PivotalError, match=r"run\.json"):
         shelf.opened(listed["damaged"]["run"])
     assert shelf.opened(listed["good"]["run"], 1)["which"] == 1
 
