@@ -95,7 +95,7 @@ def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> R
 @torch.no_grad()
 def states_to_edit(
     model: LanguageModel, tree: PrefixTree, space: UnitSpace
-) -> list[Float[Tensor, "states coordinates"]]:
+) -> list[Float[Tensor, "_ coordinates"]]:
     """The distinct states of one site to edit, for each direction.
 
     As in `natural_range`, the first tokens of the sentences are left out where a site has no bounds.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -80,9 +80,16 @@ class Basis:
 
     def to(self, device: torch.device | str) -> Basis:
         """The basis on a device."""
-        moved = {name: tensor.to(device) for name, tensor in self._tensors().items()}
-        units = None if self.units is None else self.units.to(device)
-        return Basis(self.kind, **moved, **self._settings(), units=units, whole=self.whole)
+        if self.encoder.device == torch.device(device):
+            return self
+        return replace(
+            self,
+            encoder=self.encoder.to(device),
+            decoder=self.decoder.to(device),
+            bias=self.bias.to(device),
+            threshold=None if self.threshold is None else self.threshold.to(device),
+            units=None if self.units is None else self.units.to(device),
+        )
 
     # -- coordinates --------------------------------------------------------------------------------------------
 
@@ -184,9 +191,6 @@ class Basis:
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: tensor.detach().float().cpu().numpy() for name, tensor in self._tensors().items()}
-
-    def _settings(self) -> dict[str, Activation | int]:
-        return {"activation": self.activation, "top_k": self.top_k}
 
 
 def check_basis(basis: Basis, site: str, width: int, where: str) -> None:

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.models.bases.basis import Basis
+from pivotal.records.basis import Activation
 
 _PICKLES = ("*.pt", "*.pth", "*.bin", "*.pkl", "*.ckpt")
 
@@ -263,7 +264,7 @@ def _sae(
             )
     if top_k:
         return Basis("sae", encoder.contiguous(), decoder.contiguous(), bias, "topk", top_k=top_k)
-    activation = "relu" if threshold is None else "jumprelu"
+    activation: Activation = "relu" if threshold is None else "jumprelu"
     return Basis("sae", encoder.contiguous(), decoder.contiguous(), bias, activation, threshold)
 
 

@@ -36,7 +36,7 @@ class Probe(BasisKind):
         return completed(self.name, probe_of(states)[None], torch.cat(states))
 
 
-def probe_of(states: Sequence[Float[Tensor, "states width"]]) -> Float[Tensor, " width"]:
+def probe_of(states: Sequence[Float[Tensor, "_ width"]]) -> Float[Tensor, " width"]:
     """The unit vector of a logistic regression with a ridge penalty that tells the states of two labels apart. Both
     labels have the same weight."""
     first, second = (rows.double() for rows in states)
