@@ -18,6 +18,7 @@ import msgspec
 
 from pivotal.options import field_docs
 from pivotal.records.ablation import Ablations
+from pivotal.records.basis import BasisRecord
 from pivotal.records.certificate import Certificate
 from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.comparison import ComparisonRecord
@@ -39,6 +40,7 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "run": ("run.json", RunRecord),
     "summary": ("summary.json", Summary),
     "card": ("interventions/N/card.json", Card),
+    "basis": ("bases/NAME/basis.json", BasisRecord),
     "traces": ("traces.json", Traces),
     "units": ("units.json", UnitProfiles),
     "history": ("history.jsonl", Progress),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
-from pivotal.units import Site, Unit, UnitSpace, select_sites
+from pivotal.units import Site, Unit, UnitSpace, pattern_of, select_sites, sites_in_bases
 
 LSTM = (Site("hidden.0", 650, first=1, bounds=(-1.0, 1.0)), Site("hidden.1", 650, first=651))
 GPT = tuple(Site(f"{kind}.{i}", 4) for i in range(12) for kind in ("attn", "mlp"))
@@ -102,3 +102,47 @@ def test_bounds_are_infinite_where_a_site_has_none() -> None:
     low, high = UnitSpace(LSTM).bounds()
     assert (low[649], high[649], low[650], high[650]) == (-1.0, 1.0, -math.inf, math.inf)
     assert len(low) == len(high) == len(UnitSpace(LSTM)) == 1300
+
+
+PCA = tuple(Site(f"mlp.{i}@pca", 4, within=f"mlp.{i}", basis="ab") for i in (2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("mlp.2@pca", ["mlp.2@pca"]),
+        ("mlp.3-4@pca", ["mlp.3@pca", "mlp.4@pca"]),
+        ("mlp@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
+        ("all@pca", ["mlp.2@pca", "mlp.3@pca", "mlp.4@pca"]),
+        ("mlp.2@pca:a/folder", ["mlp.2@pca"]),
+        ("mlp.0-1, mlp.3@pca", ["mlp.0", "mlp.1", "mlp.3@pca"]),
+        ("all", [site.name for site in GPT]),
+    ],
+)
+def test_patterns_select_sites_in_a_basis(pattern: str, names: list[str]) -> None:
+    assert [site.name for site in select_sites([*GPT, *PCA], pattern)] == names
+
+
+def test_the_pattern_of_sites_in_a_basis_selects_them() -> None:
+    assert pattern_of([*GPT[:4], *PCA]) == "attn.0-1, mlp.0-1, mlp.2-4@pca"
+    assert select_sites([*GPT, *PCA], pattern_of(PCA)) == PCA
+
+
+def test_a_site_is_searched_in_one_basis() -> None:
+    with pytest.raises(PivotalError, match=r"one unit, but mlp\.2@pca and mlp\.2 have the same"):
+        UnitSpace((Site("mlp.2", 4), PCA[0]))
+    with pytest.raises(PivotalError, match="Choose one of the two"):
+        UnitSpace((PCA[0], Site("mlp.2@das", 4, within="mlp.2", basis="cd")))
+
+
+def test_bases_are_asked_for_by_site_kind_and_argument() -> None:
+    asked = sites_in_bases(GPT, "attn.0, mlp.2-3@das:2, mlp.4@sae:C:/a folder/x.y")
+    assert [(one.name, one.argument) for one in asked] == [
+        ("mlp.2@das", "2"),
+        ("mlp.3@das", "2"),
+        ("mlp.4@sae", "C:/a folder/x.y"),
+    ]
+    with pytest.raises(PivotalError, match=r"the basis of one site, but .* selects 2"):
+        sites_in_bases(GPT, "mlp.2-3@sae:a/folder")
+    with pytest.raises(PivotalError, match="named once"):
+        sites_in_bases(GPT, "mlp.2@sae:a, mlp.2@sae:b")

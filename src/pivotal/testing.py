@@ -1,4 +1,4 @@
-"""Contract checks for models, mask families, phenomena and searches.
+"""Contract checks for models, bases, mask families, phenomena and searches.
 
 Call them in the tests of your own plugin. A check returns nothing, or raises AssertionError with an explanation.
 
@@ -25,7 +25,7 @@ from pivotal.searches.base import Search, most_units
 from pivotal.searches.masks.base import MaskFamily
 from pivotal.units import Site, Steps
 
-__all__ = ["check_mask", "check_model", "check_phenomenon", "check_search"]
+__all__ = ["check_basis", "check_mask", "check_model", "check_phenomenon", "check_search"]
 
 
 def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: float = 1e-4) -> None:
@@ -44,11 +44,38 @@ def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
         trial.runs_are_independent(steps)
         trial.tree_equals_one_at_a_time(steps)
         trial.gradients_flow(steps)
-    for site in model.sites:
+    for site in model.plain.sites:
         trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
         if site.within:
             trial.units_are_replaced_whole(site)
     trial.edit_changes("all", 0, "An edit of the first step must change what follows the later steps.")
+
+
+def check_basis(model: LanguageModel, prefixes: Sequence[str], *, tolerance: float = 1e-4) -> None:
+    """Check the sites of a model in other bases, such as those of `Problem(..., sites="resid.12@pca").model`, on
+    prefixes that it can encode. `tolerance` is as in `check_model`."""
+    assert model.bases, "The model must have a site in another basis."
+    sequences = [model.encode(prefix).ids for prefix in prefixes]
+    own = {site.name: site for site in model.plain.sites}
+    for site in model.sites:
+        if site.name not in model.bases:
+            continue
+        basis = model.bases[site.name]
+        assert site.within in own and basis.width == own[site.within].coordinates, (
+            f"{site.name} must show a site of the model, and its basis must be as wide as that site."
+        )
+        assert site.width == basis.coordinates and site.basis == basis.fingerprint, (
+            f"{site.name} must have a unit for each coordinate, and the fingerprint of its basis."
+        )
+        trial = _Trial(model, sequences, tolerance, site.name)
+        for steps in get_args(Steps):
+            trial.empty_mask_changes_nothing(steps, exact=True)
+            trial.edits_leave_nothing_behind(steps)
+            trial.runs_are_independent(steps)
+            trial.tree_equals_one_at_a_time(steps)
+            trial.gradients_flow(steps)
+        trial.unused_coordinates_may_be_left_out()
+        trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
 
 
 def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
@@ -84,8 +111,15 @@ def _check_words(model: LanguageModel, prefixes: Sequence[str]) -> None:
 
 
 class _Trial:
-    def __init__(self, model: LanguageModel, sequences: list[tuple[int, ...]], tolerance: float) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        sequences: list[tuple[int, ...]],
+        tolerance: float,
+        sites: str = "all",
+    ) -> None:
         self.model, self.sequences, self.tolerance = model, sequences, tolerance
+        self.sites = sites
         # Different cues and both directions, so that a level has frozen rows, edited rows and others.
         self.cues = [min(i % 3, len(ids) - 1) for i, ids in enumerate(sequences)]
         self.directions = [i % 2 for i in range(len(sequences))]
@@ -99,15 +133,15 @@ class _Trial:
         states = self.model.states(self.model.prepare(tree), edit)
         return self.model.readout(states[torch.as_tensor(tree.live_row[tree.leaf], device=states.device)])
 
-    def masked(self, tree: PrefixTree, mask: Tensor, values: Tensor, sites: str = "all") -> Tensor:
-        edit = MaskedEdit(self.model.unit_space(sites), mask, values)
+    def masked(self, tree: PrefixTree, mask: Tensor, values: Tensor, sites: str = "") -> Tensor:
+        edit = MaskedEdit(self.model.unit_space(sites or self.sites), mask, values)
         logits = self.logits(tree, edit)
         edit.check_reached()
         return logits
 
-    def draw(self, runs: int, sites: str = "all") -> tuple[Tensor, Tensor]:
+    def draw(self, runs: int, sites: str = "") -> tuple[Tensor, Tensor]:
         """Random masks that replace about half of the units, and values within the bounds of the sites."""
-        space, generator = self.model.unit_space(sites), torch.Generator().manual_seed(0)
+        space, generator = self.model.unit_space(sites or self.sites), torch.Generator().manual_seed(0)
         low, high = (torch.tensor(bound).clamp(-3, 3) for bound in space.bounds())
         mask = (torch.rand(runs, 2, len(space), generator=generator) < 0.5).float()
         values = low + (high - low) * torch.rand(runs, 2, space.coordinates, generator=generator)
@@ -133,14 +167,23 @@ class _Trial:
         sentence = f"The tree (steps: {steps}) must give the logits of one sentence at a time."
         self.same(of(self.tree(steps)), torch.cat([of(tree) for tree in alone]), sentence)
 
-    def empty_mask_changes_nothing(self, steps: Steps) -> None:
+    def empty_mask_changes_nothing(self, steps: Steps, *, exact: bool = False) -> None:
+        """With `exact`, the states must be equal to the last bit to those of a run without an edit."""
         mask, values = self.draw(2)
+        sentence = f"An empty mask ({steps}) must change nothing."
         logits = self.masked(self.tree(steps), torch.zeros_like(mask), values)
-        self.same(logits, self.clean.expand_as(logits), f"An empty mask ({steps}) must change nothing.")
+        self.same(logits, self.clean.expand_as(logits), sentence)
+        if exact:
+            prepared = self.model.prepare(self.tree(steps))
+            # With a gradient, every coordinate is computed, and not only those that the mask has.
+            for needs in (False, True):
+                empty = torch.zeros_like(mask[:1], requires_grad=needs)
+                edit = MaskedEdit(self.model.unit_space(self.sites), empty, values[:1])
+                assert torch.equal(self.model.states(prepared, edit), self.model.states(prepared)), sentence
 
     def edits_leave_nothing_behind(self, steps: Steps) -> None:
         prepared = self.model.prepare(self.tree(steps))
-        edit = MaskedEdit(self.model.unit_space(), *self.draw(1))
+        edit = MaskedEdit(self.model.unit_space(self.sites), *self.draw(1))
         before, first = self.model.states(prepared), self.model.states(prepared, edit)
         assert torch.equal(first, self.model.states(prepared, edit)), "The same edit must do the same twice."
         assert torch.equal(before, self.model.states(prepared)), "An edit must leave nothing behind."
@@ -156,6 +199,14 @@ class _Trial:
         for name, grad in (("mask", mask.grad), ("values", values.grad)):
             assert grad is not None and grad.isfinite().all(), f"The gradient by the {name} must be finite."
             assert (grad.abs().amax((1, 2)) > 0).all(), f"The gradient by the {name} must not vanish."
+
+    def unused_coordinates_may_be_left_out(self) -> None:
+        """A basis that computes only the coordinates of the mask must give the same as one that computes all."""
+        tree, (mask, values) = self.tree("every"), self.draw(2)
+        few = mask * (torch.arange(mask.shape[-1], device=mask.device) % 3 == 0)
+        with torch.enable_grad():
+            every = self.masked(tree, few.clone().requires_grad_(), values)
+        self.same(self.masked(tree, few, values), every, "Unused coordinates must have no effect.")
 
     def units_are_replaced_whole(self, site: Site) -> None:
         """Replacing a unit of several coordinates must equal replacing these coordinates in the site `within`."""

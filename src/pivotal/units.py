@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import msgspec
@@ -40,7 +40,10 @@ class Site:
     size: int = 1
     """The number of coordinates of a unit: 1, or the width of an attention head. They are replaced together."""
     within: str = ""
-    """The site whose units are the single coordinates of this site, if any. The pattern `all` selects that site."""
+    """The site whose activation this site shows in other units, if any: whole attention heads, or the coordinates of
+    another basis. The pattern `all` selects that site."""
+    basis: str = ""
+    """The fingerprint of the basis of a site such as `resid.12@pca`; empty for the model's own units."""
 
     @property
     def coordinates(self) -> int:
@@ -49,8 +52,15 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """The name without the layer, e.g. `hidden`."""
-        return self.name.rpartition(".")[0] or self.name
+        """The name without the layer, e.g. `hidden` or `resid@pca`."""
+        own, at, basis = self.name.partition("@")
+        return f"{own.rpartition('.')[0] or own}{at}{basis}"
+
+    @property
+    def level(self) -> int | None:
+        """The number of the layer in the name; None if there is none."""
+        level = self.name.partition("@")[0].rpartition(".")[2]
+        return int(level) if level.isdigit() else None
 
 
 class Unit(msgspec.Struct, frozen=True, order=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -86,10 +96,11 @@ class UnitSpace:
         names = [site.name for site in self.sites]
         if len(set(names)) != len(names):
             raise PivotalError(f"Every site may be named once, but the sites are {', '.join(names)}.")
-        for site in self.sites:
-            if site.within in names:
+        shown: dict[str, str] = {}
+        for name, site in sorted((site.within or site.name, site.name) for site in self.sites):
+            if (other := shown.setdefault(name, site)) != site:
                 raise PivotalError(
-                    f"A coordinate may belong to one unit, but {site.name} and {site.within} have the same ones. "
+                    f"A coordinate may belong to one unit, but {site} and {other} have the same ones. "
                     "Choose one of the two."
                 )
 
@@ -184,13 +195,18 @@ def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tup
     """The sites that a pattern selects, in the model's order.
 
     A pattern is `all` (every coordinate once), a kind (`hidden`), a site (`hidden.0`), a range (`mlp.3-8`), or several
-    of these separated by commas.
+    of these separated by commas. `@` and the name of a basis may follow each of them (`mlp.3-8@pca`).
     """
-    parts = pattern.split(",") if isinstance(pattern, str) else list(pattern)
     wanted: set[str] = set()
-    for part in (p.strip() for p in parts):
-        _check_range(available, part)
-        matched = {site.name for site in available if _matches(site, part)}
+    for part in _parts(pattern):
+        own, _, basis = part.partition("@")
+        basis = basis.partition(":")[0]
+        _check_range(available, own)
+        matched = {
+            site.name
+            for site in available
+            if site.name.partition("@")[2] == basis and _matches(_plain(site), own)
+        }
         if not matched:
             names = [site.name for site in available]
             raise PivotalError(
@@ -201,24 +217,74 @@ def select_sites(available: Sequence[Site], pattern: str | Iterable[str]) -> tup
     return tuple(site for site in available if site.name in wanted)
 
 
+@dataclass(frozen=True, slots=True)
+class InBasis:
+    """A site that a pattern asks for in another basis: `resid.12@sae:PATH`."""
+
+    site: Site
+    """The model's own site."""
+    basis: str
+    """The name of the kind of basis."""
+    argument: str = ""
+    """What follows the colon."""
+
+    @property
+    def name(self) -> str:
+        """The name of the site in the basis, without the argument."""
+        return f"{self.site.name}@{self.basis}"
+
+
+def sites_in_bases(available: Sequence[Site], pattern: str | Iterable[str]) -> list[InBasis]:
+    """The sites that a pattern asks for in another basis."""
+    own = [site for site in available if not site.basis]
+    found: dict[str, InBasis] = {}
+    for part in _parts(pattern):
+        where, at, what = part.partition("@")
+        if not at:
+            continue
+        basis, _, argument = what.partition(":")
+        sites = select_sites(own, where)
+        if argument and len(sites) > 1 and not argument.isdigit():
+            raise PivotalError(
+                f"A file holds the basis of one site, but {where!r} selects {len(sites)} sites. Name one site before @."
+            )
+        for site in sites:
+            asked = InBasis(site, basis, argument)
+            if found.setdefault(asked.name, asked) != asked:
+                raise PivotalError(
+                    f"Every site may be named once, but {asked.name} is there with the arguments "
+                    f"{found[asked.name].argument!r} and {argument!r}."
+                )
+    return list(found.values())
+
+
 def pattern_of(sites: Iterable[Site]) -> str:
-    """The pattern that selects these sites, such as `hidden.0-1` or `mlp.3-8, resid.2`."""
+    """The pattern that selects these sites, such as `hidden.0-1` or `mlp.3-8, resid.2@pca`."""
     levels: dict[str, list[list[int]]] = {}
     for site in sites:
-        kind, _, level = site.name.rpartition(".")
-        if not kind or not level.isdigit():
-            levels[site.name] = []
+        ranges = levels.setdefault(site.name if site.level is None else site.kind, [])
+        if site.level is None:
             continue
-        ranges = levels.setdefault(kind, [])
-        if ranges and ranges[-1][1] + 1 == int(level):
+        if ranges and ranges[-1][1] + 1 == site.level:
             ranges[-1][1] += 1
         else:
-            ranges.append([int(level), int(level)])
+            ranges.append([site.level, site.level])
     return ", ".join(
-        name
+        f"{own}{level}{at}{basis}"
         for kind, ranges in levels.items()
-        for name in ([f"{kind}.{a}" if a == b else f"{kind}.{a}-{b}" for a, b in ranges] or [kind])
+        for own, at, basis in [kind.partition("@")]
+        for level in ([f".{a}" if a == b else f".{a}-{b}" for a, b in ranges] or [""])
     )
+
+
+def _parts(pattern: str | Iterable[str]) -> list[str]:
+    parts = pattern.split(",") if isinstance(pattern, str) else pattern
+    return [part.strip() for part in parts]
+
+
+def _plain(site: Site) -> Site:
+    """The site without its basis. A site in a basis counts as the model's own one: `all@pca` selects it."""
+    return replace(site, name=site.name.partition("@")[0], within="") if site.basis else site
 
 
 def _check_range(available: Sequence[Site], pattern: str) -> None:
@@ -227,7 +293,7 @@ def _check_range(available: Sequence[Site], pattern: str) -> None:
     if found is None or found["to"] is None or found["kind"] not in {site.kind for site in available}:
         return
     kind, first, last = found["kind"], int(found["from"]), int(found["to"])
-    levels = [int(level) for site in available if (level := site.name.rpartition(".")[2]).isdigit()]
+    levels = [site.level for site in available if site.level is not None]
     if not levels:
         return
     low, high = min(levels), max(levels)
@@ -248,7 +314,4 @@ def _matches(site: Site, pattern: str) -> bool:
         return False
     if found["from"] is None:
         return True
-    level = site.name.rpartition(".")[2]
-    if not level.isdigit():
-        return False
-    return int(found["from"]) <= int(level) <= int(found["to"] or found["from"])
+    return site.level is not None and int(found["from"]) <= site.level <= int(found["to"] or found["from"])

@@ -15,7 +15,7 @@ RUNS = "runs"
 
 def list_names(
     kind: Annotated[
-        Literal["models", "phenomena", "searches", "masks", "recipes", "exports", "runs"],
+        Literal["models", "phenomena", "searches", "masks", "bases", "recipes", "exports", "runs"],
         typer.Argument(help="What to list.", show_default=False),
     ],
     folder: Annotated[
@@ -24,8 +24,8 @@ def list_names(
     ] = None,
     json: shared_options.Json = False,
 ) -> None:
-    """List models, phenomena, searches (with their options and presets), masks, recipes of studies, targets of exports,
-    or runs."""
+    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, targets of
+    exports, or runs."""
     if folder is not None and kind != "runs":
         raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)
@@ -79,6 +79,10 @@ def _registry(kind: str) -> Any:
         from pivotal.searches import SEARCHES
 
         return SEARCHES
+    if kind == "bases":
+        from pivotal.problem.bases import BASES
+
+        return BASES
     from pivotal.searches.masks import MASKS
 
     return MASKS

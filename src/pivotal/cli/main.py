@@ -28,6 +28,7 @@ from pivotal.cli import (
     evaluate,
     export,
     find,
+    fit_basis,
     generate,
     import_lm,
     list,
@@ -144,6 +145,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "check": check.check,
         "words": words.words,
     },
+    "Bases": {"fit-basis": fit_basis.fit_basis},
     "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
     "Language models": {
         "train-lm": train_lm.train_lm,

@@ -74,7 +74,10 @@ class Saved:
         if self.folder is not None:
             asked = Question.of(self.folder.settings)
         else:
-            asked = Question(model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with)
+            sites = ",".join(dict.fromkeys(unit.site for unit in i.units)) if i.bases else "all"
+            asked = Question(
+                model=i.model, phenomenon=i.phenomenon, steps=i.steps, values=i.found_with, sites=sites
+            )
         return replace(
             asked,
             model=asked.model if model is None else model,
@@ -111,11 +114,13 @@ class Saved:
     ) -> LanguageModel:
         """The model of the question. `download` says whether the user named it. A folder from somebody else may name
         any model, and that must not download anything."""
+        from pivotal.models.bases import in_bases
         from pivotal.problem.prepare import model_of
 
         model = model_of(question, device, download=download)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
-        return model
+        whole = {} if self.folder is None else self.folder.bases()
+        return in_bases(model, whole).carrying(self.intervention)
 
 
 def _folder_of(intervention: Path) -> RunFolder | None:

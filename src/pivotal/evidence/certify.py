@@ -64,6 +64,7 @@ def certify(
     """Compare an intervention with its swaps and with smaller sets. `terms` is the loss of its search."""
     intervention.check_model(train.model.name, train.model.fingerprint())
     check_question(intervention, train)
+    train.check_whole_bases()
     with reporting(progress) as report:
         work = _Examination(train, terms or Terms(), test, effort or Effort(), seed, report)
         return work.examine(intervention)

@@ -8,6 +8,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.models.bases import in_bases
 from pivotal.options import build
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, model_of, training_problem
@@ -56,6 +57,8 @@ def certify_run(
                 "Run the search again."
             )
         pairs, held_out = question.divide(as_read(question, model, pairs))
+    # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
+    model = model.carrying(intervention) if folder is None else in_bases(model, folder.bases())
     train = training_problem(question, model, as_read(question, model, pairs))
     progress = watch.progress if watch is not None else None
     made = certify(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.jobs.run_files import CHECKPOINT
 from pivotal.jobs.run_folder import History, RunFolder
+from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.problem import Work
 from pivotal.records import serial
@@ -33,8 +34,17 @@ class RunCheckpoint:
     The file holds a `CheckpointRecord` as JSON text, tensors and numbers only, so that reading it runs no code.
     """
 
-    def __init__(self, folder: RunFolder, history: History, work: Work, stop: Stop) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        history: History,
+        work: Work,
+        stop: Stop,
+        bases: Mapping[str, Basis] | None = None,
+    ) -> None:
+        """`bases` are those of the model. The file does not repeat them."""
         self._folder = folder
+        self._bases = bases or {}
         self._path = folder.path / CHECKPOINT
         self._history = history
         self._work = work
@@ -98,7 +108,7 @@ class RunCheckpoint:
         assert self._content is not None
         record, tensors = self._content
         return tuple(
-            Intervention.of(card, values.numpy(), active.numpy())
+            Intervention.of(card, values.numpy(), active.numpy(), stored_bases(self._bases, card.units))
             for card, values, active in zip(
                 record.interventions, tensors["values"], tensors["active"], strict=True
             )

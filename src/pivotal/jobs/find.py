@@ -23,6 +23,7 @@ from pivotal.jobs.machine import machine
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, RUN, SUMMARY, TRACES, UNITS
 from pivotal.jobs.run_folder import History, RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.bases import in_bases
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import as_read, model_of, training_problem
@@ -30,6 +31,7 @@ from pivotal.problem.problem import Problem, Work
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
+from pivotal.records.basis import StoredBasis
 from pivotal.records.evidence import Evidence, Level
 from pivotal.records.run import Kind
 from pivotal.records.summary import Seconds, Summary
@@ -121,14 +123,15 @@ def find(
         watch.say(f"{model.describe()}.")
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = training_problem(question, model, train_pairs)
+    settings = _settings(question, search, runs, model, pairs)
+    path = out or default_path(pairs.name, question.steps, model.name, settings)
+    there = {} if overwrite else bases_of(path, settings, "run")
+    train = training_problem(question, in_bases(model, there), train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing run.
     search.check(train, runs, question.seed)
     loaded = time.monotonic() - started
 
-    settings = _settings(question, search, runs, model, pairs)
-    path = out or default_path(pairs.name, question.steps, model.name, settings)
     collection = Collection(search, evidence, question.seed, others, watch.progress)
     if not overwrite and (done := finished_folder(path, settings, "run")) is not None:
         # A kill after the result was written may have left the checkpoint.
@@ -149,12 +152,13 @@ def find(
         "seeds": [question.seed + r for r in range(runs)],
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info)
+    folder.save_bases({name: basis.stored() for name, basis in train.model.bases.items()})
     history = History(folder)
     # Measured before the checkpoint restores the cost of an earlier process, so that it is counted once.
     train.measure_activations()
     train.bounds()
     with signals() as stop:
-        checkpoint = RunCheckpoint(folder, history, train.work, stop)
+        checkpoint = RunCheckpoint(folder, history, train.work, stop, train.model.bases)
         if checkpoint.resumed:
             watch.say(f"Resuming the run in {folder.path} after {checkpoint.seconds:.0f} s.")
         try:
@@ -219,6 +223,15 @@ def finished_folder(path: str | Path, settings: Mapping[str, Any], kind: Kind) -
     found = RunFolder.open(path)
     same = found.kind == kind and not differences(found.settings, serial.plain(settings))
     return found if same and found.finished else None
+
+
+def bases_of(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> dict[str, StoredBasis]:
+    """The bases that an earlier process made for the same run or comparison."""
+    if not (Path(path) / RUN).is_file():
+        return {}
+    found = RunFolder.open(path)
+    same = found.kind == kind and not differences(found.settings, serial.plain(settings))
+    return found.bases() if same else {}
 
 
 def _settings(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pivotal.records.intervention import CARD, VALUES
+from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.run import Kind, RunRecord
 
 RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
@@ -18,6 +18,8 @@ RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "certificate.json",
     "report.html",
 )
+WHOLE_BASES = "bases.json"
+"""The cards of the bases that were searched; their arrays are in bases.safetensors."""
 UNITS = "units.json"
 """What each unit of the best run does in the untouched model."""
 ABLATION = "ablation.json"
@@ -52,10 +54,11 @@ def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
     The user may keep files of their own in the folder, also in its `figures` and `interventions`.
     """
     for saved in _interventions(folder / INTERVENTIONS, info):
-        yield from (saved / name for name in (CERTIFICATE, CARD, VALUES))
+        yield from (saved / name for name in (CERTIFICATE, CARD, VALUES, BASES))
     yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES[info.kind])
     for name in (
         *(CERTIFICATE, ABLATION, SUMMARY, TRACES, UNITS, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
+        *(WHOLE_BASES, BASES),
         RUN,
     ):
         yield folder / name

@@ -35,21 +35,26 @@ from pivotal.jobs.run_files import (
     RUN,
     TRACES,
     UNITS,
+    WHOLE_BASES,
     remove_own_files,
 )
 from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
+from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Certificate
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.history import Progress
-from pivotal.records.intervention import CARD, Intervention
+from pivotal.records.intervention import BASES, CARD, Intervention
 from pivotal.records.run import FORMAT, Kind, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
 
 T = TypeVar("T")
+
+_LARGEST_BASIS = 64 * 2**20
+"""The most bytes of a basis that is saved in the folder."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +272,24 @@ class RunFolder:
         if not 0 <= run < count:
             raise PivotalError(f"{self.path} has the runs 0 to {count - 1}, but no run {run}.")
         return Intervention.load(self.path / INTERVENTIONS / str(run))
+
+    def save_bases(self, bases: Mapping[str, StoredBasis]) -> None:
+        """Save the bases that are searched, so that later jobs need not make them again. One of many features is left
+        out: it is read again from the folder that the question names."""
+        kept = {
+            name: basis
+            for name, basis in bases.items()
+            if sum(array.nbytes for array in basis.arrays.values()) <= _LARGEST_BASIS
+        }
+        if kept:
+            write_bases(self.path / BASES, kept)
+            self.write_json(WHOLE_BASES, {name: basis.card for name, basis in kept.items()})
+
+    def bases(self) -> dict[str, StoredBasis]:
+        """The bases that were searched and saved."""
+        if not (self.path / WHOLE_BASES).is_file():
+            return {}
+        return read_bases(self.path / BASES, serial.read(self.path / WHOLE_BASES, dict[str, BasisCard]))
 
     def runs_saved(self) -> int:
         """The number of runs whose interventions are saved."""

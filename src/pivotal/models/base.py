@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, ClassVar, SupportsIndex
 
 import torch
@@ -46,6 +47,8 @@ class LanguageModel(ABC):
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
     """The most tokens that a text may have. None for a model without a table of positions."""
+    bases: Mapping[str, Any] = MappingProxyType({})
+    """The bases of its further sites, such as `resid.12@pca`, by the names of these sites."""
 
     @property
     @abstractmethod
@@ -162,6 +165,25 @@ class LanguageModel(ABC):
         """What each unit adds to the last of `layers` per unit of its activation, through no later layer: zeros if
         there is no such path. None if this adapter cannot tell, or for units of several coordinates."""
         return None
+
+    @property
+    def plain(self) -> LanguageModel:
+        """The model without sites in other bases."""
+        return self
+
+    def carrying(self, intervention: Intervention) -> LanguageModel:
+        """The model with the bases that an intervention carries; the model itself if it needs no others."""
+        from pivotal.models.bases.model import in_bases
+
+        there = {name: basis.fingerprint for name, basis in self.bases.items()}
+        return in_bases(
+            self,
+            {
+                name: basis
+                for name, basis in intervention.bases.items()
+                if there.get(name) != basis.card.fingerprint
+            },
+        )
 
     def shuffled(self, seed: int = 0) -> LanguageModel:
         """A copy of the model without what it has learned: the entries of each row of its weight matrices are

@@ -148,12 +148,19 @@ class MaskedEdit:
         sites = space.sites if few else _touched(space, mask)
         self.sites = frozenset(site.name for site in sites)
         self._parts = {}
+        self.columns: dict[str, Tensor] = {}
+        """Of a site in a basis, the coordinates that are edited. The model computes no others, which matters if there
+        are thousands of them."""
         self._sources = sources
         directions = values.shape[1]
         for site in sites:
             where = space.slice_of(site.name)
             m = mask[..., where] if mask.ndim == 3 else mask[:, None, where].expand(-1, directions, -1)
             at = values[..., space.coordinates_of(site.name)]
+            if site.basis and (zeros_stay or not mask.requires_grad):
+                chosen = (mask[..., where] != 0).flatten(0, -2).any(0).nonzero()[:, 0]
+                self.columns[site.name] = chosen
+                m, at = m[..., chosen], at[..., chosen]
             self._parts[site.name] = (_each(m, site.size).unbind(1), at.unbind(1))
         self.reached = dict.fromkeys(self._parts, 0)
 
@@ -169,12 +176,20 @@ class MaskedEdit:
         part = self._parts.get(site)
         if part is None or not spans:
             return h
+        columns = self.columns.get(site)
+        if columns is not None and h.shape[-1] != len(
+            columns
+        ):  # another edit around this one wants every coordinate
+            new = self(site, spans, h[..., columns])
+            return h.expand(-1, new.shape[1], -1).index_copy(-1, columns, new)
         masks, values = part
         self.reached[site] += sum(span.stop - span.start for span in spans)
         # Masks and values are float32, whatever the model computes in.
         chosen: list[Tensor] = []
         for span in spans:
             value = values[span.direction] if self._sources is None else self._sources.at(site, span)
+            if self._sources is not None and site in self.columns:
+                value = value[..., self.columns[site]]
             chosen += [masks[span.direction].to(h.dtype), value.to(h.dtype)]
         return _Replace.apply(h, spans, *chosen)
 
@@ -192,6 +207,14 @@ def dense(
     intervention: Intervention, space: UnitSpace, device: torch.device | str = "cpu"
 ) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
     """The mask and values of an intervention over a whole unit space."""
+    for site in space.sites:
+        basis = intervention.bases.get(site.name)
+        if basis is not None and basis.card.fingerprint != site.basis:
+            raise PivotalError(
+                f"The units of {site.name} belong to the basis that they were found in ({basis.card.fingerprint}), but "
+                f"the model has another basis there ({site.basis}). Apply the intervention to "
+                "model.carrying(intervention)."
+            )
     directions = len(intervention.directions)
     mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)
     ids = [space.flat(unit) for unit in intervention.units]

@@ -61,12 +61,16 @@ class IntervenedModel:
 
         A prompt is a list of token ids. `cue` is the position of the token that a single-step intervention acts at.
         """
-        prompts = _checked(self.model, prompts)
+        model, prompts = self._model(), _checked(self.model, prompts)
         steps = None if self.intervention is None else self.intervention.steps
         applied = self._applied(_position(cue, prompts) if steps == "single" else -1)
-        states = last_states(self.model, prompts, applied)
+        states = last_states(model, prompts, applied)
         _check_reached(applied)
-        return self.model.readout(states)
+        return model.readout(states)
+
+    def _model(self) -> LanguageModel:
+        """The model, with the bases of the intervention's units."""
+        return self.model if self.intervention is None else self.model.carrying(self.intervention)
 
     def _applied(self, cue: int) -> Applied:
         """The edit of the intervention, for texts whose token at `cue` is edited."""
@@ -74,7 +78,7 @@ class IntervenedModel:
             return Applied()
         # Only the sites with units in the intervention: a model can skip what comes before the first of them.
         sites = ",".join(dict.fromkeys(unit.site for unit in self.intervention.units))
-        edit = MaskedEdit.of(self.intervention, self.model.unit_space(sites), self.model.device)
+        edit = MaskedEdit.of(self.intervention, self._model().unit_space(sites), self.model.device)
         return Applied(edit, self.intervention.steps, self.direction, cue)
 
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
@@ -93,7 +97,7 @@ class IntervenedModel:
             raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         _at_least(1, samples=samples)
         _at_least(0, words=words)
-        model, encoding = self.model, self.model.encode(prompt)
+        model, encoding = self._model(), self.model.encode(prompt)
         _check_room(model, len(encoding.ids), words)
         applied = self._applied(self._position_of_cue(prompt, encoding))
         generator, hushed = torch.Generator().manual_seed(seed), model.unspeakable()
@@ -136,7 +140,7 @@ class IntervenedModel:
                 "There is no intervention to attach. Take the model that `intervened` returns."
             )
         cues = _cues(cue) if self.intervention.steps == "single" else None
-        return self.model.attached(self.intervention, self.direction, cues)
+        return self._model().attached(self.intervention, self.direction, cues)
 
     def _position_of_cue(self, prompt: str, encoding: Encoding) -> int:
         """The token that a single-step intervention acts at; -1 if there is no such token."""

@@ -93,6 +93,25 @@ def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> R
 
 
 @torch.no_grad()
+def states_to_edit(
+    model: LanguageModel, tree: PrefixTree, space: UnitSpace
+) -> list[Float[Tensor, "_ coordinates"]]:
+    """The distinct states of one site to edit, for each direction.
+
+    As in `natural_range`, the first tokens of the sentences are left out where a site has no bounds.
+    """
+    if any(site.bounds is None for site in space.sites):
+        tree = tree.without_first()
+    recorder = _Recorder(space, 1 + int(tree.direction.max()))
+    model.states(model.prepare(tree), recorder)
+    (site,) = space.sites
+    return [
+        torch.cat(rows) if rows else torch.zeros(0, site.coordinates, device=model.device)
+        for rows in recorder.rows[site.name]
+    ]
+
+
+@torch.no_grad()
 def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: int) -> Activations:
     recorder = _Recorder(space, directions)
     model.states(prepared, recorder)

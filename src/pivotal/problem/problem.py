@@ -112,11 +112,9 @@ class Problem:
             raise PivotalError(
                 f"values cannot be {values!r}.{did_you_mean(str(values), get_args(Values))}", "values"
             )
-        self.model = model
         self.sites = sites
         self.values: Values = values
         self.steps: Steps = steps
-        self.space = model.unit_space(sites)
         self.work = Work() if work is None else work
         interchange = values == "interchange"
         self._examples = (
@@ -124,16 +122,37 @@ class Problem:
             if isinstance(pairs, Examples)
             else Examples.of(model, pairs, steps, interchange=interchange)
         )
+        self.model = self._with_bases(model) if "@" in sites else model
+        self.space = self.model.unit_space(sites)
         self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._ranges = (
-            _Ranges(model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
+        self._ranges: _Ranges = (
+            _Ranges(self.model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
         )
         self.kept: Kept | None = None
         """The sentences that must stay, if there are some."""
+
+    def _with_bases(self, model: LanguageModel) -> LanguageModel:
+        """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
+        from pivotal.problem.bases import with_bases
+
+        def ask(site: str) -> Problem:
+            return Problem(model.plain, self._examples, sites=site, steps=self.steps, work=self.work)
+
+        return with_bases(model, self.sites, ask)
+
+    def check_whole_bases(self) -> None:
+        """Raise PivotalError if a basis has only the units of an intervention, so that there are no others to try."""
+        for site in self.space.sites:
+            basis = self.model.bases.get(site.name)
+            if basis is not None and basis.units is not None:
+                raise PivotalError(
+                    f"A search needs all units of {site.name}, but an intervention carries only the part of its basis "
+                    "that it uses. Name the run folder, or the model without the intervention's bases."
+                )
 
     @property
     def examples(self) -> Examples:

@@ -46,7 +46,8 @@ class Question:
     steps: Steps = "every"
     """Set the units at every step of the prefix, or only at the cue."""
     sites: str = "all"
-    """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas."""
+    """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas. @ names another basis:
+    resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
     values: Values = field(default="unbounded", metadata=LATER)
     """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
     its own states at the edited steps; or, pair by pair, what they are in the counterfactual prefix."""

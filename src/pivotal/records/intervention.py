@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,9 +15,10 @@ from safetensors.numpy import save_file
 from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.records import serial
+from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.units import Steps, Unit, Values
 
-CARD, VALUES = "card.json", "values.safetensors"
+CARD, VALUES, BASES = "card.json", "values.safetensors", "bases.safetensors"
 
 _LISTED = 8
 """The most units that the repr lists."""
@@ -46,9 +48,11 @@ class Card(serial.Record, frozen=True, kw_only=True):
     the counterfactual prefix; the values here are the means of those states."""
     scores: dict[str, Any] = {}
     """Scores on held-out pairs, for the reader."""
+    bases: dict[str, BasisCard] = {}
+    """The bases of sites such as `resid.12@pca`. Their arrays are in bases.safetensors in the same folder."""
 
 
-_ON_CARD = tuple(name for name in Card.__struct_fields__ if name != "format")
+_ON_CARD = tuple(name for name in Card.__struct_fields__ if name not in ("format", "bases"))
 """The fields that a card and an intervention share."""
 
 
@@ -74,6 +78,8 @@ class Intervention:
     """What the search was allowed to set units to. With `interchange`, `values` are means over the pairs."""
     scores: dict[str, Any] = field(default_factory=dict)
     """Scores on held-out pairs, for the reader; nothing here uses them."""
+    bases: Mapping[str, StoredBasis] = field(default_factory=dict)
+    """The bases of sites such as `resid.12@pca`, so that the intervention can be applied elsewhere."""
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float32)
@@ -202,20 +208,27 @@ class Intervention:
 
     def card(self) -> Card:
         """The content of card.json: everything except the arrays."""
-        return Card(**{name: getattr(self, name) for name in _ON_CARD})
+        bases = {name: basis.card for name, basis in self.bases.items()}
+        return Card(**{name: getattr(self, name) for name in _ON_CARD}, bases=bases)
 
     @staticmethod
-    def of(card: Card, values: np.ndarray, active: np.ndarray) -> Intervention:
-        """The intervention that a card and its two arrays describe."""
-        return Intervention(values=values, active=active, **{name: getattr(card, name) for name in _ON_CARD})
+    def of(
+        card: Card, values: np.ndarray, active: np.ndarray, bases: Mapping[str, StoredBasis] | None = None
+    ) -> Intervention:
+        """The intervention that a card and its arrays describe."""
+        same = {name: getattr(card, name) for name in _ON_CARD}
+        return Intervention(values=values, active=active, bases=bases or {}, **same)
 
     def save(self, folder: str | Path) -> Path:
-        """Write card.json and values.safetensors; the card last, so that a folder with a card is complete."""
+        """Write card.json, values.safetensors and, for units in other bases, bases.safetensors; the card last, so that
+        a folder with a card is complete."""
         folder = Path(folder)
         tensors = {"values": np.array(self.values), "active": self.active.astype(np.uint8)}
         with disk(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder / VALUES, lambda path: save_file(tensors, path))
+        if self.bases:
+            write_bases(folder / BASES, self.bases)
         serial.write(folder / CARD, self.card())
         return folder
 
@@ -241,7 +254,8 @@ class Intervention:
                 f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
                 "It may have been cut off when it was copied: copy it again."
             ) from None
-        return Intervention.of(card, values, active)
+        bases = read_bases(folder / BASES, card.bases) if card.bases else {}
+        return Intervention.of(card, values, active, bases)
 
 
 def _arrays(path: Path, card: Card) -> tuple[np.ndarray, np.ndarray]:

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases import stored_bases
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
@@ -181,6 +182,7 @@ class Search(ABC):
 
         `progress=True` shows a bar in a notebook or a terminal. If `progress` is a function, it receives every report.
         """
+        problem.check_whole_bases()
         self.check(problem, runs, seed)
         with reporting(progress) as report:
             return self._solve(problem, Attempt(runs, seed, report, checkpoint))
@@ -353,6 +355,7 @@ def interventions_of(
                 phenomenon=problem.pairs.name,
                 data_fingerprint=problem.pairs.fingerprint(),
                 found_with=problem.values,
+                bases=stored_bases(problem.model.bases, units),
             )
         )
     return tuple(frozen)

@@ -34,6 +34,7 @@ def effect_on(
     `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
     labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
     """
+    model = model.carrying(intervention)
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
     asked = pairs.sample(most) if len(pairs) > most else pairs
     problem = Problem(model, asked, sites=sites, steps=intervention.steps)

@@ -39,21 +39,17 @@ def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
 
 def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
     """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
-    words of single prefixes would not flip them."""
-    return _repeated(
-        search,
-        train.on(permuted(train.pairs, seed + _SEED)).keeping(train.kept),
-        test.on(permuted(test.pairs, seed + _SEED)),
-        repeats,
-        seed,
-    )
+    words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
+    bare = train.model.plain if train.model.bases else None
+    there = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
+    held_out = test.on(permuted(test.pairs, seed + _SEED), model=there.model if bare else None)
+    return _repeated(search, there, held_out, repeats, seed)
 
 
 def search_shuffled(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
     """The same search in the model with shuffled weights."""
-    model = train.model.shuffled(seed)
-    there = train.on(train.pairs, model=model).keeping(train.kept), test.on(test.pairs, model=model)
-    return _repeated(search, *there, repeats, seed)
+    there = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
+    return _repeated(search, there, test.on(test.pairs, model=there.model), repeats, seed)
 
 
 def _repeated(search: Search, train: Problem, test: Problem, repeats: int, seed: int) -> Repeated:

@@ -35,6 +35,7 @@ def text_cost(
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
+    model = model.carrying(intervention)
     ids = [tokens for line in sentences or sentences_of() if len(tokens := tokens_of(model, line)) > 1]
     unk = getattr(model, "unk", None)
     unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)

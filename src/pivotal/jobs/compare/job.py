@@ -11,10 +11,11 @@ from pivotal.evidence.summarise import rejections
 from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
-from pivotal.jobs.find import Nobody, Watch, finished_folder, say_left_out
+from pivotal.jobs.find import Nobody, Watch, bases_of, finished_folder, say_left_out
 from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder, default_path
 from pivotal.models import LanguageModel
+from pivotal.models.bases import in_bases
 from pivotal.options import stored_settings
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
@@ -116,13 +117,13 @@ def compare(
     model, pairs = model_of(question, device), question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
-    train = problem_of(question, model, train_pairs)
+    settings = _settings(question, plan, model, pairs)
+    path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
+    there = {} if overwrite else bases_of(path, settings, "comparison")
+    train = problem_of(question, in_bases(model, there), train_pairs)
     test = train.on(test_pairs)
     # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
     _check(plan, train, question.seed)
-
-    settings = _settings(question, plan, model, pairs)
-    path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
     if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
         return Comparison(done, done.comparison(), already=True)
     for note in asked.notes:
@@ -134,6 +135,7 @@ def compare(
         "seeds": [question.seed + r for r in range(plan.runs)],
     }
     folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
+    folder.save_bases({name: basis.stored() for name, basis in train.model.bases.items()})
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
         folder.remove_partials()

@@ -21,7 +21,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.searches.base import budget_of
-from pivotal.units import Site, UnitSpace, select_sites
+from pivotal.units import Site, UnitSpace, select_sites, sites_in_bases
 
 
 def check_cells(cells: Iterable[Cell]) -> None:
@@ -82,6 +82,8 @@ def _impossible(cells: Sequence[Cell], pairs: Callable[[str], PairSet]) -> list[
 def _check_units(cell: Cell, sites: Callable[[str, str | None], tuple[Site, ...] | None]) -> None:
     there = sites(cell.question.model, cell.question.priming)
     if there is None:
+        return
+    if sites_in_bases(there, cell.question.sites):  # how many units a basis has is known when it is made
         return
     units = len(UnitSpace(select_sites(there, cell.question.sites)))
     for name in ("max_units", "max_fractional"):

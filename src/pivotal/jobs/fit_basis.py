@@ -1,0 +1,163 @@
+"""Fit a basis to the states that a model has at one site while it reads a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel
+from pivotal.models.bases.files import BASIS, write_folder
+from pivotal.models.bases.fit import pca, whitened
+from pivotal.models.bases.train_sae import SAESettings, save_sae, train_sae
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.activations import states_to_edit
+from pivotal.problem.ordinary_text import BUNDLED, sentences_of, tokens_of
+from pivotal.records.basis import BasisRecord
+from pivotal.units import Site, UnitSpace
+
+Kind = Literal["pca", "whitened", "sae"]
+_TOGETHER = 64
+"""Sentences that are read at once."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What was fitted, for the user."""
+
+    folder: Path
+    site: str
+    kind: Kind
+    states: int
+    coordinates: int
+    unexplained: float | None = None
+    """For an autoencoder: the share of the variance that it leaves unexplained."""
+    dead: int | None = None
+    """For an autoencoder: the features that no state activates."""
+
+
+def fit_basis(
+    model: LanguageModel,
+    site: str,
+    *,
+    kind: Kind = "pca",
+    corpus: str | Path | None = None,
+    out: str | Path,
+    sae: SAESettings | None = None,
+    tokens: int = 200_000,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Fitted:
+    """Fit a basis of a site to a text, one sentence per line, and write it to a folder.
+
+    At most `tokens` tokens are read. By default the text is the bundled one, which is short. The folder is then named
+    as `SITE@KIND:FOLDER` among the sites of a search.
+    """
+    folder, report = Path(out), progress or _silent
+    there = one_site(model, site)
+    _check_folder(folder, overwrite)
+    settings = sae or SAESettings()
+    if kind == "sae":
+        settings.check(there.coordinates)
+    states = text_states(model, there, sentences_of(corpus), tokens, report)
+    named = BUNDLED if corpus is None else Path(corpus).name
+    if kind == "sae":
+        trained = train_sae(states, settings, seed, lambda done: report("training", done, settings.updates))
+        save_sae(folder, trained, there.name, model.name, named)
+        return Fitted(
+            folder,
+            there.name,
+            kind,
+            len(states),
+            trained.basis.coordinates,
+            trained.unexplained,
+            trained.dead,
+        )
+    basis = pca(states) if kind == "pca" else whitened(states)
+    record = BasisRecord(
+        model=model.name,
+        model_fingerprint=model.fingerprint(),
+        site=there.name,
+        corpus=named,
+        states=len(states),
+        basis=basis.card(),
+    )
+    write_folder(folder, basis, record)
+    return Fitted(folder, there.name, kind, len(states), basis.coordinates)
+
+
+def one_site(model: LanguageModel, pattern: str) -> Site:
+    """The site that a pattern selects. Raises PivotalError if it selects several."""
+    sites = model.plain.unit_space(pattern).sites
+    if len(sites) > 1:
+        raise PivotalError(
+            f"A basis belongs to one site, but {pattern!r} selects {len(sites)}. Name one, such as {sites[0].name}."
+        )
+    return sites[0]
+
+
+def text_states(
+    model: LanguageModel,
+    site: Site,
+    sentences: Sequence[str],
+    tokens: int,
+    progress: Callable[[str, int, int], None],
+) -> Float[Tensor, "states width"]:
+    """The states of a site at every token of some sentences. Where a site has no bounds, the first tokens are left out:
+    transformers have extreme states there."""
+    chosen: list[tuple[int, ...]] = []
+    read = unknown = 0
+    unk = None if model.unknown_word is None else model.encode(model.unknown_word).ids[0]
+    for line in sentences:
+        if len(ids := tokens_of(model, line)) < 2:
+            continue
+        if read + len(ids) > tokens and chosen:
+            break
+        chosen.append(ids)
+        read += len(ids)
+        unknown += ids.count(unk) if unk is not None else 0
+    if not chosen or 2 * unknown >= read:
+        raise PivotalError(
+            f"A basis is fitted to text that the model can read, but {model.name} does not know most of its words. "
+            "Give a text in the model's own words (--corpus)."
+        )
+    found, space = [], UnitSpace((site,))
+    for start in range(0, len(chosen), _TOGETHER):
+        part = chosen[start : start + _TOGETHER]
+        tree = PrefixTree.build(part, directions=[0] * len(part), steps="every")
+        found += states_to_edit(model, tree, space)
+        progress("reading", start + len(part), len(chosen))
+    return torch.cat(found)
+
+
+def _check_folder(folder: Path, overwrite: bool) -> None:
+    """Raise PivotalError if the folder holds something else, or a basis that must stay."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise PivotalError(
+            f"A basis is written to a folder, but {folder} is a file. Name another with --out."
+        )
+    ours = {BASIS, "basis.safetensors", "cfg.json", "sae_weights.safetensors"}
+    if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
+        raise PivotalError(
+            f"A basis needs a folder of its own, but {folder} holds {foreign[0]}. Name another folder with --out."
+        )
+    if any(folder.iterdir()):
+        if not overwrite:
+            raise PivotalError(
+                f"{folder} holds a basis already. Replace it with --overwrite, or name another folder with --out."
+            )
+        for name in ours:
+            (folder / name).unlink(missing_ok=True)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Progress that nobody sees."""

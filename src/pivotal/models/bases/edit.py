@@ -1,0 +1,89 @@
+"""An edit of coordinates as an edit of the activation that they are coordinates of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from pivotal.models.bases.basis import Basis
+from pivotal.models.edits import Edit, MaskedEdit, runs_of, sites_of
+from pivotal.models.tree import Span
+
+_ENTRIES = 2**25
+"""The most coordinates, times rows and runs, to compute at once. If there are more, the rows are divided, and the
+backward pass computes the coordinates again."""
+
+
+class EditInBases:
+    """Makes an edit of sites in bases, such as `resid.12@pca`, an edit of the model's own sites.
+
+    At a site, the coordinates in the bases are edited first. The edit then sees the site itself, with these changes.
+    """
+
+    def __init__(self, edit: Edit, bases: Mapping[str, Basis]) -> None:
+        self._edit, self.runs = edit, runs_of(edit)
+        wanted = sites_of(edit)
+        self._wanted = wanted
+        self._at: dict[str, list[tuple[str, Basis]]] = {}
+        for name, basis in bases.items():
+            if wanted is None or name in wanted:
+                self._at.setdefault(own(name), []).append((name, basis))
+        self.sites = None if wanted is None else frozenset(own(name) for name in wanted)
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
+    ) -> Float[Tensor, "nodes _ width"]:
+        for name, basis in self._at.get(site, ()):
+            h = self._in_basis(name, basis, spans, h)
+        if self._wanted is None or site in self._wanted:
+            h = self._edit(site, spans, h)
+        return h
+
+    def _in_basis(self, name: str, basis: Basis, spans: Sequence[Span], h: Tensor) -> Tensor:
+        if not spans:
+            return h
+        # A masked edit looks at the edited rows only. Other edits may look at any row.
+        rows = (spans[0].start, spans[-1].stop) if isinstance(self._edit, MaskedEdit) else (0, len(h))
+        columns = self._edit.columns.get(name) if isinstance(self._edit, MaskedEdit) else None
+        wide = torch.promote_types(h.dtype, torch.float32)
+        width = basis.coordinates if columns is None else len(columns)
+        most = max(1, _ENTRIES // max(1, width * max(self.runs, h.shape[1])))
+
+        divided = rows[1] - rows[0] > most and isinstance(self._edit, MaskedEdit)
+        stride = most if divided else rows[1] - rows[0]
+
+        def change(part: Tensor, here: Sequence[Span]) -> Tensor:
+            z = basis.encode(part.to(wide), columns)
+            return basis.decode(self._edit(name, here, z) - z, columns).to(h.dtype)
+
+        def part_of(start: int, stop: int) -> Tensor:
+            part, here = h[start:stop], _clipped(spans, start, stop)
+            if divided and torch.is_grad_enabled():
+                return part + checkpoint(change, part, here, use_reentrant=False)
+            return part + change(part, here)
+
+        new = [part_of(at, min(at + stride, rows[1])) for at in range(rows[0], rows[1], stride)]
+        runs = new[0].shape[1]
+        before, after = (part.expand(-1, runs, -1) for part in (h[: rows[0]], h[rows[1] :]))
+        return torch.cat([before, *new, after])
+
+
+def own(site: str) -> str:
+    """The model's own site of a site in a basis."""
+    return site.partition("@")[0]
+
+
+def _clipped(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
+    """The spans within some rows, counted from the first of these rows."""
+    found = []
+    for span in spans:
+        first, last = max(span.start, start), min(span.stop, stop)
+        if first < last:
+            nodes = None if span.nodes is None else span.nodes[first - span.start : last - span.start]
+            found.append(replace(span, start=first - start, stop=last - start, nodes=nodes))
+    return found

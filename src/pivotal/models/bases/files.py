@@ -1,0 +1,96 @@
+"""Bases in files: the folders that `pivotal fit-basis` writes, and rotations from anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from pivotal.errors import PivotalError, in_short
+from pivotal.files import disk
+from pivotal.models.bases.basis import Basis
+from pivotal.records import serial
+from pivotal.records.basis import BasisRecord, read_bases, write_bases
+
+BASIS, ARRAYS = "basis.json", "basis.safetensors"
+
+_ORTHONORMAL = 1e-3
+"""The largest error of a product of two directions. Files in half precision have errors of this size."""
+
+
+def write_folder(folder: Path, basis: Basis, record: BasisRecord) -> None:
+    """Write basis.safetensors and basis.json; the record last, so that a folder with a record is complete."""
+    with disk(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    write_bases(folder / ARRAYS, {"basis": basis.stored()})
+    serial.write(folder / BASIS, record)
+
+
+def read_folder(path: str, site: str, kind: str) -> Basis:
+    """The basis in a folder of `pivotal fit-basis`. Raises PivotalError if it is of another site or kind."""
+    folder = Path(path)
+    missing = (
+        f"@{kind}:FOLDER names a folder that `pivotal fit-basis` wrote, but there is no {folder / BASIS}. "
+        f"Leave the folder out to fit the basis to the training pairs."
+    )
+    record = serial.read(folder / BASIS, BasisRecord, missing=missing)
+    if record.basis.kind != kind:
+        raise PivotalError(
+            f"{folder} holds a basis of the kind {record.basis.kind}, not {kind}. Write @{record.basis.kind}:{path}."
+        )
+    if record.site != site:
+        raise PivotalError(
+            f"A basis belongs to the site that it was fitted to, {record.site}, but {path} was named for {site}. "
+            f"Fit one for {site} with `pivotal fit-basis`."
+        )
+    return Basis.of(read_bases(folder / ARRAYS, {"basis": record.basis})["basis"])
+
+
+def read_rotation(path: str, site: str, width: int) -> Basis:
+    """Orthonormal directions, one per row: the only matrix in a safetensors file (and its tensor `mean`, if there is
+    one), or a .npy file."""
+    found = _matrices(Path(path))
+    mean = found.pop("mean", None)
+    matrices = [tensor for tensor in found.values() if tensor.ndim == 2]
+    if len(matrices) != 1:
+        raise PivotalError(
+            f"A rotation is one matrix with a direction per row, but {path} holds {len(matrices)} matrices. Save the "
+            "matrix alone."
+        )
+    (directions,) = matrices
+    if directions.shape[1] != width or len(directions) > width:
+        raise PivotalError(
+            f"A rotation of {site} has at most {width} rows of {width} numbers, but that in {path} has "
+            f"{len(directions)} rows of {directions.shape[1]}. It belongs to another site or another model."
+        )
+    product = directions.double() @ directions.double().T
+    worst = float((product - torch.eye(len(directions), dtype=torch.float64)).abs().max())
+    if not worst <= _ORTHONORMAL:
+        raise PivotalError(
+            f"The rows of a rotation are orthonormal, but in {path} products of rows are off by {worst:.2g}. "
+            "Orthonormalise them, for example with torch.linalg.qr, and save them as rows."
+        )
+    return Basis.rotation("rotation", directions.float(), None if mean is None else mean.float())
+
+
+def _matrices(path: Path) -> dict[str, Float[Tensor, "..."]]:
+    """The tensors of a file. Raises PivotalError for any format that can hold code."""
+    if not path.is_file():
+        raise PivotalError(f"A rotation is read from a file, but there is no file {path}.")
+    try:
+        if path.suffix == ".npy":
+            return {"rotation": torch.tensor(np.load(path, allow_pickle=False)).float()}
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt") as file:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError, ValueError, TypeError, MemoryError) as error:
+        raise PivotalError(
+            f"{path} must be a complete file of numbers, but it cannot be read ({in_short(error)}). Copy it again."
+        ) from None
+    raise PivotalError(
+        f"A rotation is read from a .safetensors or .npy file, but {path} is neither. Other formats can hold code."
+    )

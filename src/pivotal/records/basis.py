@@ -1,0 +1,125 @@
+"""A basis as it is stored: a card for card.json, and arrays for a safetensors file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from pivotal.errors import PivotalError, in_short
+from pivotal.files import disk, write_atomically
+from pivotal.records import serial
+
+Activation = Literal["none", "relu", "jumprelu", "topk"]
+"""What is applied to the products with the encoder: nothing for a linear basis, else the function of the sparse
+autoencoder."""
+
+_ARRAYS = ("encoder", "decoder", "bias", "threshold", "units")
+
+
+class BasisCard(serial.Record, frozen=True, kw_only=True):
+    """A basis without its arrays."""
+
+    kind: str
+    """How the basis was made, such as pca or sae."""
+    coordinates: int
+    """The number of coordinates of the whole basis."""
+    fingerprint: str
+    """Identifies the whole basis."""
+    activation: Activation = "none"
+    top_k: int = 0
+    """For the activation topk: how many coordinates may differ from zero."""
+
+
+class BasisRecord(serial.Record, frozen=True, kw_only=True):
+    """basis.json: a fitted basis without its arrays, which are in basis.safetensors in the same folder."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-basis-1",)
+
+    format: Literal["pivotal-basis-1"] = "pivotal-basis-1"
+    model: str
+    """The name of the model."""
+    model_fingerprint: str
+    site: str
+    """The site whose states the basis was fitted to."""
+    corpus: str
+    """The text that the model read."""
+    states: int
+    """The number of states."""
+    basis: BasisCard
+
+
+@dataclass(frozen=True, eq=False)
+class StoredBasis:
+    """A basis, or the part of it that an intervention needs.
+
+    `arrays` has the encoder (width x coordinates), the decoder (coordinates x width), the bias and, for the activation
+    jumprelu, the threshold. With `units`, the arrays hold only these coordinates.
+    """
+
+    card: BasisCard
+    arrays: Mapping[str, np.ndarray]
+
+
+def write_bases(path: Path, bases: Mapping[str, StoredBasis]) -> None:
+    """Write the arrays of several bases to one file. The cards are stored elsewhere."""
+    tensors = {
+        f"{site}/{name}": np.ascontiguousarray(array)
+        for site, basis in bases.items()
+        for name, array in basis.arrays.items()
+    }
+    with disk(path):
+        write_atomically(path, lambda partial: save_file(tensors, partial))
+
+
+def read_bases(path: Path, cards: Mapping[str, BasisCard]) -> dict[str, StoredBasis]:
+    """The bases that `write_bases` wrote."""
+    try:
+        with safe_open(path, framework="np") as file:
+            names = list(file.keys())
+            found = {
+                site: StoredBasis(card, {name: file.get_tensor(f"{site}/{name}") for name in here})
+                for site, card in cards.items()
+                for here in [[name for name in _ARRAYS if f"{site}/{name}" in names]]
+            }
+    except FileNotFoundError:
+        raise PivotalError(
+            f"The units belong to the bases of {', '.join(cards)}, but their file {path} is missing. Copy it as well."
+        ) from None
+    except (SafetensorError, OSError, ValueError, MemoryError) as error:
+        raise PivotalError(
+            f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
+            "It may have been cut off when it was copied: copy it again."
+        ) from None
+    for site, basis in found.items():
+        _check(path, site, basis)
+    return found
+
+
+def _check(path: Path, site: str, basis: StoredBasis) -> None:
+    """Raise PivotalError if the arrays do not fit together or do not fit the card."""
+    arrays, card = basis.arrays, basis.card
+    wanted = {"encoder", "decoder", "bias"} | ({"threshold"} if card.activation == "jumprelu" else set())
+    if lacking := sorted(wanted - set(arrays)):
+        raise PivotalError(
+            f"{path} must hold the basis of {site}, but it has no {site}/{lacking[0]}. It belongs to another card."
+        )
+    held = card.coordinates if "units" not in arrays else len(arrays["units"])
+    width = arrays["encoder"].shape[0]
+    shapes = {"encoder": (width, held), "decoder": (held, width), "bias": (held,), "threshold": (held,)}
+    for name, shape in shapes.items():
+        if name in arrays and (arrays[name].shape != shape or not np.isfinite(arrays[name]).all()):
+            raise PivotalError(
+                f"{site}/{name} in {path} must hold finite numbers in the shape {shape}, but it does not (its shape is "
+                f"{arrays[name].shape}). It belongs to another card, or it is damaged."
+            )
+    units = arrays.get("units", np.zeros(0, dtype=np.int64))
+    if units.ndim != 1 or units.dtype.kind not in "iu" or ((units < 0) | (units >= card.coordinates)).any():
+        raise PivotalError(
+            f"{site}/units in {path} must be coordinates from 0 to {card.coordinates - 1}, but they are not."
+        )

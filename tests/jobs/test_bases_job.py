@@ -1,0 +1,84 @@
+"""A run in another basis: its folder, its certificate, and its intervention on its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pivotal.cli.run_argument import Saved
+from pivotal.errors import PivotalError
+from pivotal.jobs.certify import certify_run
+from pivotal.jobs.find import Finding, find
+from pivotal.problem.prepare import problem_of
+from pivotal.questions.question import Question
+from pivotal.records.effort import Effort
+from pivotal.report.page import write_report
+from pivotal.searches.greedy import Greedy
+
+QUESTION = Question(model="planted", phenomenon="planted", sites="hidden.0@probe", test=0.7)
+SITE = "hidden.0@probe"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Finding:
+    out = tmp_path_factory.mktemp("runs") / "probe"
+    return find(QUESTION, Greedy(max_units=1), controls=2, evidence="quick", out=str(out))
+
+
+def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run: Finding) -> None:
+    whole = run.folder.bases()[SITE]
+    found = run.folder.intervention()
+    assert whole.arrays["encoder"].shape == (64, 64)
+    assert found.bases[SITE].card == whole.card
+    assert np.array_equal(
+        found.bases[SITE].arrays["encoder"][:, 0], whole.arrays["encoder"][:, found.units[0].index]
+    )
+    assert (
+        json.loads((run.folder.path / "interventions/0/card.json").read_text())["bases"][SITE]["kind"]
+        == "probe"
+    )
+
+
+def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("fitted again")
+
+    monkeypatch.setattr("pivotal.problem.bases.probe.probe_of", fail)
+    assert find(QUESTION, Greedy(max_units=1), controls=2, evidence="quick", out=str(run.folder.path)).already
+
+
+def test_the_report_shows_the_units(run: Finding) -> None:
+    assert f"{SITE}:0" in write_report(run.folder).read_text()
+
+
+@pytest.mark.slow
+def test_the_certificate_compares_all_coordinates(run: Finding) -> None:
+    effort = Effort(candidates=3, sample=20, finalists=1, pairs=0)
+    made = certify_run(run.folder.intervention(), QUESTION, run.folder, effort=effort)
+    assert made.all_units == 64
+
+
+def test_the_intervention_alone_is_enough_to_apply_it(run: Finding, tmp_path: Path) -> None:
+    shutil.copytree(run.folder.path / "interventions" / "0", tmp_path / "alone")
+    saved = Saved.read(str(tmp_path / "alone"))
+    question = saved.question()
+    model = saved.load_model(question, None, False, download=False)
+    problem = problem_of(question, model, question.load_pairs().sample(60))
+    assert problem.run_intervention(saved.intervention).flipped().float().mean() > 0.5
+    with pytest.raises(PivotalError, match="carries only the part"):
+        certify_run(saved.intervention, question, None)
+    (tmp_path / "alone" / "bases.safetensors").unlink()
+    with pytest.raises(PivotalError, match=r"bases\.safetensors is missing\. Copy it as well"):
+        Saved.read(str(tmp_path / "alone"))
+
+
+def test_overwriting_a_run_removes_its_bases(run: Finding, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run.folder.path, copy)
+    plain = Question(model="planted", phenomenon="planted", test=0.7)
+    find(plain, Greedy(max_units=1), controls=0, evidence="none", out=str(copy), overwrite=True)
+    assert not list(copy.rglob("bases.*"))

@@ -1,0 +1,177 @@
+"""Every kind of basis on the planted model, and what its coordinates promise."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from tests.models.bases.making import states
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.checks.nothing import search_permuted, search_shuffled
+from pivotal.evidence.evaluation import evaluate
+from pivotal.evidence.trace import trace
+from pivotal.models.planted import plant
+from pivotal.problem.bases import BASES
+from pivotal.problem.bases.probe import probe_of
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena.planted import PlantedAgreement
+from pivotal.records.intervention import Intervention
+from pivotal.searches.greedy import Greedy
+from pivotal.testing import check_basis
+
+PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun1b near quite", "The"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return plant(hidden=24).model
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    return PlantedAgreement().pairs().sample(80)
+
+
+@pytest.fixture(scope="module")
+def asked(model, pairs, tmp_path_factory):
+    """The problem in a kind of basis."""
+    folder = tmp_path_factory.mktemp("bases")
+    save_file({"rotation": torch.linalg.qr(states(24, 24)).Q.contiguous()}, folder / "r.safetensors")
+    noise = torch.Generator().manual_seed(0)
+    save_file(
+        {
+            "W_enc": torch.randn(24, 40, generator=noise),
+            "W_dec": torch.randn(40, 24, generator=noise),
+            "b_enc": torch.zeros(40),
+            "b_dec": torch.zeros(24),
+        },
+        folder / "sae_weights.safetensors",
+    )
+    (folder / "cfg.json").write_text('{"architecture": "standard"}')
+    arguments = {"rotation": f":{folder}/r.safetensors", "sae": f":{folder}"}
+
+    @cache
+    def ask(name: str) -> Problem:
+        return Problem(model, pairs, sites=f"hidden.0@{name}{arguments.get(name, '')}")
+
+    return ask
+
+
+@pytest.mark.parametrize("name", BASES.names())
+def test_an_empty_mask_changes_nothing_in_any_basis(name: str, asked) -> None:
+    check_basis(asked(name).model, PREFIXES)
+
+
+def test_every_kind_has_one_line_about_it() -> None:
+    for _, kind in BASES.items():
+        assert kind.summary and "\n" not in kind.summary
+
+
+def test_the_probe_tells_labels_apart(model, asked) -> None:
+    noise = torch.Generator().manual_seed(0)
+    first, second = torch.randn(2, 300, 6, generator=noise)
+    second[:, 2] += 4.0
+    direction = probe_of([first, second])
+    assert torch.allclose(direction.norm(), torch.tensor(1.0), atol=1e-5)
+    assert direction[2] > 0.95
+    with pytest.raises(PivotalError, match="only one of them"):
+        probe_of([first, first[:0]])
+
+
+@pytest.mark.parametrize("name", ["das", "probe", "pca"])
+def test_fitted_bases_are_orthonormal(name: str, asked) -> None:
+    basis = asked(name).model.bases[f"hidden.0@{name}"]
+    assert torch.allclose(basis.decoder @ basis.decoder.T, torch.eye(24), atol=1e-4)
+    assert torch.equal(basis.encoder, basis.decoder.T)
+
+
+def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked) -> None:
+    """Planted unit i decides the verbs of class i, so that no set of two units flips everything."""
+    found = Greedy(max_units=1).solve(asked("das"), runs=1, seed=0)
+    assert [str(unit) for unit in found.best.units] == ["hidden.0@das:0"]
+    share = asked("das").run_intervention(found.best).flipped().float().mean()
+    units = Problem(model, pairs, sites="hidden.0")
+    two = Greedy(max_units=2).solve(units, runs=1, seed=0)
+    assert share > 0.95 > units.run_intervention(two.best).flipped().float().mean()
+
+
+def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None:
+    problem = asked("sae")
+    found = Greedy(max_units=2).solve(problem, runs=1, seed=0).best
+    again = Intervention.load(found.save(tmp_path / "found"))
+    assert again == found and again.bases["hidden.0@sae"].arrays["encoder"].shape == (24, len(found.units))
+    pair = problem.pairs[0]
+    label = found.directions[0]
+    expected = problem.model.intervened(found, label).next_words(pair.prefix)
+    assert model.intervened(again, label).next_words(pair.prefix) == expected
+    told = model.intervened(again, label).generate(pair.prefix, words=3, temperature=0)
+    assert told == problem.model.intervened(found, label).generate(pair.prefix, words=3, temperature=0)
+    assert trace(model, again, pair).edited == trace(problem.model, found, pair).edited
+    carrying = Problem(model.carrying(again), problem.pairs, sites="hidden.0@sae")
+    score = evaluate(again, carrying)
+    assert score.flip_accuracy == evaluate(found, problem).flip_accuracy
+    with pytest.raises(PivotalError, match="carries only the part of its basis"):
+        Greedy(max_units=2).solve(carrying, runs=1, seed=0)
+
+
+def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
+    found = Greedy(max_units=1).solve(asked("pca"), runs=1, seed=0).best
+    other = Problem(model, pairs[:20], sites="hidden.0@pca")
+    with pytest.raises(PivotalError, match=r"belong to the basis that they were found in"):
+        other.run_intervention(found)
+
+
+def test_controls_fit_the_basis_again(asked) -> None:
+    problem, seen = asked("probe"), []
+
+    class Watching(Greedy):
+        name = "watching"
+
+        def solve(self, problem, **settings):
+            seen.append(problem.model.bases["hidden.0@probe"].fingerprint)
+            return super().solve(problem, **settings)
+
+    search_permuted(Watching(max_units=1), problem, problem, repeats=1, seed=0)
+    search_shuffled(Watching(max_units=1), problem, problem, repeats=1, seed=0)
+    assert len({problem.model.bases["hidden.0@probe"].fingerprint, *seen}) == 3
+
+
+def test_a_rotation_must_be_one(model, pairs, tmp_path: Path) -> None:
+    def told(**arrays: np.ndarray) -> str:
+        save_file({name: torch.tensor(array) for name, array in arrays.items()}, tmp_path / "r.safetensors")
+        with pytest.raises(PivotalError) as error:
+            Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / 'r.safetensors'}")
+        return str(error.value)
+
+    assert "orthonormal" in told(rotation=np.ones((24, 24), dtype=np.float32))
+    assert "another site" in told(rotation=np.eye(8, dtype=np.float32))
+    assert "holds 2 matrices" in told(a=np.eye(24, dtype=np.float32), b=np.eye(24, dtype=np.float32))
+    np.save(tmp_path / "r.npy", np.eye(24, dtype=np.float32)[:5])
+    some = Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / 'r.npy'}")
+    assert len(some.space) == 5
+    (tmp_path / "r.pt").write_bytes(b"")
+    for path, said in (("r.pt", "can hold code"), ("absent.npy", "there is no file")):
+        with pytest.raises(PivotalError, match=said):
+            Problem(model, pairs, sites=f"hidden.0@rotation:{tmp_path / path}")
+
+
+@pytest.mark.parametrize(
+    ("sites", "said"),
+    [
+        ("hidden.0@rotation", "names none"),
+        ("hidden.0@das:0", "from 1 to 23"),
+        ("hidden.0@das:many", "from 1 to 23"),
+        ("hidden.0@pcb", "There are no bases named 'pcb'"),
+        ("hidden.1@pca", "must match a site"),
+        ("hidden.0@pca:absent", "there is no absent"),
+        ("hidden.0,hidden.0@pca", "Choose one of the two"),
+    ],
+)
+def test_sites_that_cannot_be_made_are_refused(sites: str, said: str, model, pairs) -> None:
+    with pytest.raises(PivotalError, match=said):
+        Problem(model, pairs, sites=sites)
