@@ -12,10 +12,13 @@ becomes the more likely one at the first token where the two words differ.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
+import runpy
 import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,10 @@ from pivotal.records.study_rows import StudyRow, read_results
 from pivotal.units import Unit
 
 ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))
+
+from tests.exports.peer import in_batches  # noqa: E402
+
 MODEL = "smollm2-135m"
 PEERS = ("pyvene", "nnsight", "transformer-lens")
 EVERY, SINGLE = ("peft", "transformers", "snippet", *PEERS), ("snippet", *PEERS)
@@ -68,44 +75,55 @@ class Asked:
         return float((target > logits[rows, words[rows, 1 - self.direction]]).mean())
 
 
-@torch.no_grad()
-def ours(portable: Portable, asked: Asked) -> np.ndarray:
+def by_direction(portable: Portable, asked: Asked, run_of: Callable[[str], Callable[..., Any]]) -> np.ndarray:
+    """The logits after every row, in its own direction. `run_of` returns a function of direction, position and ids."""
     found: dict[int, np.ndarray] = {}
-    first = len(portable.model.priming_tokens)
     for row, label in enumerate(portable.intervention.directions):
-        edited = portable.model.intervened(portable.intervention, label, cue=0)
-        for n in asked.of(row):
-            cue = asked.positions[n] - first if asked.single else None
-            found[n] = edited.next_logits([asked.rows[n][first:]], cue)[0].cpu().numpy()
+        chosen = asked.of(row)
+        positions = [asked.positions[n] for n in chosen] if asked.single else None
+        with torch.no_grad():
+            logits = in_batches(run_of(label), label, [asked.rows[n] for n in chosen], positions)
+        found.update(zip(chosen, logits, strict=True))
     return np.stack([found[n] for n in sorted(found)])
 
 
-@torch.no_grad()
+def ours(portable: Portable, asked: Asked) -> np.ndarray:
+    first = len(portable.model.priming_tokens)
+
+    def run_of(label: str) -> Callable[..., Any]:
+        edited = portable.model.intervened(portable.intervention, label, cue=0)
+
+        def run(_: str, position: int | None, ids: torch.Tensor) -> torch.Tensor:
+            cue = None if position is None else position - first
+            return edited.next_logits(ids[:, first:].tolist(), cue)[:, None]
+
+        return run
+
+    return by_direction(portable, asked, run_of)
+
+
 def here(portable: Portable, target: str, folder: Path, asked: Asked) -> np.ndarray:
     """An export to peft, transformers or a snippet, run with transformers in this process."""
     from transformers import AutoModelForCausalLM
 
-    names, found = folder_names(portable.intervention.directions), {}
-    base = portable.model.network.name_or_path
-    for row, label in enumerate(portable.intervention.directions):
-        source = folder / names[label] if target == "transformers" else base
+    names = folder_names(portable.intervention.directions)
+
+    def run_of(label: str) -> Callable[..., Any]:
+        source = folder / names[label] if target == "transformers" else portable.model.network.name_or_path
         model: Any = AutoModelForCausalLM.from_pretrained(source, dtype="float32").eval()
         if target == "peft":
             from peft import PeftModel
 
             model = PeftModel.from_pretrained(model, folder / names[label]).eval()
-        spec = importlib.util.spec_from_file_location("intervene", folder / "intervene.py")
-        for n in asked.of(row):
-            tokens = torch.tensor([asked.rows[n]])
-            if target == "snippet":
-                assert spec is not None and spec.loader is not None
-                code = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(code)
-                with code.intervene(model, label, asked.positions[n] if asked.single else None):
-                    found[n] = model(input_ids=tokens).logits[0, -1].numpy()
-            else:
-                found[n] = model(input_ids=tokens).logits[0, -1].numpy()
-    return np.stack([found[n] for n in sorted(found)])
+        code = runpy.run_path(str(folder / "intervene.py")) if target == "snippet" else None
+
+        def run(_: str, position: int | None, ids: torch.Tensor) -> torch.Tensor:
+            with code["intervene"](model, label, position) if code else nullcontext():
+                return model(input_ids=ids).logits
+
+        return run
+
+    return by_direction(portable, asked, run_of)
 
 
 def elsewhere(portable: Portable, target: str, folder: Path, asked: Asked, peers: Path) -> np.ndarray:
@@ -177,9 +195,8 @@ def main() -> None:
     print(f"{found!r}: {len(asked.rows)} pairs, pivotal flips {asked.flips(mine):.1%}", flush=True)
     for target in given.targets.split(",") if given.targets else SINGLE if asked.single else EVERY:
         if target == "control-vector":
-            portable = Portable.of(
-                lm, found, train=Problem(lm, train, sites=sites, steps=found.steps), test=problem
-            )
+            some = Problem(lm, train[::11], sites=sites, steps=found.steps)
+            portable = Portable.of(lm, found, train=some, test=problem)
             print(*export(portable, target, Path(tempfile.mkdtemp()) / "export").approximate, sep="\n")
             continue
         with tempfile.TemporaryDirectory() as place:

@@ -57,11 +57,11 @@ def pairs_of(number: int, words: int) -> Iterator[dict[str, object]]:
             }
 
 
-def measure(verb: str, number: int, words: int, model: str) -> None:
+def measure(verb: str, number: int, words: int, model: str, more: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "pairs.jsonl"
         path.write_text("".join(json.dumps(pair) + "\n" for pair in pairs_of(number, words)))
-        command = [sys.executable, "-c", RUN, verb, model, str(path), *VERBS[verb]]
+        command = [sys.executable, "-c", RUN, verb, model, str(path), *VERBS[verb], *more]
         if verb == "find":
             command += ["--out", str(Path(folder) / "run")]
         began = time.monotonic()
@@ -82,12 +82,13 @@ def main() -> None:
     parser.add_argument("--pairs", default="12500,25000,50000,100000")
     parser.add_argument("--words", default="40,200,1000,5000")
     parser.add_argument("--model", default="planted")
+    parser.add_argument("--more", default="", help="more options of the verb, in one text")
     given = parser.parse_args()
     for verb in given.verbs.split(","):
         for number in map(int, filter(None, given.pairs.split(","))):
-            measure(verb, number, 9, given.model)
+            measure(verb, number, 9, given.model, given.more.split())
         for words in map(int, filter(None, given.words.split(","))):
-            measure(verb, 20, words, given.model)
+            measure(verb, 20, words, given.model, given.more.split())
 
 
 if __name__ == "__main__":

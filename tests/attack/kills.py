@@ -44,7 +44,7 @@ def attack(
         whole[job.name] = job.result(scratch / "whole" / job.name), time.monotonic() - began
     kills = dict.fromkeys(whole, 0)
     round_ = 0
-    while sum(kills.values()) < number and whole:
+    while sum(kills.values()) < number and whole and round_ < 10 * number:
         job = [job for job in chosen if job.name in whole][round_ % len(whole)]
         chance = random.Random(f"{seed}:kill:{round_}")
         out = scratch / f"killed-{round_}"

@@ -18,12 +18,8 @@ LONG = {"updates", "epochs", "budget", "minutes", "samples", "length", "checkpoi
 SMALL = (0, 1, 2, -1)
 
 
-ENDLESS = {"serve"}
-"""Verbs that end only when they are stopped. tests/serve sends bad requests to the server."""
-
-
 def verbs() -> list[str]:
-    return sorted(set(command().commands) - ENDLESS)
+    return sorted(command().commands)
 
 
 def parameters(verb: str) -> list[Any]:
@@ -121,6 +117,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
         "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
+        "open": lambda: ("open", str(m.run)),
         "serve": lambda: ("serve", str(m.run), "--port", "0"),
         "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
         "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),

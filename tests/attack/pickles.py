@@ -178,4 +178,6 @@ def attack(number: int, seed: int, materials: Materials, scratch: Path) -> tuple
         if wrong:
             failures.setdefault(wrong, []).append(f"{seed}:pickle:{i}  {name}  [{done.err[-200:]}]")
         place.remove()
+        if (i + 1) % 20 == 0:
+            print(f"  {i + 1} pickles, {len(failures)} kinds of failures", flush=True)
     return failures, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024

@@ -89,7 +89,7 @@ def another(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
 
 @target("words", weight=1)
 def words(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    model = chance.choice(["planted", "planted", str(m.transformer), chance.choice(mutations.TEXTS)])
+    model = chance.choice(["planted", "planted", chance.choice(mutations.TEXTS)])
     asked = [
         chance.choice([*mutations.TEXTS, "noun0a", "NOUN0A"]) for _ in range(chance.choice([0, 1, 1, 3]))
     ]

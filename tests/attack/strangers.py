@@ -5,6 +5,7 @@ And two processes that use one folder at once.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -17,11 +18,14 @@ from tests.attack.place import TREASURE, Place
 from tests.attack.surroundings import hastened
 
 
-def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict[str, list[str]], int]:
-    """Put a link, a pipe or a folder in the place of each file, and run the verbs that write. Returns the failures and
-    the number of cases."""
+def links(
+    m: Materials, scratch: Path, only: tuple[str, ...] = (), one_in: int = 1
+) -> tuple[dict[str, list[str]], int]:
+    """Put a link, a pipe or a folder in the place of each file, and run the verbs that write; `one_in` takes a share of
+    the cases. Returns the failures and the number of cases."""
     failures: dict[str, list[str]] = {}
     cases = 0
+    number = itertools.count()
     sources = {"run": lambda: m.run, "stopped-learn": lambda: m.stopped[0]}
     sources |= {"comparison": lambda: m.comparison, "study": lambda: m.study}
     for source in (make() for name, make in sources.items() if not only or name in only):
@@ -33,6 +37,8 @@ def links(m: Materials, scratch: Path, only: tuple[str, ...] = ()) -> tuple[dict
             Path("former.jsonl"),
         ]:
             for kind in ("link", "pipe", "folder"):
+                if next(number) % one_in:
+                    continue
                 cases += 1
                 place = Place.made(scratch / "stranger")
                 folder = place.copy(source)

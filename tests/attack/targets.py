@@ -43,6 +43,7 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence
             ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
             ("list", "runs", str(run.parent)),
             ("serve", str(run), "--port", "0"),
+            ("open", str(run)),
         ]
     )
 
@@ -61,6 +62,8 @@ def card(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
         [
             ("evaluate", str(spot)),
             ("evaluate", str(spot), "--any-model", "--json"),
+            ("pull", str(spot), "--out", str(place.path / "pulled")),
+            ("push", str(spot), "org/name", "--dry-run", "--out", str(place.path / "shared")),
             ("generate", str(spot), "The noun0a", "--length", "1", "--direction", "plural"),
             ("trace", str(spot), "The noun0a verb0as"),
         ]
@@ -92,7 +95,7 @@ def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     return reading(chance, run)
 
 
-@target("evidence of a run", weight=0.15)
+@target("evidence of a run", weight=0.15, light=False)
 def evidence(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A finished run whose summary somebody has changed, and which gets the checks that it lacks."""
     run = place.copy(m.run)
@@ -130,7 +133,7 @@ def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[s
     return ("report", str(run))
 
 
-@target("checkpoint.pt and history.jsonl", weight=0.2)
+@target("checkpoint.pt and history.jsonl", weight=0.2, light=False)
 def checkpoint(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     """A run that was stopped, whose checkpoint somebody has changed."""
     run = place.copy(chance.choice(m.stopped))
@@ -278,7 +281,13 @@ def transformer(chance: random.Random, m: Materials, place: Place) -> Sequence[s
         chosen.suffix, mutations.raw
     )
     spoil(chosen, chance, way)
-    return ("evaluate", str(m.run), "--model", str(folder), "--any-model")
+    return chance.choice(
+        [
+            ("evaluate", str(m.run), "--model", str(folder), "--any-model"),
+            ("words", str(folder), "car", "zebra"),
+            ("check", str(folder), str(m.pairs)),
+        ]
+    )
 
 
 # -- the command line ------------------------------------------------------------------------------

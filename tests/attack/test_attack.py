@@ -138,28 +138,28 @@ def test_mutations_repeat(seed: int) -> None:
 def test_hostile_pickles_run_nothing(materials: Materials, scratch: Path) -> None:
     for needed in ("checkpoint", "stopped", "begun", "transformer", "run"):
         getattr(materials, needed)
-    failures, _ = pickles.attack(12, 0, materials, scratch)
+    failures, _ = pickles.attack(8, 0, materials, scratch)
     assert failures == {}
 
 
 @pytest.mark.slow
 def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratch: Path) -> None:
     assert materials.run and materials.corpus
-    failures, met = kills.attack(6, 0, materials, scratch, only=("find, learned", "train-lm"))
-    assert failures == {} and sum(met.values()) == 6
+    failures, met = kills.attack(3, 0, materials, scratch, only=("find, learned", "train-lm"))
+    assert failures == {} and sum(met.values()) == 3
 
 
 @pytest.mark.slow
 def test_jobs_go_on_after_a_fault_of_the_disk(materials: Materials, scratch: Path) -> None:
     assert materials.run and materials.corpus
-    failures, met = disk.attack(1, 0, materials, scratch, only=("find, learned", "train-lm"))
+    failures, met = disk.attack(1, 0, materials, scratch, only=("train-lm",))
     assert failures == {} and sum(met.values()) > 0
 
 
 @pytest.mark.slow
 def test_folders_of_strangers_write_nowhere_else(materials: Materials, scratch: Path) -> None:
-    failures, cases = strangers.links(materials, scratch, only=("stopped-learn",))
-    assert failures == {} and cases > 20
+    failures, cases = strangers.links(materials, scratch, only=("stopped-learn",), one_in=5)
+    assert failures == {} and cases > 8
 
 
 @pytest.mark.slow

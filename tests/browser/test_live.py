@@ -129,10 +129,10 @@ def test_units_are_added_and_removed(live: Live) -> None:
     at.get_by_label("Add a unit").fill("hidden.0:3")
     changed(at, lambda: at.get_by_label("Add a unit").press("Enter"))
     expect(at.locator("#add-problem")).to_be_hidden()
-    assert at.locator("#units .unit").count() == 4
+    assert at.locator("#units .knob").count() == 4
     expect(at.locator("#trace")).to_contain_text("4 (hidden.0:3)")
     changed(at, lambda: at.get_by_role("button", name="Remove hidden.0:3").click())
-    assert at.locator("#units .unit").count() == 3
+    assert at.locator("#units .knob").count() == 3
     # The refused unit is an answer of status 422, which the browser itself reports.
     assert all("422" in said for said in seen.complaints)
 
@@ -152,7 +152,7 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
     assert at.locator("#trace thead small").all_inner_texts() == ["cue"]
     changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
     expect(at.locator("#units-note")).to_contain_text("when flipping to “plural”")
-    sentence.fill("The zebra")
+    sentence.fill("The noun1as zebra")
     expect(at.locator("#problem")).to_contain_text("outside the vocabulary: zebra")
     changed(at, lambda: sentence.fill("The noun1as"))
     expect(at.locator("#problem")).to_be_hidden()
@@ -187,5 +187,5 @@ def test_a_search_is_started_watched_and_opened(live: Live) -> None:
     assert seen.violations() == []
     at.get_by_role("button", name="Open this run").click()
     expect(at.locator("#lead")).to_contain_text("planted-every-planted")
-    assert at.locator("#units .unit").count() <= 2
+    assert at.locator("#units .knob").count() <= 2
     assert seen.complaints == []

@@ -15,7 +15,7 @@ def test_a_question_that_can_be_asked(pivotal: Run) -> None:
     assert "1,512 of 1,512 pairs of planted can be asked of planted." in done.out
     assert "prefers the expected word in 100.0% of 1,512 pairs" in done.out
     assert "By label" in done.out and "By group" in done.out and "class 0" in done.out
-    assert "0.0% share their prefix" in done.out and "takes roughly" in done.out
+    assert "0.0% share their prefix with a pair" in done.out and "takes roughly" in done.out
     assert "Warning" not in done.out
     found = json.loads(pivotal("check", "planted", "planted", "--json").out)
     assert found["asked"] == found["knowledge"]["pairs"] == 1512 and found["rejected"]["total"] == 0

@@ -85,3 +85,10 @@ def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves: tup
     same = [replace(pair, lexemes=(("noun", "x"),)) for pair in PAIRS]
     one = Problem(PLANTED.model, PairSet("same", LABELS, tuple(same[:300])))
     assert unseen_words(planted(one), one, one, Terms(), seed=0) is None
+
+
+def test_it_is_not_measured_where_one_label_would_be_unseen_as_a_whole() -> None:
+    """A cue with one form for each label: without one of the forms, no pair trains one of the directions."""
+    pairs = tuple(replace(pair, lexemes=(("cue", pair.label),)) for pair in PAIRS[:300])
+    problem = Problem(PLANTED.model, PairSet("one form each", LABELS, pairs))
+    assert unseen_words(planted(problem), problem, problem, Terms(), seed=0) is None

@@ -61,6 +61,22 @@ def transformer_lens(folder: str, model: str) -> Callable[..., torch.Tensor]:
     return run
 
 
+def in_batches(
+    run: Callable[..., torch.Tensor], direction: str, rows: list[list[int]], positions: list[int] | None
+) -> np.ndarray:
+    """The logits after each row. Rows of one length and position are run together."""
+    alike: dict[tuple[int, int | None], list[int]] = {}
+    for n, row in enumerate(rows):
+        alike.setdefault((len(row), None if positions is None else positions[n]), []).append(n)
+    found: dict[int, np.ndarray] = {}
+    for (_, position), chosen in alike.items():
+        for start in range(0, len(chosen), 25):
+            some = chosen[start : start + 25]
+            logits = run(direction, position, torch.tensor([rows[n] for n in some]))[:, -1]
+            found.update(zip(some, logits.float().numpy(), strict=True))
+    return np.stack([found[n] for n in range(len(rows))])
+
+
 def main() -> None:
     libraries = {"pyvene": pyvene, "nnsight": nnsight, "transformer-lens": transformer_lens}
     found = []
@@ -72,12 +88,7 @@ def main() -> None:
             del sys.modules[name]
         with torch.no_grad():
             run = libraries[case["target"]](case["folder"], case["model"])
-            positions = case["positions"] or [None] * len(case["rows"])
-            rows = [
-                run(case["direction"], position, torch.tensor([row]))[0, -1]
-                for row, position in zip(case["rows"], positions, strict=True)
-            ]
-        found.append(torch.stack(rows).float().numpy())
+            found.append(in_batches(run, case["direction"], case["rows"], case["positions"]))
         sys.path.pop(0)
     np.savez(sys.argv[2], *found)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from tests.models.tiny import PREFIXES, random_model, tokenizer
 
+from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.planted import plant
 from pivotal.models.transformers.lm import TransformersLM
@@ -38,6 +39,16 @@ def test_a_problem_does_not_keep_its_model() -> None:
         assert one.bounds()[0].equal(problem.bounds()[0])
         assert one.whole is one and one.clean_accuracy is not None
     del problem, parts, one, model
+    assert there() is None
+
+
+@pytest.mark.usefixtures("without_cycles")
+def test_a_question_that_cannot_be_asked_does_not_keep_the_model() -> None:
+    model: LanguageModel = plant().model
+    there = weakref.ref(model)
+    with pytest.raises(PivotalError, match="can be asked"):
+        Problem(model, load_phenomenon("gender-bias").sample(20, seed=0))
+    del model
     assert there() is None
 
 

@@ -64,7 +64,7 @@ def test_a_pair_is_normalised():
         ({"cue": 3}, "from 0 to 2 into the words of 'The athlete now', not 3"),
         ({"cue": -1}, "from 0 to 2"),
         ({"words": ("run", "run ")}, "two different words"),
-        ({"words": ("run", "")}, "one word without spaces, not ''"),
+        ({"words": ("run", "")}, "needs a word, but one is empty"),
         ({"words": ("run", "run fast")}, "one word without spaces, not 'run fast'"),
         ({"group": "a\x00b"}, r"U\+0000"),
         ({"prefix": "The athlete \ud800"}, r"U\+D800"),

@@ -167,7 +167,7 @@ def test_a_run_that_kept_no_sentences_and_no_units_says_so(folder: RunFolder, tm
     (copy / "units.json").unlink()
     text = write_report(RunFolder.open(copy)).read_text(encoding="utf-8")
     assert "stored no sentences" in text and "id=traces" not in text
-    assert f"pivotal report {copy} --units" in text and "class=unit" not in text
+    assert f"pivotal report {copy} --units" in text and "class=unit-page" not in text
 
 
 def test_the_page_lets_no_script_run_but_its_own(folder: RunFolder) -> None:

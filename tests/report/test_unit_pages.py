@@ -34,7 +34,7 @@ def test_every_unit_of_the_chosen_run_has_a_page_and_a_link(
     text = write_report(folder).read_text(encoding="utf-8")
     check_page(text)
     units = folder.summary().best_run.unit_labels
-    assert re.findall(r"<section class=unit id=(\S+) ", text) == [anchor(unit) for unit in units]
+    assert re.findall(r"<section class=unit-page id=(\S+) ", text) == [anchor(unit) for unit in units]
     for unit in units:
         assert f'<a href="#{anchor(unit)}">{unit}</a>' in text
     inside = set(re.findall(r'href="#([^"]+)"', text))

@@ -77,15 +77,19 @@ def export(
 
 
 def problems(saved: Saved, question: Question, lm: LanguageModel) -> tuple[Problem, Problem]:
-    """The training pairs and the held-out pairs of the run, at the sites of the intervention."""
+    """Some training pairs and the held-out pairs of the run, at the sites of the intervention."""
     from pivotal.problem.prepare import as_read
     from pivotal.problem.problem import Problem
 
     pairs = question.load_pairs()
     train, test = saved.divided(question, pairs, "Run again.", as_read(question, lm, pairs))
     sites = ",".join(dict.fromkeys(unit.site for unit in saved.intervention.units))
-    whole = Problem(lm, train, sites=sites, steps=question.steps)
-    return whole, whole.on(test)
+    some = Problem(lm, train[:: max(1, len(train) // _PAIRS)], sites=sites, steps=question.steps)
+    return some, some.on(test)
+
+
+_PAIRS = 1000
+"""About how many training pairs the activations are averaged over."""
 
 
 def default_folder(phenomenon: str, steps: str, model: str, to: str) -> Path:

@@ -76,7 +76,8 @@ def find(
     controls: Annotated[
         int,
         shared_options.in_search(
-            "Random sets of the same size, with learned values, to compare the best run with. 0 skips them.",
+            "Random sets of the same size, with learned values, to compare the best run with. 0 skips them; the "
+            "verdict is then 'no evidence'.",
             min=0,
         ),
     ] = CONTROLS,

@@ -36,6 +36,7 @@ def new_phenomenon(
         return
     terminal.line(f"Wrote {path}, which makes {pairs:,} pairs. Edit it, then run:")
     terminal.line(f"  pivotal convert {path} {path.with_suffix('.csv')}   # to read the sentences")
+    terminal.line(f"  pivotal check wiki-lstm {path}   # does the model know the answers?")
     terminal.line(f"  pivotal find wiki-lstm {path}")
 
 

@@ -13,6 +13,8 @@ from pivotal.records.share import Share
 
 _PREFIXES = 256
 """The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""
+_CLEARLY_KNOWN = 0.75
+"""An accuracy above it whose interval reaches down to one half says that there are too few pairs."""
 ONE_SIDED = 0.95
 """A larger share of pairs in which the model prefers the same label is one-sided."""
 _ROWS = 256
@@ -62,9 +64,11 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     labels = knowledge.by_label
     for label, part in labels.items():
         if part.accuracy is not None and part.accuracy.low <= HALF:
+            share = f"if {label} is right, it prefers it in {part.accuracy.value:.1%} of {part.pairs:,} pairs"
             said.append(
-                f"The model does not know the answer: if {label} is right, it prefers it in {part.accuracy.value:.1%} "
-                f"of the pairs, which may be chance."
+                f"The model does not know the answer: {share}, which may be chance."
+                if part.accuracy.value <= _CLEARLY_KNOWN
+                else f"Too few pairs to tell whether the model knows the answer: {share}."
             )
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:

@@ -42,8 +42,8 @@ def unseen_words(
 ) -> UnseenWords | None:
     """The score of the units on unseen words, with values learned without these words (see `UnseenWords`).
 
-    None if the words do not vary, if too few pairs have only unseen words or only others, or if an interchange leaves
-    no values to learn.
+    None if the words do not vary, if too few pairs have only unseen words or only others, if one label is unseen as a
+    whole (a cue with one form for each label), or if an interchange leaves no values to learn.
     """
     if train.values == "interchange":
         return None
@@ -66,6 +66,8 @@ def unseen_words(
         for problem, some in ((train, learned), (test, scored))
     ):
         return None
+    if not set(test.direction[scored].tolist()) <= set(train.direction[learned].tolist()):
+        return None  # the values of a direction would be scored that no pair has trained
     mask, _ = dense(intervention, train.space, train.model.device)
     refit = Refit(terms, updates=40, rate=0.1, batch=32, looks=4)
     values = refit.fit(train.restrict(learned), mask, seed=seed).values

@@ -112,13 +112,13 @@ class Portable:
         for unit, start, active in zip(i.units, starts, i.active[row], strict=False):
             if active:
                 values = i.values[row, start : start + unit.size].tolist()
-                ids = range(unit.index * unit.size, (unit.index + 1) * unit.size)
-                found.setdefault(unit.site, []).extend(zip(ids, values, strict=True))
+                places = range(unit.index * unit.size, (unit.index + 1) * unit.size)
+                found.setdefault(unit.site, []).extend(zip(places, values, strict=True))
         edits = []
         for tap in self.model.taps:
             if pairs := sorted(found.get(tap.site.name, ())):
-                ids, values = zip(*pairs, strict=True)
-                edits.append(SiteEdit(tap, self._paths[tap.module], ids, values))
+                ids = tuple(place for place, _ in pairs)
+                edits.append(SiteEdit(tap, self._paths[tap.module], ids, tuple(value for _, value in pairs)))
         return edits
 
     @property

@@ -125,14 +125,21 @@ def _shared(sequences: list[Tokens]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda column: len(set(column)) == 1, columns))
 
 
+@dataclass(frozen=True)
+class _Refusal:
+    """Why something was refused. The error itself would keep its traceback, and with it the model."""
+
+    reason: str
+
+
 def _once(cache: dict[Any, Any], key: str | tuple[str, str], compute: Callable[..., T]) -> T:
     """The result of `compute(key)`, or its error, from the cache."""
     if key not in cache:
         try:
             cache[key] = compute(key)
         except PivotalError as error:
-            cache[key] = error
+            cache[key] = _Refusal(str(error))
     found = cache[key]
-    if isinstance(found, PivotalError):
-        raise found.with_traceback(None)  # an error that is raised again would collect tracebacks
+    if isinstance(found, _Refusal):
+        raise PivotalError(found.reason)
     return found

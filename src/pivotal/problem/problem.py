@@ -129,7 +129,7 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._ranges = (
+        self._ranges: _Ranges = (
             _Ranges(self.model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
         )
         self.kept: Kept | None = None

@@ -251,6 +251,13 @@ def _table_line(path: Path, line: int, columns: list[str], cells: list[str]) -> 
     return _table_row(f"{path}, line {line}", line, named_cells(path, line, columns, cells))
 
 
+def _cure(columns: list[str]) -> str:
+    """What to do with a table that was not written for us."""
+    if len(columns) == 1 and ";" in columns[0]:
+        return " The columns are separated by semicolons; write commas, or tabs in a .tsv file."
+    return " For a table with columns of its own, write table: before the path and name them with --columns."
+
+
 def _check_columns(where: str, columns: list[str]) -> None:
     for column in columns:
         if columns.count(column) > 1:
@@ -259,7 +266,9 @@ def _check_columns(where: str, columns: list[str]) -> None:
         if (column not in _KEYS and not prefixed) or column in _OBJECTS:
             known = [key for key in _KEYS if key not in _OBJECTS]
             known += [_WORD + "LABEL", _LEXEME + "SLOT", _COUNTERFACTUAL + "LABEL"]
-            raise PivotalError(f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}")
+            raise PivotalError(
+                f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}{_cure(columns)}"
+            )
     if "prefix" not in columns:
         raise PivotalError(
             f"{where}, column 'prefix': the column is missing. The first line names the columns."

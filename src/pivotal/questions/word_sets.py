@@ -42,7 +42,9 @@ def check_words(words: tuple[str, ...]) -> None:
         raise PivotalError(f"A pair has two different words, not {words!r}.", field="words")
     every = [word for entry in words for word in members(entry)]
     for word in every:
-        if not word or " " in word:
+        if not word:
+            raise PivotalError(f"Each label needs a word, but one is empty: {words!r}.", field="words")
+        if " " in word:
             raise PivotalError(
                 f"Each of the two words is one word without spaces, not '{word}'.", field="words"
             )

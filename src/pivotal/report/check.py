@@ -32,9 +32,10 @@ def sentences(check: Check) -> list[str]:
         said.append(f"Prefixes: {known.clusters:,}. Median rank of the more likely word: {known.rank:.0f}.")
     if check.overlap is not None:
         said.append(
-            f"The split has {check.train:,} pairs to search on and {check.test:,} held-out ones. Of these, "
-            f"{percent(check.overlap.prefix)} share their prefix, {percent(check.overlap.cue)} their cue and "
-            f"{percent(check.overlap.words)} a word with the others."
+            f"The split has {check.train:,} pairs to search on and {check.test:,} held-out ones. Of the held-out "
+            f"pairs, {percent(check.overlap.prefix)} share their prefix with a pair to search on, "
+            f"{percent(check.overlap.cue)} their cue and {percent(check.overlap.words)} a word."
+            + (" --split words holds out words as well." if check.overlap.words > 0 else "")
         )
     if check.seconds is not None:
         said.append(f"The default search takes roughly {duration(check.seconds)} on this machine.")

@@ -94,7 +94,7 @@ def _contents(sections: Iterable[Section]) -> str:
 def _section(part: Section) -> str:
     if part.anchor:
         return (
-            f"<section class=unit id={part.anchor} aria-labelledby={part.anchor}-title>\n"
+            f"<section class=unit-page id={part.anchor} aria-labelledby={part.anchor}-title>\n"
             f"<h2 id={part.anchor}-title>{escape(part.title)}</h2>\n{part.content}\n</section>"
         )
     return (

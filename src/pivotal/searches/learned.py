@@ -15,6 +15,9 @@ from pivotal.searches.relaxed.hardening import Hardening
 from pivotal.searches.relaxed.learner import Learner
 from pivotal.searches.relaxed.search import RelaxedSearch
 
+_NATURAL_POOL = 64
+"""The units to start with if values stay in their natural ranges. Most units can do little there."""
+
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
 
@@ -59,7 +62,8 @@ class LearnedMask(RelaxedSearch):
     max_fractional: int | float | None = None
     """Bound on the expected number of mask entries inside (0, 1): a number of units, or a fraction."""
     pool: int = 1500
-    """In larger spaces, start with this many units: those with the highest first-order gain. 0 starts with all."""
+    """In larger spaces, start with this many units: those with the highest first-order gain. 0 starts with all. With
+    values in their natural ranges the start has 64 units, or four times those that the relaxed mask may have."""
     exchange: int = 0
     """Maximum number of swaps at the end. Each swap replaces one unit while that lowers the loss."""
 
@@ -95,9 +99,15 @@ class LearnedMask(RelaxedSearch):
             runs,
             seed,
             per_direction=self.masks == "per-direction",
-            pool=self.pool,
+            pool=self._first_units(problem),
             max_fractional=self.max_fractional,
         )
+
+    def _first_units(self, problem: Problem) -> int:
+        """The number of units to start with; 0 for all."""
+        if problem.values != "natural" or not self.pool:
+            return self.pool
+        return min(self.pool, max(_NATURAL_POOL, 4 * self.relaxed_budget(problem)))
 
     @property
     def hardening(self) -> Hardening:

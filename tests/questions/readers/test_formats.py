@@ -165,7 +165,7 @@ ROWS = [("The cat", "is", "are"), ("The cats", "are", "is"), ("The old cat", "wa
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ("", r"no column is known for good and bad among id, right sentence.*--columns prefix=id,good="),
+        ("", r"no column is known for good and bad among id, right sentence.*--columns prefix=COLUMN,good="),
         (
             "good=rihgt sentence,bad=kind",
             r"no column 'rihgt sentence' for good. Did you mean 'right sentence'",

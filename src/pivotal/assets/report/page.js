@@ -273,7 +273,7 @@
   const list = byId("sentence-list");
   if (list) browse(list, stored);
   const links = [...document.querySelectorAll("nav a")];
-  const headings = [...document.querySelectorAll("main > section > h2[id]")].filter((heading) => !heading.closest(".unit"));
+  const headings = [...document.querySelectorAll("main > section > h2[id]")].filter((heading) => !heading.closest(".unit-page"));
   function opened() {
     const unit = atHand();
     if (unit && stored) along(unit.querySelector(".along"), stored);

@@ -239,7 +239,7 @@
     const first = value ?? about.values[towards] ?? 0;
     slider.value = first;
     typed.value = Number(first.toPrecision(4));
-    const box = element("div", { class: `unit${on.checked ? "" : " off"}` });
+    const box = element("div", { class: `knob${on.checked ? "" : " off"}` });
     const change = (given) => {
       if (!Number.isFinite(given)) return;
       unit.values[towards] = given;

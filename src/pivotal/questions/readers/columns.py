@@ -71,8 +71,8 @@ class Columns:
         if missing:
             raise PivotalError(
                 f"A table needs a column with the good word or sentence and one with the bad one, but no column is "
-                f"known for {' and '.join(missing)} among {', '.join(columns)}. Name them, such as "
-                f"--columns prefix={columns[0]},good={columns[min(1, len(columns) - 1)]},bad={columns[-1]}.",
+                f"known for {' and '.join(missing)} among {', '.join(columns)}. Name them: "
+                "--columns prefix=COLUMN,good=COLUMN,bad=COLUMN.",
                 "columns",
             )
         return self

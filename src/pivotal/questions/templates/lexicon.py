@@ -93,7 +93,7 @@ def _columns(node: Node) -> list[Entry]:
         if len(others) != len(cells):
             raise PivotalError(
                 f"{node.place.within(form)}: the forms of {node.name} are lists of equal length, one item for each "
-                f"word, but '{form}' has {len(others)} items and '{first}' has {len(cells)}."
+                f"word, but '{form}' has {len(others)} and '{first}' has {len(cells)}."
             )
     return [
         Entry({form: column[i].text() for form, column in columns.items()}, cells[i].place)

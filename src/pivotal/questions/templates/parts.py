@@ -134,10 +134,11 @@ def cue_of(node: Node | None, template: Node, prefixes: Prefixes, asked: tuple[s
             return None
         if len(agreeing) == 1 and same:
             return agreeing[0]
-        choices = ", ".join(dict.fromkeys(agreeing or [slot.name for slot in prefixes[0].slots]))
+        names = list(dict.fromkeys(agreeing or [slot.name for slot in prefixes[0].slots]))
+        choices = f"Write 'cue: {names[0]}'" if len(names) == 1 else f"It is one of {', '.join(names)}"
         raise template.error(
-            f"{template.name} needs the key 'cue', the slot or word that decides between the labels"
-            f"{f': one of {choices}' if choices else ''}."
+            f"{template.name} needs the key 'cue', the slot or word that decides between the labels."
+            f"{f' {choices}.' if names else ''}"
         )
     return _given_cue(node, template, prefixes)
 

@@ -87,6 +87,11 @@ def _feature(text: str, node: Node, lexicon: Lexicon) -> Feature | None:
     if match is None or match[1] not in lexicon:
         return None
     forms = lexicon[match[1]].forms
+    if not forms:
+        raise node.error(
+            f"the entries of '{match[1]}' have no features, so there is no '{match[3]}'. Write them as "
+            f"{{word: …, {match[3]}: …}}."
+        )
     if match[3] not in forms:
         raise node.error(f"the list '{match[1]}' has no feature '{match[3]}'.{did_you_mean(match[3], forms)}")
     return Feature(match[1] + match[2], match[3])

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, most_units
 from pivotal.searches.relaxed.hardening import FEWEST, Hardening
-from pivotal.searches.relaxed.learner import Learner
+from pivotal.searches.relaxed.learner import Learner, filled
 from pivotal.searches.relaxed.settings import RelaxedSettings
 from pivotal.searches.tools.refit import update_nodes
 
@@ -23,11 +23,14 @@ class RelaxedSearch(RelaxedSettings):
         learner = self.learner(problem, attempt.runs, attempt.seed)
         learner.run(attempt)
         expected = self.family.mean(learner.logits.detach())
+        mask, values = learner.hard(learner.budget), learner.values.detach()
+        if problem.values == "natural":
+            mask = filled(problem, self.terms, mask, values, learner.budget, attempt.seed)
         return self.hardening.run(
             problem,
             expected.expand(-1, len(problem.labels), -1),
-            learner.hard(learner.budget),
-            learner.values.detach(),
+            mask,
+            values,
             most_units(self.max_units, problem),
             attempt,
         )
