@@ -130,7 +130,6 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
             *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", new, "-q"),
         ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
-        "fit-basis": lambda: ("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", f"{new}-basis", "-q"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
                              "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),
         "import-lm": lambda: ("import-lm", str(m.checkpoint), "--vocab", str(m.root / "vocab.txt"), "--out", new),
