@@ -127,7 +127,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
         "check": lambda: ("check", "planted", str(m.pairs)),
         "fit-basis": lambda: (
-            *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", new, "-q"),
+            *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", f"{new}-basis", "-q"),
         ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
