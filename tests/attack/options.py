@@ -99,7 +99,7 @@ def value(
 
 def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
     """A sound command line that takes little time. A verb that is not here gets no arguments."""
-    m, new = materials, str(place.path / "out")
+    m, new = materials, str(place.path / f"out-{verb}")
     lines: dict[str, Any] = {
         "find": lambda: ("find", "planted", str(m.pairs), *FIND, "-q", "--out", new),
         "compare": lambda: (
