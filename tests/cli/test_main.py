@@ -22,6 +22,7 @@ from pivotal.questions.question import Question
 VERBS = (
     *(
         "find",
+        "fit-basis",
         "show",
         "evaluate",
         "certify",
