@@ -234,7 +234,7 @@ class Materials:
         """Principal components of the planted model."""
         path = self.root / "basis"
         self._made(
-            *("fit-basis", "planted", "hidden.0", "--corpus", str(self.corpus), "-q", "--out", str(path))
+            *("fit-basis", "planted", "hidden.0", "--sentences", str(self.corpus), "-q", "--out", str(path))
         )
         return path
 

@@ -99,7 +99,7 @@ def value(
 
 def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
     """A sound command line that takes little time. A verb that is not here gets no arguments."""
-    m, new = materials, str(place.path / "out")
+    m, new = materials, str(place.path / f"out-{verb}")
     lines: dict[str, Any] = {
         "find": lambda: ("find", "planted", str(m.pairs), *FIND, "-q", "--out", new),
         "compare": lambda: (
@@ -127,7 +127,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
         "check": lambda: ("check", "planted", str(m.pairs)),
         "fit-basis": lambda: (
-            *("fit-basis", "planted", "hidden.0", "--corpus", str(m.corpus), "--out", new, "-q"),
+            *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", f"{new}-basis", "-q"),
         ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",

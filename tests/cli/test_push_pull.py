@@ -159,6 +159,6 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
     assert told["commit"] == second and told["cached"]
-    again = json.loads(run("pull", "me/units", "--offline", "--out", "again", "--json"))
-    assert again["files"] == told["files"]
+    last = json.loads(run("pull", "me/units", "--offline", "--out", "last", "--json"))
+    assert last["commit"] == first and last["files"] == told["files"]  # this commit was downloaded last
     assert "Without a network" in run("pull", "me/other", "--offline", code=2)

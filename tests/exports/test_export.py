@@ -14,6 +14,7 @@ from tests.exports.conftest import ALL, INPUTS, Tiny
 from pivotal.errors import PivotalError
 from pivotal.exports import TARGETS, Portable, export
 from pivotal.models import load_model
+from pivotal.records.basis import BasisCard, StoredBasis
 from pivotal.records.export import ExportRecord
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import read
@@ -109,9 +110,14 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
     with pytest.raises(PivotalError, match=r"Exports are for models of transformers.*`pivotal generate`"):
         Portable.of(planted, found)
     model = tiny("gpt2")
-    basis = Intervention((Unit("resid.0@pca", 0, 1), *found.units), *_rest(found, 2))
-    with pytest.raises(PivotalError, match=r"resid.0@pca is not one of the sites"):
+    card = BasisCard(kind="pca", coordinates=16, fingerprint="0")
+    bases = {"resid.0@pca": StoredBasis(card, {})}
+    basis = Intervention((Unit("resid.0@pca", 0, 1),), *_rest(found, 1), bases=bases)
+    with pytest.raises(PivotalError, match=r"resid.0@pca are in another basis.*--sites resid.0"):
         Portable.of(model.lm, basis)
+    strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found, 1))
+    with pytest.raises(PivotalError, match=r"'mlp.9' matches none"):
+        Portable.of(model.lm, strange)
     half = Intervention((Unit("mlp.0", 0, 1),), *_rest(found, 1), active=np.array([[True], [False]]))
     assert Portable.of(model.lm, half, direction="one").directions == ("one",)
     with pytest.raises(PivotalError, match=r"sets none to flip to two.*--direction one"):

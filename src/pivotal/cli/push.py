@@ -101,10 +101,10 @@ def _shared(
     license: str | None,
     loading: tuple[str | None, str | None, str | None, str | None, bool],
 ) -> Shared:
+    from pivotal.errors import PivotalError
     from pivotal.exports import Portable, hub
     from pivotal.exports.sharing import Shared
     from pivotal.jobs.run_files import CERTIFICATE
-    from pivotal.models.transformers.lm import TransformersLM
 
     model, priming, dtype, device, any_model = loading
     files: list[Path] = []
@@ -117,9 +117,11 @@ def _shared(
             pairs = saved.folder.summary().pairs.test
     question = saved.question(model, priming, dtype)  # type: ignore[arg-type]
     lm = saved.load_model(question, device, any_model, download=model is not None)
-    portable = None
-    if isinstance(lm, TransformersLM):
+    portable, notes = None, []
+    try:
         # Never the path of a folder of this machine: the adapters are published.
         portable = Portable.of(lm, saved.intervention, base=base_model or lm.name)
+    except PivotalError as error:
+        notes.append(f"There are no adapters: {error}")
     known = license or (hub.licence_of(base_model) if base_model else None)
-    return Shared(saved.intervention, repository, base_model, known, pairs, tuple(files), portable)
+    return Shared(saved.intervention, repository, base_model, known, pairs, tuple(files), portable, notes)

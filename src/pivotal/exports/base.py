@@ -72,19 +72,21 @@ class Portable:
     ) -> Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
         model = model.plain
+        for unit in intervention.units:
+            if unit.site in intervention.bases:
+                raise PivotalError(
+                    f"Exports set coordinates of the model's own activations, but units of {unit.site} are in another "
+                    "basis. Apply this intervention with pivotal, or find units of the site itself (--sites "
+                    f"{unit.site.partition('@')[0]})."
+                )
+        model = model.plain
         if not isinstance(model, TransformersLM):
             raise PivotalError(
                 f"Exports are for models of transformers, but {model.name} is a {type(model).__name__}, which other "
                 "libraries cannot load. Apply the intervention with pivotal: `pivotal generate`, or "
                 "model.intervened(…) in Python."
             )
-        known = {site.name for site in model.sites}
-        for unit in intervention.units:
-            if unit.site not in known:
-                raise PivotalError(
-                    f"Exports set coordinates of the model's own activations, but {unit.site} is not one of the sites "
-                    f"of {model.name}. Apply this intervention with pivotal, or find units of another site (--sites)."
-                )
+        model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))  # the sites exist
         if direction is not None:
             wanted: tuple[str, ...] = (intervention.directions[intervention.direction(direction)],)
         else:

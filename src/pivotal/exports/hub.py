@@ -11,17 +11,18 @@ from typing import Any
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.exports.sharing import ADAPTERS, library
-from pivotal.files import check_plain, disk
+from pivotal.files import disk
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
-from pivotal.records.intervention import CARD, VALUES, Intervention
+from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
 from pivotal.records.source import SOURCE, SourceRecord
 
 CERTIFICATE = "certificate.json"
-FILES = (CARD, VALUES, CERTIFICATE)
-"""The files that are pulled; the last is optional."""
-_MOST = 64 * 2**20
-"""The most bytes of a pulled file. The values of a thousand attention heads have fewer."""
+OPTIONAL = (BASES, CERTIFICATE)
+FILES = (CARD, VALUES, *OPTIONAL)
+"""The files that are pulled."""
+_MOST = {CARD: 64 * 2**20, VALUES: 64 * 2**20, CERTIFICATE: 64 * 2**20, BASES: 2 * 2**30}
+"""The most bytes of a pulled file. A basis may be a sparse autoencoder."""
 _PATIENCE = 20.0
 """The seconds to wait for an answer of the hub."""
 _REPOSITORY = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
@@ -98,7 +99,7 @@ def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> P
         try:
             path = Path(hub.hf_hub_download(spec, name, revision=there, local_files_only=commit is None))
         except Exception as error:
-            if name == CERTIFICATE and commit is None:  # it may not have one
+            if name in OPTIONAL and commit is None:  # it may not have one
                 continue
             raise PivotalError(
                 f"Cannot take {name} of {spec}, revision {there}, from the Hugging Face hub or from the cache "
@@ -115,7 +116,9 @@ def _newest_in_cache(hub: Any, repository: str) -> str | None:
     except Exception:  # there is no cache yet
         return None
     commits = [commit for repo in found for commit in repo.revisions]
-    return str(max(commits, key=lambda one: one.last_modified).commit_hash) if commits else None
+    # Commits share their files, so the age of the files does not tell which commit was downloaded last.
+    newest = max(commits, key=lambda one: one.snapshot_path.stat().st_mtime, default=None)
+    return None if newest is None else str(newest.commit_hash)
 
 
 def _commit(hub: Any, repository: str, revision: str | None) -> tuple[str | None, tuple[str, ...]]:
@@ -134,15 +137,15 @@ def _commit(hub: Any, repository: str, revision: str | None) -> tuple[str | None
         return None, FILES
     sizes = {file.rfilename: file.size for file in info.siblings or ()}
     for name in FILES:
-        if (sizes.get(name) or 0) > _MOST:
+        if (sizes.get(name) or 0) > _MOST[name]:
             raise _too_large(repository, name, sizes[name])
-    return str(info.sha), tuple(name for name in FILES if name in sizes or name != CERTIFICATE)
+    return str(info.sha), tuple(name for name in FILES if name in sizes or name not in OPTIONAL)
 
 
 def _too_large(repository: str, name: str, size: int) -> PivotalError:
     return PivotalError(
-        f"{name} of an intervention has at most {_MOST:,} bytes, but that of {repository} has {size:,}. It is not an "
-        "intervention of pivotal."
+        f"{name} of an intervention has at most {_MOST[name]:,} bytes, but that of {repository} has {size:,}. It is "
+        "not an intervention of pivotal."
     )
 
 
@@ -153,15 +156,21 @@ def read_pulled(pulled: Pulled) -> tuple[Intervention, dict[str, str]]:
         path = pulled.folder / name
         if not path.is_file():
             continue
-        if (size := path.stat().st_size) > _MOST:
+        if (size := path.stat().st_size) > _MOST[name]:
             raise _too_large(pulled.repository, name, size)
-        if pulled.commit is None:
-            check_plain(path)
-        digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        digests[name] = _digest(path)
     intervention = Intervention.load(pulled.folder)
     if CERTIFICATE in digests:
         serial.read(pulled.folder / CERTIFICATE, Certificate)
     return intervention, digests
+
+
+def _digest(path: Path) -> str:
+    whole = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            whole.update(block)
+    return whole.hexdigest()
 
 
 def keep(pulled: Pulled, digests: dict[str, str], out: Path, *, overwrite: bool = False) -> SourceRecord:
