@@ -94,7 +94,7 @@ def clients(address: str, pid: int, opened: dict[str, Any], requests: int, at_on
     units = [about["unit"] for about in opened["units"]]
     asked = []
     for i in range(requests):
-        pair, value = opened["pairs"][i % min(50, len(opened["pairs"]))], (i % 7 - 3) / 4
+        pair, value = opened["pairs"][i % min(10, len(opened["pairs"]))], (i % 7 - 3) / 4
         values = [{"unit": unit, "values": [value, -value]} for unit in units]
         asked.append({"run": 0, "sentence": pair["prefix"], "words": pair["words"], "units": values,
                       "cue": None if pair["cue"] is None else str(pair["cue"])})  # fmt: skip

@@ -37,6 +37,8 @@ def test_the_page_is_what_its_sources_make(script: ModuleType) -> None:
 def test_every_recipe_has_its_place(script: ModuleType) -> None:
     parts = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs/results/parts").glob("*.md"))
     for name in shipped():
+        if name.startswith("atlas"):  # its results are a site
+            continue
         assert parts.count(f"<!-- study: {name} -->") == 1, name
 
 

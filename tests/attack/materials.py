@@ -230,6 +230,15 @@ class Materials:
         return path
 
     @cached_property
+    def basis(self) -> Path:
+        """Principal components of the planted model."""
+        path = self.root / "basis"
+        self._made(
+            *("fit-basis", "planted", "hidden.0", "--sentences", str(self.corpus), "-q", "--out", str(path))
+        )
+        return path
+
+    @cached_property
     def exportable(self) -> Path:
         """A finished run on the transformer."""
         pairs, path = self.root / "doctors.csv", self.root / "exportable"

@@ -99,7 +99,7 @@ def value(
 
 def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
     """A sound command line that takes little time. A verb that is not here gets no arguments."""
-    m, new = materials, str(place.path / "out")
+    m, new = materials, str(place.path / f"out-{verb}")
     lines: dict[str, Any] = {
         "find": lambda: ("find", "planted", str(m.pairs), *FIND, "-q", "--out", new),
         "compare": lambda: (
@@ -126,8 +126,10 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "new-phenomenon": lambda: ("new-phenomenon", f"{new}.yaml"),
         "convert": lambda: ("convert", str(m.pairs), f"{new}.csv"),
         "check": lambda: ("check", "planted", str(m.pairs)),
+        "fit-basis": lambda: (
+            *("fit-basis", "planted", "hidden.0", "--sentences", str(m.corpus), "--out", f"{new}-basis", "-q"),
+        ),
         "words": lambda: ("words", "planted", "noun0a", "zebra"),
-        "fit-basis": lambda: ("fit-basis", "planted", "hidden.0", "--corpus", str(m.corpus), "--out", new, "-q"),
         "train-lm": lambda: ("train-lm", "--corpus", str(m.corpus), "--out", new, "--hidden", "3", "--layers", "1",
                              "--embedding", "3", "--epochs", "1", "--device", "cpu", "-q"),
         "import-lm": lambda: ("import-lm", str(m.checkpoint), "--vocab", str(m.root / "vocab.txt"), "--out", new),

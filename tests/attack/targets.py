@@ -1,5 +1,5 @@
 """What is attacked: one function per kind of input. To attack another input, add a function here or, if it is a
-question, in `question_targets.py`."""
+question or a model, in `question_targets.py` or `model_targets.py`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.attack import mutations, options, question_targets
-from tests.attack.materials import FIND, RESUME, Materials, train
+from tests.attack import model_targets, mutations, options, question_targets
+from tests.attack.materials import FIND, RESUME, Materials
 from tests.attack.place import Place
 from tests.attack.target import TARGETS, Target, spoil, target
 
 from pivotal import exports
 
-__all__ = ["TARGETS", "Target", "question_targets"]
+__all__ = ["TARGETS", "Target", "model_targets", "question_targets"]
 
 EXPORTS = sorted(exports.TARGETS.names())
 
@@ -219,73 +219,6 @@ def study(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
             ("study", str(m.recipe), "--out", str(folder), "--dry-run"),
             ("list", "runs", str(place.path)),
             ("show", str(folder)),
-        ]
-    )
-
-
-# -- language models -------------------------------------------------------------------------------
-
-
-@target("corpus", weight=0.3, light=False)
-def corpus(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(chance.choice([m.corpus, *m.packed]))
-    spoil(path, chance, mutations.raw, *((mutations.lines,) if path.suffix == ".txt" else ()))
-    if chance.random() < 0.7:
-        return ("eval-lm", str(m.model), "--text", str(path), "-q")
-    return train(path, place.path / "new")
-
-
-@target("vocabulary", weight=0.7, light=False)
-def vocabulary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.checkpoint).with_name("vocab.txt")
-    shutil.copy(m.root / "vocab.txt", path)
-    spoil(path, chance, mutations.lines, mutations.raw)
-    return ("import-lm", str(m.checkpoint), "--vocab", str(path), "--out", str(place.path / "new"))
-
-
-@target("checkpoint for import-lm", light=False)
-def imported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    path = place.copy(m.checkpoint)
-    spoil(path, chance, mutations.archive)
-    return ("import-lm", str(path), "--vocab", str(m.root / "vocab.txt"), "--out", str(place.path / "new"))
-
-
-@target("model folder", light=False)
-def model(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    folder = place.copy(m.model)
-    chosen, ways = chance.choice(
-        [
-            ("config.json", (mutations.json_text,)),
-            ("card.json", (mutations.json_text,)),
-            ("vocab.txt", (mutations.lines, mutations.raw)),
-            ("model.safetensors", (mutations.safetensors,)),
-        ]
-    )
-    spoil(folder / chosen, chance, *ways)
-    return chance.choice(
-        [
-            ("evaluate", str(m.run), "--model", str(folder), "--any-model"),
-            ("eval-lm", str(folder), "-q"),
-            ("words", str(folder), "noun0a", "Zebra"),
-            ("check", str(folder), str(m.pairs)),
-        ]
-    )
-
-
-@target("transformer folder", weight=0.4, light=False)
-def transformer(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    folder = place.copy(m.transformer)
-    names = sorted(path.name for path in folder.iterdir())
-    chosen = folder / chance.choice(names)
-    way = {".json": mutations.json_text, ".safetensors": mutations.safetensors}.get(
-        chosen.suffix, mutations.raw
-    )
-    spoil(chosen, chance, way)
-    return chance.choice(
-        [
-            ("evaluate", str(m.run), "--model", str(folder), "--any-model"),
-            ("words", str(folder), "car", "zebra"),
-            ("check", str(folder), str(m.pairs)),
         ]
     )
 

@@ -85,6 +85,7 @@ def test_what_is_no_folder_of_ours(tmp_path: Path, pivotal: Run, run_folder: Pat
     pivotal("report", run_folder, "--format", "md").refused("--format is for the tables of a study")
 
 
+@pytest.mark.slow
 def test_the_pages_of_units_are_computed_again_from_a_text(
     run_folder: Path, tmp_path: Path, pivotal: Run
 ) -> None:

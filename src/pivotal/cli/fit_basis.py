@@ -29,7 +29,7 @@ def fit_basis(
         str | None,
         typer.Option(help="The folder to write. Default: bases/MODEL-SITE-KIND.", metavar="DIR"),
     ] = None,
-    corpus: Annotated[
+    sentences: Annotated[
         str | None,
         typer.Option(
             help="A text with one sentence per line. Default: the bundled text, about 1,300 words.",
@@ -80,7 +80,7 @@ def fit_basis(
             lm,
             site,
             kind=kind,
-            corpus=corpus,
+            corpus=sentences,
             out=Path(out) if out is not None else Path("bases") / name,
             sae=SAESettings(features, top_k, updates),
             tokens=tokens,

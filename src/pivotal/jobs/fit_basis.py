@@ -126,7 +126,7 @@ def text_states(
     if not chosen or 2 * unknown >= read:
         raise PivotalError(
             f"A basis is fitted to text that the model can read, but {model.name} does not know most of its words. "
-            "Give a text in the model's own words (--corpus)."
+            "Give a text in the model's own words (--sentences)."
         )
     found, space = [], UnitSpace((site,))
     for start in range(0, len(chosen), _TOGETHER):

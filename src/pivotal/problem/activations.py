@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,13 +12,15 @@ from torch import Tensor
 
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree, Span
-from pivotal.units import UnitSpace
+from pivotal.units import Site, UnitSpace
 
 Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
 """The lower and the upper end of a range for each coordinate."""
 
 _OUTERMOST = 0.01
 """The share of activations on each side that counts as outliers in a site without bounds."""
+_BLOCK = 2048
+"""The coordinates of a basis that are computed at once."""
 _STRIDE = 4.0
 """The scale of an unbounded unit in standard deviations. It is similar for the units of an LSTM, whose scale is their
 bound. A neuron that decides a phenomenon alone is set six or seven standard deviations from its mean."""
@@ -86,8 +88,8 @@ def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> R
     recorder = _Recorder(space, 1 + int(tree.direction.max()))
     model.states(model.prepare(tree), recorder)
     ends = [
-        _usual(torch.cat([torch.cat(rows) for rows in recorder.rows[site.name] if rows]))
-        for site in space.sites
+        _usual(torch.cat([rows for rows in seen if rows is not None]))
+        for _, _, seen in _seen(model, space, recorder)
     ]
     return torch.cat([low for low, _ in ends]), torch.cat([high for _, high in ends])
 
@@ -117,14 +119,12 @@ def measure(model: LanguageModel, prepared: Any, space: UnitSpace, directions: i
     model.states(prepared, recorder)
     own = torch.zeros(directions, space.coordinates, device=model.device)
     scale = torch.zeros(space.coordinates, device=model.device)
-    for site in space.sites:
-        seen = [torch.cat(rows) if rows else None for rows in recorder.rows[site.name]]
+    for site, where, seen in _seen(model, space, recorder):
         everything = torch.cat([rows for rows in seen if rows is not None])
         low, high = _usual(everything) if site.bounds is None else (None, None)
         if low is not None:
             everything = everything.clamp(low, high)
         mean = everything.mean(0)
-        where = space.coordinates_of(site.name)
         scale[where] = (everything.square().mean(0) - mean**2).clamp(min=0).sqrt()
         for direction, rows in enumerate(seen):
             # A direction without examples has no mean of its own.
@@ -140,15 +140,37 @@ def _usual(rows: Float[Tensor, "rows units"]) -> tuple[Float[Tensor, " units"], 
     return rows.topk(outermost, 0, largest=False).values[-1], rows.topk(outermost, 0).values[-1]
 
 
+def _seen(
+    model: LanguageModel, space: UnitSpace, recorder: _Recorder
+) -> Iterator[tuple[Site, slice, list[Tensor | None]]]:
+    """The recorded states of each site for each direction, and the place of their coordinates. A basis can have many
+    thousands of coordinates, and they come in blocks."""
+    for site in space.sites:
+        start = space.coordinates_of(site.name).start
+        rows = [torch.cat(rows) if rows else None for rows in recorder.rows[_recorded(site)]]
+        if not site.basis:
+            yield site, space.coordinates_of(site.name), rows
+            continue
+        for columns in torch.arange(site.width, device=model.device).split(_BLOCK):
+            first = start + int(columns[0])
+            z = [None if h is None else model.bases[site.name].encode(h, columns) for h in rows]
+            yield site, slice(first, first + len(columns)), z
+
+
+def _recorded(site: Site) -> str:
+    """The site whose states are recorded: of a site in a basis, the model's own site."""
+    return site.within if site.basis else site.name
+
+
 class _Recorder:
     """An edit that changes nothing and records each distinct state once."""
 
     runs = 1
 
     def __init__(self, space: UnitSpace, directions: int) -> None:
-        self.sites = frozenset(site.name for site in space.sites)
+        self.sites = frozenset(_recorded(site) for site in space.sites)
         self.rows: dict[str, list[list[Tensor]]] = {
-            site.name: [[] for _ in range(directions)] for site in space.sites
+            name: [[] for _ in range(directions)] for name in self.sites
         }
 
     def __call__(

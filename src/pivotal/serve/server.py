@@ -48,7 +48,7 @@ class LiveServer:
         app = application(
             shelf,
             Search(self.device),
-            Turns(),
+            Turns(lambda: self._server.should_exit),
             token=token,
             port=self.port,
             closing=lambda: self._server.should_exit,

@@ -11,6 +11,7 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.run_files import INTERVENTIONS, REPORT, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.base import LanguageModel
+from pivotal.models.bases import in_bases
 from pivotal.problem.prepare import model_of
 from pivotal.questions.pairs import MinimalPair, PairSet
 from pivotal.questions.question import Question
@@ -117,6 +118,7 @@ class Shelf:
             lambda: model_of(question, self._device, download=False),
         )
         intervention.check_model(model.name, model.fingerprint())
+        model = in_bases(model, folder.bases()).carrying(intervention)
         return Bench(model, question, intervention, _pairs(folder, question, intervention.directions))
 
 

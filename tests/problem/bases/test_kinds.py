@@ -175,3 +175,17 @@ def test_a_rotation_must_be_one(model, pairs, tmp_path: Path) -> None:
 def test_sites_that_cannot_be_made_are_refused(sites: str, said: str, model, pairs) -> None:
     with pytest.raises(PivotalError, match=said):
         Problem(model, pairs, sites=sites)
+
+
+def test_statistics_of_many_coordinates_are_measured_in_blocks(asked, monkeypatch) -> None:
+    problem = asked("sae")
+    whole, ends = problem.measure_activations(), problem.natural_range()
+    monkeypatch.setattr("pivotal.problem.activations._BLOCK", 7)
+    again = Problem(problem.model, problem.pairs, sites="hidden.0@sae")
+    for name in ("own", "target", "scale"):
+        found = getattr(again.measure_activations(), name)
+        assert torch.allclose(found, getattr(whole, name), atol=1e-5)
+    for found, expected in zip(again.natural_range(), ends, strict=True):
+        assert torch.allclose(found, expected, atol=1e-5)
+    basis = problem.model.bases["hidden.0@sae"]
+    assert (ends[0] >= 0).all() and len(ends[0]) == basis.coordinates  # a ReLU has no negative activations

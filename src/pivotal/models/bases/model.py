@@ -65,7 +65,7 @@ class ModelInBases(LanguageModel):
         return self._model.batch_nodes
 
     @batch_nodes.setter
-    def batch_nodes(self, nodes: int) -> None:
+    def batch_nodes(self, nodes: int | None) -> None:
         self._model.batch_nodes = nodes
 
     @property
@@ -144,9 +144,10 @@ class ModelInBases(LanguageModel):
 
     def _own(self, edit: Edit | None) -> Edit | None:
         """The edit as one of the model's own sites."""
-        if edit is None or not (sites_of(edit) is None or sites_of(edit) & self.bases.keys()):
-            return edit
-        return EditInBases(edit, self.bases)
+        if edit is None:
+            return None
+        wanted = sites_of(edit)
+        return EditInBases(edit, self.bases) if wanted is None or wanted & self.bases.keys() else edit
 
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
         return self._model.reading(prompt, texts, replace(applied, edit=self._own(applied.edit)))

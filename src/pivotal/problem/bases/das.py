@@ -7,7 +7,7 @@ every search works in it, and may choose fewer coordinates or others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -78,7 +78,7 @@ class _Learner:
         layer = nn.Linear(width, some, bias=False, device=start.device)
         with torch.no_grad():
             layer.weight.copy_(start)
-        self._layer = orthogonal(layer)
+        self._layer: Any = orthogonal(layer)
         self._spread = ((states - self._mean) @ start.T).std(0).clamp(min=1e-6) * _STRIDE
         # Direction d flips to label d. The probe is positive for the states that are flipped to label 1.
         self._x = torch.zeros(len(problem.labels), some, device=start.device)

@@ -1,0 +1,43 @@
+"""The list of runs: what is listed, what is refused, and units in another basis."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.find import find
+from pivotal.questions.question import Question
+from pivotal.searches.learned import LearnedMask
+from pivotal.serve.look import look
+from pivotal.serve.requests import Look, UnitValues
+from pivotal.serve.shelf import Shelf
+
+
+def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_path: Path) -> None:
+    for name in ("good", "damaged", "empty"):
+        shutil.copytree(planted_run, tmp_path / name)
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    shutil.rmtree(tmp_path / "empty" / "interventions")
+    shelf = Shelf([], str(tmp_path))
+    listed = {entry["name"]: entry for entry in shelf.listed()}
+    assert set(listed) == {"good", "damaged"} and listed["good"]["finished"]
+    assert "run.json" in listed["damaged"]["error"]
+    with pytest.raises(PivotalError, match=r"run\.json"):
+        shelf.opened(listed["damaged"]["run"])
+    assert shelf.opened(listed["good"]["run"], 1)["which"] == 1
+
+
+def test_units_in_another_basis_are_set_too(tmp_path: Path) -> None:
+    question = Question("planted", "planted", sites="hidden.0@pca", test=81)
+    search = LearnedMask(max_units=3.0, updates=20, refit=4)
+    find(question, search, controls=0, evidence="none", out=str(tmp_path / "run"))
+    shelf = Shelf([str(tmp_path / "run")], "")
+    opened, bench = shelf.opened(0), shelf.bench(0)
+    units = [UnitValues(about.unit, about.values) for about in opened["units"]]
+    assert all(unit.unit.startswith("hidden.0@pca:") for unit in units)
+    pair = opened["pairs"][0]
+    asked = Look(run=0, sentence=pair["prefix"], words=pair["words"], units=units)
+    assert look(bench, asked)["kl"] > 0

@@ -1,0 +1,45 @@
+"""One computation at a time, a bounded queue, and a quick end."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from pivotal.serve.turns import Busy, Turns
+
+
+def test_computations_take_turns() -> None:
+    inside, most = 0, 0
+
+    def compute() -> int:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        inside -= 1
+        return threading.get_ident()
+
+    async def several() -> list[int]:
+        turns = Turns()
+        return await asyncio.gather(*(turns.take(compute) for _ in range(20)))
+
+    assert len(set(asyncio.run(several()))) == 1 and most == 1
+
+
+def test_a_full_queue_and_an_ending_server_refuse() -> None:
+    release, closing = threading.Event(), threading.Event()
+
+    async def scene() -> list[str]:
+        turns = Turns(closing.is_set, most=2)
+        waiting = [asyncio.create_task(turns.take(release.wait)) for _ in range(2)]
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match="2 requests are waiting"):
+            await turns.take(release.wait)
+        closing.set()
+        said = [str(one) for one in await asyncio.gather(*waiting, return_exceptions=True)]
+        release.set()
+        turns.close()
+        return said
+
+    assert asyncio.run(scene()) == ["The server is ending."] * 2
