@@ -34,7 +34,7 @@ def completed(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "names"),
     [
-        ("pivotal fi", ["find"]),
+        ("pivotal fin", ["find"]),
         ("pivotal find wiki-", ["wiki-lstm", "wiki-lstm-tied"]),
         ("pivotal find planted number-", ["number-agreement"]),
         ("pivotal find --search rei", ["reinforce"]),

@@ -109,8 +109,8 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
     label = found.directions[0]
     expected = problem.model.intervened(found, label).next_words(pair.prefix)
     assert model.intervened(again, label).next_words(pair.prefix) == expected
-    told = model.intervened(again, label).generate(pair.prefix, words=3, temperature=0)
-    assert told == problem.model.intervened(found, label).generate(pair.prefix, words=3, temperature=0)
+    told = model.intervened(again, label).generate(pair.prefix, words=3, temperature=0.0)
+    assert told == problem.model.intervened(found, label).generate(pair.prefix, words=3, temperature=0.0)
     assert trace(model, again, pair).edited == trace(problem.model, found, pair).edited
     carrying = Problem(model.carrying(again), problem.pairs, sites="hidden.0@sae")
     score = evaluate(again, carrying)
