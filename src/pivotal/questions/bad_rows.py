@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,5 +39,11 @@ class BadRows:
             return ()
         count = "1 bad row" if len(self.errors) == 1 else f"{len(self.errors):,} bad rows"
         more = len(self.errors) - _LISTED
-        listed = "; ".join(error.rstrip(".") for error in self.errors[:_LISTED])
+        listed = "; ".join(error.rstrip(".") for error in sorted(self.errors, key=_line)[:_LISTED])
         return (f"Left out {count}: {listed}{f'; and {more:,} more' if more > 0 else ''}.",)
+
+
+def _line(error: str) -> int:
+    """The line that an error names. A reader may find errors in another order."""
+    found = re.search(r"\bline (\d+)", error)
+    return int(found[1]) if found else 0
