@@ -188,6 +188,15 @@ def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:
         folder.history()
 
 
+def test_a_history_that_is_no_text_is_cut_back_too(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    (tmp_path / "history.jsonl").write_bytes(b'{"phase"\xff\xfe}\n{}\n')
+    history = History(folder)
+    history.keep(1)
+    history.close()
+    assert history.rows == 1 and (tmp_path / "history.jsonl").read_bytes() == b'{"phase"\xff\xfe}\n'
+
+
 def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     checkpoint = RunCheckpoint(folder, History(folder), Work(), Stop())

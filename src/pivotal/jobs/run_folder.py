@@ -311,8 +311,8 @@ class History:
     def keep(self, rows: int) -> None:
         """Keep the first `rows` rows, those of the checkpoint, and cut off later ones."""
         with disk(self._path):
-            self._file.seek(0)
-            kept = [len(line.encode()) for _, line in zip(range(rows), self._file, strict=False)]
+            with self._path.open("rb") as file:  # as bytes: a damaged file need not be text
+                kept = [len(line) for _, line in zip(range(rows), file, strict=False)]
             self._file.truncate(sum(kept))
         self.rows = len(kept)
 
