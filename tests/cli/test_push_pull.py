@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import os
 import subprocess
 import sys
@@ -61,6 +62,18 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
         path.read_text() for path in out.rglob("*") if path.suffix in (".json", ".md")
     )
     pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
+
+
+def test_scores_of_others_may_be_anything(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "found")
+    card = json.loads((saved / "card.json").read_text())
+    card["scores"]["interval"] = [[], "x"]
+    (tmp_path / "found" / "card.json").write_text(json.dumps(card))
+    out = ("--out", tmp_path / "out", "--model", model, "--device", "cpu")
+    done = pivotal("push", tmp_path / "found", "me/units", "--dry-run", *out)
+    assert done.code == 0, done.err
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert "flips 97.0% of the preferences, with a KL of 0.25." in text
 
 
 @pytest.mark.slow

@@ -75,3 +75,6 @@ def test_a_run_without_its_settings_is_refused(pivotal: Any, run_folder: Path, t
     (tmp_path / "r" / "run.json").write_text(json.dumps(run | {"settings": {}}))
     pivotal("show", tmp_path / "r").refused("run.json must state the setting 'search', but it is None")
     pivotal("report", tmp_path / "r").refused("run.json must state the setting 'model', but it is None")
+    settings = run["settings"] | {"runs": [1]}
+    (tmp_path / "r" / "run.json").write_text(json.dumps(run | {"settings": settings}))
+    pivotal("show", tmp_path / "r").refused("run.json must state the setting 'runs', but it is [1]")

@@ -91,7 +91,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     from pivotal.report.tables import counted
 
     s = folder.settings
-    search = dict(folder.stated("search", dict))
+    search, runs = dict(folder.stated("search", dict)), folder.stated("runs", int)
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
     wanted = f"{s.get('test') or 'the default number of'} held-out pairs"
@@ -99,7 +99,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
         f"Sites {s.get('sites')}; {held_out}, split by {s.get('split')}; "
-        f"{counted(s.get('runs', 1), 'run')} from seed {s.get('seed')}"
+        f"{counted(runs, 'run')} from seed {s.get('seed')}"
     )
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
 

@@ -128,7 +128,11 @@ def _scores(shared: Shared) -> str:
         return ""
     pairs = f"{shared.pairs:,} held-out pairs" if shared.pairs else "held-out pairs"
     text = f"On {pairs} it flips {flips:.1%} of the preferences"
-    if isinstance(interval, list | tuple) and len(interval) == 2:
+    if (
+        isinstance(interval, list | tuple)
+        and len(interval) == 2
+        and all(isinstance(end, int | float) for end in interval)
+    ):
         text += f" (95% interval {interval[0]:.1%} to {interval[1]:.1%})"
     return text + (f", with a KL of {kl:.3g}." if isinstance(kl, int | float) else ".")
 
