@@ -15,7 +15,7 @@ from pivotal.models import load_model
 from pivotal.models.checksum import checksum
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.models.transformers.tokens import share_of_whole_words
+from pivotal.models.transformers.tokens import Tokens, share_of_whole_words
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -384,3 +384,13 @@ def test_a_large_space_is_searched_from_the_likeliest_units() -> None:
     found = LearnedMask(max_units=4, updates=40, refit=20, pool=12).solve(problem)
     assert {problem.space.flat(unit) for unit in found.best.units} <= set(units.tolist())
     assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8
+
+
+def test_a_token_for_unknown_words_that_is_unknown_is_refused() -> None:
+    """transformers itself would look for it without end."""
+    broken = tokenizer()
+    broken.unk_token = "nope"
+    with pytest.raises(
+        PivotalError, match=r"token for unknown words must be in its vocabulary, but 'nope' is not"
+    ):
+        Tokens(broken, len(broken))

@@ -30,6 +30,7 @@ class Tokens:
             )
         self.tokenizer = self._tokenizer = tokenizer
         self._vocabulary = vocabulary
+        self._unknown = _unknown_id(tokenizer)
         self._anchor = self._ids(_BEFORE)
         self._ends: tuple[int, ...] | None = None
         self.unk: str | None = None  # no word of a text stands for unknown words
@@ -131,12 +132,23 @@ class Tokens:
         return _words_of(self._tokenizer)
 
     def _checked(self, ids: list[int], text: str) -> list[int]:
-        unknown = self._tokenizer.unk_token_id
-        if unknown is not None and unknown in ids and self._tokenizer.unk_token not in text:
+        if self._unknown is not None and self._unknown in ids and self._tokenizer.unk_token not in text:
             raise PivotalError(f"outside the vocabulary: {text}")
         if any(not 0 <= i < self._vocabulary for i in ids):
             raise PivotalError(f"outside the model's {self._vocabulary} embeddings: {text}")
         return ids
+
+
+def _unknown_id(tokenizer: Any) -> int | None:
+    """The token for unknown words, if there is one."""
+    try:
+        found: int | None = tokenizer.unk_token_id
+    except RecursionError:  # transformers looks an unknown token up as the token for unknown words
+        raise PivotalError(
+            f"A tokenizer's token for unknown words must be in its vocabulary, but {tokenizer.unk_token!r} is not. "
+            "Take the tokenizer and the model from the same folder."
+        ) from None
+    return found
 
 
 def digest_of_words(tokenizer: Any) -> str:
