@@ -28,7 +28,7 @@ def index_page(atlas: Atlas, name: str, about: str, downloads: Collection[str], 
                 "Downloads",
                 paragraph(
                     f"{counted(len(downloads), 'intervention')} to download, each from the page of its phenomenon: "
-                    "card.json and values.safetensors, which `pivotal evaluate`, `generate` and `trace` read."
+                    "card.json and values.safetensors. The commands evaluate, generate and trace of pivotal read them."
                 ),
             ),
         ],
