@@ -160,12 +160,13 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
 
 def test_the_report_of_the_run_opens(live: Live) -> None:
     seen = live()
+    said: list[str] = []
+    # Listening to the whole context hears the new page from its first line on.
+    seen.page.context.on("console", lambda message: said.append(message.text))
     with seen.page.context.expect_page() as opening:
         seen.page.get_by_role("link", name="Report").click()
     report = opening.value
-    said: list[str] = []
-    report.on("console", lambda message: said.append(message.text))
-    report.reload()
+    report.wait_for_load_state()
     expect(report.locator("h1")).to_have_text("planted in planted")
     assert said == []
 
