@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -135,6 +137,27 @@ def test_clients_that_do_not_read_do_not_shut_others_out(
         until_it_answers(client)
         for wire in deaf:
             wire.close()
+
+
+def test_a_burst_of_clients_is_answered_or_told_to_wait(client: Client) -> None:
+    def ask(_: int) -> tuple[int, bytes]:
+        answer, content = client.raw("POST", f"/{client.token}/open", b'{"run": 0}')
+        return answer.status, content
+
+    with ThreadPoolExecutor(100) as clients:
+        answers = list(clients.map(ask, range(100)))
+    assert {status for status, _ in answers} <= {200, 503} and all(content for _, content in answers)
+    until_it_answers(client)
+
+
+def test_a_client_that_goes_away_is_no_fault(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    server_log = logging.getLogger("uvicorn.error")
+    server_log.addHandler(caplog.handler)
+    for _ in range(3):
+        connected(client, REQUEST + "Content-Length: 10\r\n\r\n{{").close()
+    until_it_answers(client)
+    server_log.removeHandler(caplog.handler)
+    assert caplog.records == []
 
 
 def test_a_fault_of_the_server_is_told_and_ends_nothing(

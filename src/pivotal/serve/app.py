@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -183,6 +183,8 @@ def _answer(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], 
         except PivotalError as error:
             status = {Busy: 503, TooLarge: 413, TooSlow: 408}.get(type(error), 422)
             return _json({"error": str(error)}, status)
+        except ClientDisconnect:  # nobody waits for an answer
+            return Response(status_code=400)
 
     return route
 
