@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def check(
     sample: Annotated[
         int,
-        shared_options.in_question("The most pairs that the model is asked; 0 asks all.", min=0),
+        shared_options.in_question("Maximum number of pairs to ask the model; 0 asks all.", min=0),
     ] = SAMPLE,
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,

@@ -97,7 +97,9 @@ def sentence(summary: Summary) -> str:
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
     broken = summary.kl_bound_kept is False
-    which = "This KL" if summary.kept is None else f"The KL of what must stay, {number(summary.kept.kl)},"
+    which = (
+        "This KL" if summary.kept is None else f"The KL of what must not change, {number(summary.kept.kl)},"
+    )
     bound = f" {which} exceeds the bound of {summary.max_kl:g}." if broken else ""
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word

@@ -1,4 +1,4 @@
-"""The rows of tables and JSON files of others, whatever their format."""
+"""The rows of tables and JSON files in other formats."""
 
 from __future__ import annotations
 
