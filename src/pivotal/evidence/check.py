@@ -41,7 +41,7 @@ def check(
 ) -> Check:
     """Check a question before a search: what can be asked, what the model knows, and what the split shares.
 
-    `model` is the question's model, if it is already loaded, and `pairs` are other pairs than those of the question.
+    `model` is the question's model, if it is already loaded. `pairs` replace the pairs of the question.
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
     all.
     """
