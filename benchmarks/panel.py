@@ -2,8 +2,9 @@
 
     python benchmarks/panel.py [--models wiki-lstm smollm2-135m] [--phenomena number-agreement gender-bias]
         [--steps every single] [--values unbounded natural interchange] [--runs 3] [--evidence full] [--out runs/panel]
-        [--sites mlp] [--device cuda] [--table]
+        [--sites all] [--max-units N] [--device cuda] [--table]
 
+Several sites make a table of bases: --sites mlp.15 resid.15 resid.15@pca resid.15@das resid.15@sae:FOLDER.
 Every cell is a run folder under --out, so the script can be stopped and started again, and several processes can work
 on different cells. The table holds all finished cells of the folder. --table makes it again and runs nothing.
 """
@@ -11,6 +12,7 @@ on different cells. The table holds all finished cells of the folder. --table ma
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -18,16 +20,16 @@ from pathlib import Path
 from pivotal.errors import PivotalError
 from pivotal.files import write_text
 from pivotal.jobs.find import find
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel, load_model
 from pivotal.questions.question import Question
-from pivotal.records import serial
 from pivotal.records.share import Share
 from pivotal.records.summary import Summary
 from pivotal.report.tables import interval, number, percent
 from pivotal.searches.learned import LearnedMask
 
 COLUMNS = (
-    *("model", "phenomenon", "steps", "values", "right", "units", "flipped", "95% interval", "KL"),
+    *("model", "phenomenon", "steps", "values", "sites", "right", "units", "flipped", "95% interval", "KL"),
     *(
         "random sets p",
         "unseen words",
@@ -46,15 +48,20 @@ def cells(args: argparse.Namespace) -> Iterator[tuple[str, list[Question]]]:
         yield (
             name,
             [
-                Question(name, phenomenon, steps=steps, values=values, sites=args.sites, seed=args.seed)
-                for phenomenon, steps, values in product(args.phenomena, args.steps, args.values)
+                Question(name, phenomenon, steps=steps, values=values, sites=sites, seed=args.seed)
+                for sites, phenomenon, steps, values in product(
+                    args.sites, args.phenomena, args.steps, args.values
+                )
             ],
         )
 
 
 def fill(args: argparse.Namespace, question: Question, model: LanguageModel) -> None:
     """Answer one question, and print its verdict."""
-    name = f"{question.model}-{question.phenomenon}-{question.steps}-{question.values}"
+    parts = [question.model, question.phenomenon, question.steps, question.values, question.sites]
+    if args.max_units is not None:
+        parts.append(f"{args.max_units:g}")
+    name = re.sub(r"[^\w.]+", "-", "-".join(parts))
     try:
         done = find(
             question,
@@ -73,7 +80,7 @@ def fill(args: argparse.Namespace, question: Question, model: LanguageModel) -> 
     print(f"{name}: {'no verdict' if verdict is None else verdict.word}", flush=True)
 
 
-def row(summary: Summary) -> tuple[str, ...]:
+def row(summary: Summary, sites: str) -> tuple[str, ...]:
     """One line of the table. A check that was not made is empty."""
     best, evidence = summary.best_run, summary.evidence
     assert evidence is not None and summary.verdict is not None
@@ -90,6 +97,7 @@ def row(summary: Summary) -> tuple[str, ...]:
         summary.phenomenon,
         summary.steps,
         summary.values,
+        sites,
         "" if summary.clean_accuracy is None else percent(summary.clean_accuracy),
         str(best.units),
         percent(best.flip_accuracy),
@@ -115,9 +123,13 @@ def share(of: Share | None) -> str:
 
 def table(folder: Path) -> str:
     """All finished cells of a folder, as a table in Markdown."""
-    found = [serial.read(path, Summary) for path in sorted(folder.glob("*/summary.json"))]
-    rows = [row(summary) for summary in found if summary.verdict is not None and summary.evidence is not None]
-    lines = [COLUMNS, ("---",) * 4 + ("---:",) * 13 + ("---",) * 4, *rows]
+    rows = []
+    for path in sorted(folder.glob("*/summary.json")):
+        run = RunFolder.open(path.parent)
+        summary = run.summary()
+        if summary.verdict is not None and summary.evidence is not None:
+            rows.append(row(summary, run.stated("sites", str)))
+    lines = [COLUMNS, ("---",) * 5 + ("---:",) * 13 + ("---",) * 4, *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
@@ -134,7 +146,7 @@ def main() -> None:
         default=["unbounded", "natural", "interchange"],
         choices=("unbounded", "natural", "interchange"),
     )
-    parser.add_argument("--sites", default="all")
+    parser.add_argument("--sites", nargs="+", default=["all"])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--max-units", type=float)
     parser.add_argument("--evidence", default="full", choices=("none", "quick", "full"))
