@@ -13,7 +13,8 @@ from pivotal.evidence.verdict import known
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.evidence import Evidence
 
