@@ -70,7 +70,7 @@ def _companions(entries: Sequence[Entry], unit: str) -> Table:
             if other != unit:
                 found.setdefault(other, []).append(within(entry))
     alone = [within(entry) for entry in entries if len(entry.units) == 1]
-    rows = [(name, str(len(names)), ", ".join(names)) for name, names in _most_first(found.items())]
+    rows = [(name, str(len(names)), "; ".join(names)) for name, names in _most_first(found.items())]
     note = f"It is set alone for {', '.join(alone)}." if alone else ""
     return Table("", ("unit", "interventions", "which"), tuple(rows), frozenset({1}), note)
 
