@@ -21,7 +21,8 @@ from pathlib import Path
 import pivotal as pv
 from pivotal.evidence.checks.nothing import permuted
 from pivotal.jobs.find import find
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.searches.learned import LearnedMask
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import PHENOMENA
 from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.searches import SEARCHES

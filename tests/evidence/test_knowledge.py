@@ -12,7 +12,8 @@ from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 
 WORDS = ["<eos>", "<unk>", "The", "cat", "cats", "near", "sleeps", "sleep", "runs", "run"]

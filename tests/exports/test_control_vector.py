@@ -16,7 +16,8 @@ from pivotal.errors import PivotalError
 from pivotal.exports import Portable, export
 from pivotal.exports.control_vector import flips, vectors
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 
 Make = Callable[..., Tiny]
 UNITS = (("mlp.1", 3), ("head.1", 2), ("resid.1", 5), ("mlp.2", 5))

@@ -21,7 +21,8 @@ from pivotal.evidence.trace import trace
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import load_model
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 
 

@@ -10,7 +10,8 @@ from tests.models.tiny import random_model, tokenizer
 
 from pivotal.evidence.trace import trace
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.serve.bench import Bench

@@ -18,7 +18,8 @@ from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import Kept
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 

@@ -14,7 +14,7 @@ from pivotal.evidence.intervals import share_of
 from pivotal.evidence.trace import trace_pairs
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.sentence import pair_of
 from pivotal.records.serial import replace
 from pivotal.records.share import Share

@@ -13,7 +13,8 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.prepare import model_of
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.intervention import CARD
 from pivotal.serve.bench import Bench, UnitAnswer

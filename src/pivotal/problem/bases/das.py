@@ -25,7 +25,8 @@ from pivotal.records.basis import BasisCard
 from pivotal.units import InBasis
 
 if TYPE_CHECKING:
-    from pivotal.problem.problem import Outcome, Problem
+    from pivotal.problem.outcome import Outcome
+    from pivotal.problem.problem import Problem
 
 _UPDATES, _PREFIXES = 120, 48
 _RATE, _RATE_OF_VALUES = 0.01, 0.1
@@ -116,7 +117,7 @@ class _Learner:
     def _run(self, batch: Problem) -> Outcome:
         """A masked run with all directions set. It goes past `Problem.run`, because the basis changes with every
         update, and counts its own work."""
-        from pivotal.problem.problem import Outcome
+        from pivotal.problem.outcome import Outcome
 
         rows = self._layer.weight
         basis = Basis("das", rows.T, rows, -(rows @ self._mean), whole=self._card)

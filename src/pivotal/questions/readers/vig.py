@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.base import Reader
 
 TEMPLATES_FILE = "templates.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.pairs import clean_text
+from pivotal.questions.minimal_pair import clean_text
 from pivotal.yaml_places import Place
 
 
