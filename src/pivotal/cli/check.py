@@ -17,7 +17,7 @@ def check(
     sample: Annotated[
         int | None,
         shared_options.in_question(
-            "Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a model with many units.",
+            "Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model.",
             min=0,
         ),
     ] = None,
