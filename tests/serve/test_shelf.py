@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,25 @@ def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_
     with pytest.raises(PivotalError, match=r"run\.json"):
         shelf.opened(listed["damaged"]["run"])
     assert shelf.opened(listed["good"]["run"], 1)["which"] == 1
+
+
+def test_links_and_pipes_in_a_folder_are_not_read(planted_run: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.html"
+    secret.write_text("mine")
+    for name in ("linked", "pipe", "plain"):
+        shutil.copytree(planted_run, tmp_path / "runs" / name)
+    (tmp_path / "runs" / "linked" / "report.html").unlink()
+    (tmp_path / "runs" / "linked" / "report.html").symlink_to(secret)
+    (tmp_path / "runs" / "pipe" / "run.json").unlink()
+    os.mkfifo(tmp_path / "runs" / "pipe" / "run.json")
+    (tmp_path / "runs" / "elsewhere").symlink_to(tmp_path)  # a folder without a run
+    shelf = Shelf([], str(tmp_path / "runs"))
+    listed = {entry["name"]: entry for entry in shelf.listed()}
+    assert set(listed) == {"linked", "pipe", "plain"} and "pipe" in listed["pipe"]["error"]
+    assert (
+        shelf.report(listed["linked"]["run"]) is None and not shelf.opened(listed["linked"]["run"])["report"]
+    )
+    assert shelf.report(listed["plain"]["run"]) is not None
 
 
 def test_units_in_another_basis_are_set_too(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _table(portable: Portable) -> str:
     for n, unit in enumerate(i.units[:_LISTED]):
         values = [shown[label][n] for label in i.directions]
         cells = " | ".join("not set" if value is None else f"{value:.4g}" for value in values)
-        rows.append(f"| {unit} | {cells} |")
+        rows.append(f"| {inline(str(unit))} | {cells} |")
     text = "\n".join(rows)
     if len(i) > _LISTED:
         text += f"\n\nand {len(i) - _LISTED} more units."

@@ -139,7 +139,7 @@ def overlap_sentence(summary: Summary) -> str:
     return (
         f"Of the {summary.pairs.test:,} held-out pairs, {percent(shared.prefix)} share their prefix with one of the "
         f"{summary.pairs.train:,} training pairs, {percent(shared.cue)} their cue word and {percent(shared.words)} "
-        "one of their two words."
+        "a word that is asked about."
     )
 
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.files import asset
 from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
-from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge
+from pivotal.serve import patience
+from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
 from pivotal.serve.look import look, score
 from pivotal.serve.requests import Look, OfRun, Paste, Start, UnitRequest
 from pivotal.serve.searching import Search
@@ -47,15 +49,19 @@ def application(
     token: str,
     port: int,
     closing: Callable[[], bool],
+    connections: Callable[[], Iterable[Any]],
     say: Callable[[str], None],
 ) -> ASGIApp:
-    """The application. `closing` says whether the server is about to end, so that streams end too. `say` receives what
-    becomes of a search that is running then."""
+    """The application. `closing` says whether the server is about to end, so that streams end too. `connections` are
+    those of the server, of which the slow ones are closed. `say` receives what becomes of a search that is running when
+    the server ends."""
     live = _Live(shelf, search, turns, closing)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(patience.watch(connections))
         yield
+        watching.cancel()
         if search.running:
             say("Stopping the search that is running; it is being saved.")
         if told := await search.close():
@@ -75,7 +81,7 @@ def application(
         Route("/find/cancel", _answer(live.cancel), methods=["POST"]),
         Route("/find/{number:int}/events", live.events),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
     app.router.redirect_slashes = False  # it would lose the token
     return Guard(app, token=token, port=port)
 
@@ -126,9 +132,8 @@ class _Live:
             return _json({"error": str(error)}, 404)
         if path is None:
             return _json({"error": "This run has no report. `pivotal report RUN` writes it."}, 404)
-        return Response(
-            path.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY}
-        )
+        # It is sent in pieces: somebody else may have made a report larger than the memory.
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def find(self, request: Request) -> Any:
         number = await self._search.start(await _body(request, Start))
@@ -176,8 +181,10 @@ def _answer(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], 
         try:
             return _json(await handle(request))
         except PivotalError as error:
-            status = {Busy: 503, TooLarge: 413}.get(type(error), 422)
+            status = {Busy: 503, TooLarge: 413, TooSlow: 408}.get(type(error), 422)
             return _json({"error": str(error)}, status)
+        except ClientDisconnect:  # nobody waits for an answer
+            return Response(status_code=400)
 
     return route
 
@@ -190,6 +197,18 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 def _json(content: Any, status: int = 200) -> Response:
     return Response(serial.encode(content, indent=0), status, media_type="application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """What the page reads if the address, the method or the program itself is wrong."""
+    status, sentence = {
+        404: (404, f"There is no address {request.url.path}."),
+        405: (405, f"{request.url.path} cannot be asked with {request.method}."),
+    }.get(getattr(error, "status_code", 500), (500, f"The server failed: {in_short(error)}."))
+    return _json({"error": sentence}, status)
+
+
+_FAILURES = {404: _failed, 405: _failed, Exception: _failed}
 
 
 async def _page(_: Request) -> Response:

@@ -52,6 +52,7 @@ class LiveServer:
             token=token,
             port=self.port,
             closing=lambda: self._server.should_exit,
+            connections=lambda: self._server.server_state.connections,
             say=self.say,
         )
         self._server = uvicorn.Server(

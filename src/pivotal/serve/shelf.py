@@ -167,7 +167,7 @@ def _entry(number: int, path: Path) -> dict[str, Any] | None:
         if folder.finished:
             summary = folder.summary()
             entry |= {"units": summary.units, "flip_accuracy": summary.flip_accuracy}
-    except PivotalError as error:
+    except (PivotalError, OSError) as error:
         entry["error"] = str(error)
     return entry
 

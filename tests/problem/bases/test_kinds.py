@@ -90,6 +90,13 @@ def test_fitted_bases_are_orthonormal(name: str, asked) -> None:
     assert torch.equal(basis.encoder, basis.decoder.T)
 
 
+@pytest.mark.parametrize("name", ["das", "probe", "pca", "whitened"])
+def test_a_fit_does_not_depend_on_the_global_generator(name: str, model, pairs, asked) -> None:
+    torch.manual_seed(1)
+    again = Problem(model, pairs, sites=f"hidden.0@{name}").model.bases[f"hidden.0@{name}"]
+    assert again.fingerprint == asked(name).model.bases[f"hidden.0@{name}"].fingerprint
+
+
 @pytest.mark.slow
 def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked) -> None:
     """Planted unit i decides the verbs of class i, so that no set of two units flips everything."""

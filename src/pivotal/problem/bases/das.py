@@ -76,10 +76,13 @@ class _Learner:
         self._name, self._problem = f"{asked.site.name}@das", problem
         self._mean = states.mean(0)
         some, width = start.shape
-        layer = nn.Linear(width, some, bias=False, device=start.device)
-        with torch.no_grad():
-            layer.weight.copy_(start)
-        self._layer: Any = orthogonal(layer)
+        # The parametrisation completes the rows to a square matrix at random, from the global generator.
+        with torch.random.fork_rng([start.device] if start.is_cuda else []):
+            torch.manual_seed(0)
+            layer = nn.Linear(width, some, bias=False, device=start.device)
+            with torch.no_grad():
+                layer.weight.copy_(start)
+            self._layer: Any = orthogonal(layer)
         self._spread = ((states - self._mean) @ start.T).std(0).clamp(min=1e-6) * _STRIDE
         # Direction d flips to label d. The probe is positive for the states that are flipped to label 1.
         self._x = torch.zeros(len(problem.labels), some, device=start.device)
