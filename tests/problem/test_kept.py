@@ -12,8 +12,9 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.divergence import divergence
 from pivotal.problem.kept import Kept, Stay, stays_of
-from pivotal.problem.problem import Problem, divergence
+from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 
 PLANTED = plant()

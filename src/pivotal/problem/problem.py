@@ -15,9 +15,11 @@ from torch import Tensor
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, Sources, dense
+from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
+from pivotal.problem.divergence import divergence
 from pivotal.problem.examples import Examples, Rejected
 from pivotal.problem.kept import Kept
 from pivotal.problem.untouched import Untouched
@@ -525,11 +527,13 @@ class Problem:
             starts = range(0, len(states), rows)
             parts = [(slice(start, start + rows), states[start : start + rows]) for start in starts]
             return torch.cat([self._untouched.kl(self.model, *part) for part in parts]).float()
-        clean = self.clean_states
-        if nodes is not None:
-            states, clean = states[nodes], clean[nodes]
-        pairs = zip(states.split(rows), clean.split(rows), strict=True)
-        return torch.cat([self._kl(s, c) for s, c in pairs]).float()
+        if nodes is None:
+            return self._kl(states, self.clean_states, rows)
+        if nodes.is_cuda:  # it would have to wait until the repeated nodes are found
+            return self._kl(states[nodes], self.clean_states[nodes], rows)
+        # Drawn nodes repeat: the first words of many sentences are drawn most often.
+        distinct, place = nodes.unique(return_inverse=True)
+        return self._kl(distinct_rows(states, distinct), self.clean_states[distinct], rows)[place]
 
     @cached_property
     def _untouched(self) -> Untouched | None:
@@ -540,18 +544,9 @@ class Problem:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
         return self.position_weight @ self.kl(states)
 
-    def _kl(self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]) -> Tensor:
-        return divergence(self.model.readout(clean), self.model.readout(states))
-
-
-def divergence(
-    untouched: Float[Tensor, "nodes vocabulary"], edited: Float[Tensor, "nodes runs vocabulary"]
-) -> Float[Tensor, "nodes runs"]:
-    """KL(untouched || edited) of two distributions given by their logits.
-
-    The sum over the vocabulary is a sum of differences. Logits of transformers are in the tens, and a sum of 50,000
-    logits in float32 has an error of several thousandths, as large as the KL of a small edit.
-    """
-    p = untouched.softmax(-1)
-    lower = torch.einsum("nrv,nv->nr", untouched[:, None] - edited, p)
-    return lower + edited.logsumexp(-1) - untouched.logsumexp(-1)[:, None]
+    def _kl(
+        self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"], rows: int
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL at some nodes, `rows` nodes at a time."""
+        pairs = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([divergence(self.model.readout(c), self.model.readout(s)) for s, c in pairs]).float()
