@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from tests.serve.asking import JSON, Client
 
-from pivotal.serve import guard, patience
+from pivotal.serve import guard, idle_connections
 from pivotal.serve import server as live_server
+from pivotal.serve.runs import LiveRuns
 from pivotal.serve.server import LiveServer
-from pivotal.serve.shelf import Shelf
 
 REQUEST = "POST /{token}/open HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
 
@@ -111,7 +111,7 @@ def test_a_body_that_never_ends_is_refused(client: Client, monkeypatch: pytest.M
 def test_clients_that_send_nothing_do_not_shut_others_out(
     planted_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "SECONDS", 0.2)
+    monkeypatch.setattr(idle_connections, "SECONDS", 0.2)
     with served(planted_run) as client:
         until_it_answers(client)
         silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]
@@ -124,7 +124,7 @@ def test_clients_that_send_nothing_do_not_shut_others_out(
 def test_clients_that_do_not_read_do_not_shut_others_out(
     planted_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "SECONDS", 0.2)
+    monkeypatch.setattr(idle_connections, "SECONDS", 0.2)
     monkeypatch.setattr(live_server, "_CONNECTIONS", 4)
     run = Path(shutil.copytree(planted_run, tmp_path / "run"))
     with (run / "report.html").open("wb") as report:
@@ -167,7 +167,7 @@ def test_a_fault_of_the_server_is_told_and_ends_nothing(
         raise KeyError("a fault")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Shelf, "opened", broken)
+        patch.setattr(LiveRuns, "opened", broken)
         answer, content = client.raw("POST", f"/{client.token}/open", b'{"run": 0}', JSON)
     assert answer.status == 500 and "a fault" in json.loads(content)["error"]
     assert client.ask("open", {"run": 0})["run"] == 0

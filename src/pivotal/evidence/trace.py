@@ -22,9 +22,11 @@ from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.counterfactuals import Counterfactuals, Matches, match
+from pivotal.problem.divergence import divergence
 from pivotal.problem.examples import positions
-from pivotal.problem.problem import Problem, divergence
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.problem.problem import Problem
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.splits import stratified
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace

@@ -20,13 +20,13 @@ from pivotal.files import asset
 from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
-from pivotal.serve import patience
+from pivotal.serve import idle_connections
+from pivotal.serve.answers import predict, score
 from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
-from pivotal.serve.look import look, score
-from pivotal.serve.requests import Look, OfRun, Paste, Start, UnitRequest
+from pivotal.serve.model_queue import Busy, ModelQueue
+from pivotal.serve.requests import OfRun, Paste, SentenceRequest, Start, UnitRequest
+from pivotal.serve.runs import LiveRuns
 from pivotal.serve.searching import Search
-from pivotal.serve.shelf import Shelf
-from pivotal.serve.turns import Busy, Turns
 
 T = TypeVar("T")
 
@@ -42,9 +42,9 @@ _LISTENERS = 8
 
 
 def application(
-    shelf: Shelf,
+    runs: LiveRuns,
     search: Search,
-    turns: Turns,
+    queue: ModelQueue,
     *,
     token: str,
     port: int,
@@ -55,18 +55,18 @@ def application(
     """The application. `closing` says whether the server is about to end, so that streams end too. `connections` are
     those of the server, of which the slow ones are closed. `say` receives what becomes of a search that is running when
     the server ends."""
-    live = _Live(shelf, search, turns, closing)
+    live = _Live(runs, search, queue, closing)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(patience.watch(connections))
+        watching = asyncio.create_task(idle_connections.watch(connections))
         yield
         watching.cancel()
         if search.running:
             say("Stopping the search that is running; it is being saved.")
         if told := await search.close():
             say(told)
-        turns.close()
+        queue.close()
 
     routes = [
         Route("/", _page),
@@ -89,13 +89,15 @@ def application(
 class _Live:
     """What the addresses do."""
 
-    def __init__(self, shelf: Shelf, search: Search, turns: Turns, closing: Callable[[], bool]) -> None:
-        self._shelf, self._search, self._turns, self._closing = shelf, search, turns, closing
+    def __init__(
+        self, runs: LiveRuns, search: Search, queue: ModelQueue, closing: Callable[[], bool]
+    ) -> None:
+        self._runs, self._search, self._queue, self._closing = runs, search, queue, closing
         self._listeners = 0
 
     async def state(self, _: Request) -> Any:
         """The runs, the names for a new search, and the search that is running."""
-        runs = await self._turns.take(self._shelf.listed)
+        runs = await self._queue.take(self._runs.listed)
         running = {
             "number": self._search.number,
             "command": self._search.command,
@@ -111,23 +113,23 @@ class _Live:
 
     async def open(self, request: Request) -> Any:
         asked = await _body(request, OfRun)
-        return await self._turns.take(lambda: self._shelf.opened(asked.run, asked.which))
+        return await self._queue.take(lambda: self._runs.opened(asked.run, asked.which))
 
     async def unit(self, request: Request) -> Any:
         asked = await _body(request, UnitRequest)
-        return await self._turns.take(lambda: self._shelf.unit(asked.run, asked.which, asked.unit))
+        return await self._queue.take(lambda: self._runs.unit(asked.run, asked.which, asked.unit))
 
     async def look(self, request: Request) -> Any:
-        asked = await _body(request, Look)
-        return await self._turns.take(lambda: look(self._shelf.bench(asked.run, asked.which), asked))
+        asked = await _body(request, SentenceRequest)
+        return await self._queue.take(lambda: predict(self._runs.live(asked.run, asked.which), asked))
 
     async def pairs(self, request: Request) -> Any:
         asked = await _body(request, Paste)
-        return await self._turns.take(lambda: score(self._shelf.bench(asked.run, asked.which), asked))
+        return await self._queue.take(lambda: score(self._runs.live(asked.run, asked.which), asked))
 
     async def report(self, request: Request) -> Response:
         try:
-            path = self._shelf.report(request.path_params["run"])
+            path = self._runs.report(request.path_params["run"])
         except PivotalError as error:
             return _json({"error": str(error)}, 404)
         if path is None:
@@ -165,7 +167,7 @@ class _Live:
                     yield ": still there\n\n"
                     continue
                 if event["kind"] == "done":
-                    event = {**event, "run": self._shelf.add(Path(event["path"]))}
+                    event = {**event, "run": self._runs.add(Path(event["path"]))}
                 yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
         finally:
             self._listeners -= 1

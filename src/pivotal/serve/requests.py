@@ -48,8 +48,8 @@ class Edited(OfRun, frozen=True, kw_only=True):
     units: Annotated[list[UnitValues], Meta(max_length=MOST_UNITS)]
 
 
-class Look(Edited, frozen=True, kw_only=True):
-    """A sentence to look at, with some units set."""
+class SentenceRequest(Edited, frozen=True, kw_only=True):
+    """A sentence to predict the next word of, with some units set."""
 
     sentence: Short
     words: tuple[Short, Short] | None = None

@@ -10,7 +10,8 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import shares_of
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import Problem, divergence
+from pivotal.problem.divergence import divergence
+from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import CueSwap
 
