@@ -48,13 +48,13 @@ table: {kind: units, least: 0.1}
 class Materials:
     """Each property is a path. What it needs is made when it is first asked for."""
 
-    def __init__(self, root: Path, *, figures: bool = True) -> None:
-        """Without `figures`, the reports have none, which saves half of the time to make everything."""
-        self.root, self._figures = root, figures
+    def __init__(self, root: Path, *, brief: bool = False) -> None:
+        """With `brief`, reports have no figures and certificates are rough, which saves half of the time."""
+        self.root, self._brief = root, brief
 
     def _made(self, *arguments: str) -> None:
         # In a process of its own, so that this one starts no threads: they would not survive a later fork.
-        with hastened(figures=self._figures):
+        with hastened(brief=self._brief):
             done = ended(fork(arguments))
         assert done.code == 0, (arguments, done.err[-2000:], done.failure)
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from pivotal.searches.tools.refit import Refit
+
 
 @contextmanager
 def settled(root: Path, *, serving: bool = False) -> Iterator[Path]:
@@ -38,11 +40,15 @@ def settled(root: Path, *, serving: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def hastened(*, real: bool = False, figures: bool = True) -> Iterator[None]:
+def hastened(*, real: bool = False, brief: bool = False) -> Iterator[None]:
     """Leave out what takes seconds and does not depend on the input: the drawing of charts, and the expansion of all
-    bundled phenomena. With `real`, leave out nothing. Without `figures`, charts are not even described."""
+    bundled phenomena. With `real`, leave out nothing. With `brief`, leave out more, for the tests: charts are not even
+    described, and the fits of a certificate are short."""
     with pytest.MonkeyPatch.context() as patch:
-        if not figures:
+        if brief:
+            patch.setattr(
+                "pivotal.evidence.certify.Refit", lambda terms, _, looks: Refit(terms, 1, looks=looks)
+            )
             for name in ("page.figures", "comparison.comparison_figures", "study.study_figures"):
                 patch.setattr(f"pivotal.report.{name}", lambda *_: [])
         if not real:

@@ -26,7 +26,7 @@ LIGHT = [name for name, target in TARGETS.items() if target.light]
 
 @pytest.fixture(scope="session")
 def materials(tmp_path_factory: pytest.TempPathFactory) -> Materials:
-    return Materials(tmp_path_factory.mktemp("attack"), figures=False)
+    return Materials(tmp_path_factory.mktemp("attack"), brief=True)
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_hostile_pickles_run_nothing(materials: Materials, scratch: Path) -> Non
 def test_jobs_that_are_killed_reach_the_same_result(materials: Materials, scratch: Path) -> None:
     assert materials.run and materials.corpus
     chosen = ("find, learned", "train-lm")
-    with hastened(figures=False):
+    with hastened(brief=True):
         failures, met = kills.attack(2, 0, materials, scratch, chosen, most=1, real=0)
     assert failures == {} and sum(met.values()) == 2
 
