@@ -106,7 +106,7 @@ def known(evidence: Evidence) -> Check:
         return Check(
             name=name,
             passed=None,
-            found="No pair states an expected word or a counterfactual prefix, so nobody can say what is right.",
+            found="No pair states an expected word or a counterfactual prefix, so the right answer is not known.",
             cure="Give the pairs a label or counterfactual prefixes.",
         )
     found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."

@@ -51,13 +51,13 @@ class Interchange(Record, frozen=True, kw_only=True):
     flipped: Share
     by_direction: dict[str, Share]
     whole_site: Share
-    """All units of their sites set so: the most that an interchange there can do."""
+    """With all units of their sites set to their counterfactual states, for comparison."""
     fixed: Share | None = None
     """The values of the intervention, one for each unit and direction, on the same pairs."""
     kl: Number | None = None
     """KL of the interchange, averaged like the KL of an intervention."""
     whole_site_kl: Number | None = None
-    """KL if all units of their sites are set so."""
+    """KL with all units of their sites set to their counterfactual states."""
 
 
 class Dose(Record, frozen=True, kw_only=True):
