@@ -56,6 +56,8 @@ def test_pairs_that_cannot_say() -> None:
     without = tuple(replace(pair, cue=None) for pair in telling)
     assert cue_tells(PairSet("made", LABELS, without)) is None, "no cue"
     assert cue_tells(PairSet("made", LABELS, ())) is None
+    own = [replace(pair, words=(f"a{i}", f"b{i}"), label=LABELS[i % 2]) for i, pair in enumerate(telling)]
+    assert cue_tells(PairSet("made", LABELS, tuple(own))) is None, "each pair has words of its own"
 
 
 def test_one_prefix_that_expects_both_labels() -> None:

@@ -12,6 +12,8 @@ _SHUFFLES = 20
 """The number of random labellings that say how well a cue does by chance."""
 _FEWEST = 10
 """The fewest items with a repeated cue from which anything can be said."""
+_EACH = 4
+"""The fewest items for each two words, in the mean, if cues are to be compared whatever the words."""
 _MOST_BY_CHANCE = 0.9
 """If a random labelling does as well as this, the labels or the cues vary too little to say anything."""
 
@@ -30,8 +32,8 @@ def cue_tells(pairs: PairSet) -> float | None:
     with random labels, and None if the pairs cannot say.
 
     The same cue may call for either label if that depends on the words, as a year does with an earlier or a later one.
-    So cues are compared among the pairs with the same words first. If the words vary too much for that, or if they have
-    one label each, all pairs are compared.
+    So cues are compared among the pairs with the same words. If each two words have one label, all pairs are compared.
+    If almost every pair has words of its own, nothing can be said: what a cue calls for may depend on them.
     """
     items = {
         (pair.prefix, pair.words, pair.label): (pair.cue_word.lower(), pair.words)
@@ -41,7 +43,9 @@ def cue_tells(pairs: PairSet) -> float | None:
     labels = np.array([pairs.labels.index(label) for _, _, label in items], dtype=np.int64)
     cues, words = [cue for cue, _ in items.values()], [asked for _, asked in items.values()]
     within_words = _tells(list(zip(cues, words, strict=True)), labels, words)
-    return within_words if within_words is not None else _tells(cues, labels, [""] * len(cues))
+    if within_words is not None or len(cues) < _EACH * len(set(words)):
+        return within_words
+    return _tells(cues, labels, [""] * len(cues))
 
 
 def _tells(keys: Sequence[Hashable], labels: np.ndarray, strata: Sequence[Hashable]) -> float | None:
