@@ -155,7 +155,7 @@ class Panel(Record, frozen=True, kw_only=True):
     effects: tuple[Effect, ...]
 
 
-class Search(Record, frozen=True, kw_only=True):
+class NullSearch(Record, frozen=True, kw_only=True):
     """The same search where there is nothing to find."""
 
     flip_accuracy: tuple[Number, ...]
@@ -178,9 +178,9 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     swap: CueSwap | None = None
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()
-    permuted: Search | None = None
+    permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
-    shuffled: Search | None = None
+    shuffled: NullSearch | None = None
     """The same search in the model with shuffled weights."""
 
 
