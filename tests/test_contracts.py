@@ -61,7 +61,7 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-LONG = {"exchange", "reinforce"}
+LONG = {"exchange", "greedy", "learned", "reinforce"}
 """Searches that take more than a few seconds with their default settings."""
 
 

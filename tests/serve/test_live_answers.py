@@ -182,7 +182,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
         ({"words": ["same", "same"]}, "the fields for the two words"),
         ({"direction": "dual"}, "singular or plural"),
         ({"units": [{"unit": "hidden.0:3", "values": [1e39, 0]}]}, "finite"),
-        ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 2}, "there more often"),
+        ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 2}, "occurs more often"),
         ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 65}, "units"),
         ({"sentence": "near " * 300}, "256 at most"),
         ({"sentence": "x" * 2001}, "sentence"),

@@ -31,7 +31,7 @@ def atlas(
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Search many phenomena in several models, ask each intervention the others, and write a site.
+    """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
     An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
     know are listed and not searched. The site is one folder of pages that open from disk.

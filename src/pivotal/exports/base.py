@@ -138,7 +138,7 @@ class Portable:
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class ExportNotes:
     """What a target wrote, for the README of the folder."""
 
     use: str
@@ -159,7 +159,7 @@ class Target(ABC):
     """Whether it needs the pairs of the run."""
 
     @abstractmethod
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         """Write the files into an empty folder."""
 
     def check_steps(self, steps: Steps) -> None:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target, folder_names
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, folder_names
 from pivotal.exports.texts import about_priming, inline
 from pivotal.exports.weights import projection
 from pivotal.files import library_errors
@@ -32,7 +32,7 @@ class ControlVectorTarget(Target):
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
     needs_pairs: ClassVar[bool] = True
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         if portable.train is None:
             raise PivotalError(
                 "A control vector needs the mean activations of the units, and so the pairs of the run. Export the run "
@@ -50,7 +50,7 @@ class ControlVectorTarget(Target):
             f"\n\n```\nllama-cli -m MODEL.gguf --control-vector {first} -p 'Your text'\n```\n\n"
             f"`--control-vector-scaled {first} 1.5` makes it stronger. The files were not tried in llama.cpp itself."
         )
-        return Passport(use, (_ABOUT, *_measured(portable, added), *about_priming(portable)))
+        return ExportNotes(use, (_ABOUT, *_measured(portable, added), *about_priming(portable)))
 
 
 _ABOUT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
+from pivotal.exports.base import ExportNotes, Portable, Target
 from pivotal.exports.setting import code_with
 from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
@@ -48,7 +48,7 @@ class NnsightTarget(Target):
     name: ClassVar[str] = "nnsight"
     summary: ClassVar[str] = "a Python file that sets the units inside a trace of nnsight"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base, label = literal(portable.base), literal(portable.directions[0])
@@ -63,6 +63,6 @@ class NnsightTarget(Target):
             "    logits = model.output.logits.save()",
             "print(logits[0, -1])",
         )
-        return Passport(
+        return ExportNotes(
             f"Run this in the folder. It was tested with nnsight 0.8.1.\n\n{use}\n\n{about_positions(portable)}"
         )

@@ -11,7 +11,7 @@ from typing import ClassVar
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.exports.base import Passport, Portable, Target, check_weights_hold, folder_names
+from pivotal.exports.base import ExportNotes, Portable, Target, check_weights_hold, folder_names
 from pivotal.exports.texts import about_priming, literal, python_block
 from pivotal.exports.weights import Change, change_of
 from pivotal.files import write_text
@@ -34,7 +34,7 @@ class PeftTarget(Target):
     summary: ClassVar[str] = "a LoRA adapter for each direction, for the package peft"
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         names = folder_names(portable.intervention.directions)
         for label in portable.directions:
             edits = portable.edits(label)
@@ -45,7 +45,7 @@ class PeftTarget(Target):
             write_text(
                 folder / names[label] / CONFIG, json.dumps(_config(portable, changed), indent=2) + "\n"
             )
-        return Passport(_use(portable, names), about_priming(portable))
+        return ExportNotes(_use(portable, names), about_priming(portable))
 
 
 def _use(portable: Portable, names: dict[str, str]) -> str:

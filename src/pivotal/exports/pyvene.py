@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
+from pivotal.exports.base import ExportNotes, Portable, Target
 from pivotal.exports.setting import code_with
 from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
@@ -65,7 +65,7 @@ class PyveneTarget(Target):
     name: ClassVar[str] = "pyvene"
     summary: ClassVar[str] = "a Python file with interventions for pyvene"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base, label = literal(portable.base), literal(portable.directions[0])
@@ -82,6 +82,6 @@ class PyveneTarget(Target):
             "before, after = edited(inputs, unit_locations=where, output_original_output=True)",
             "print(before.logits[0, -1], after.logits[0, -1])",
         )
-        return Passport(
+        return ExportNotes(
             f"Run this in the folder. It was tested with pyvene 0.1.8.\n\n{use}\n\n{about_positions(portable)}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
+from pivotal.exports.base import ExportNotes, Portable, Target
 from pivotal.exports.setting import code_with
 from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
@@ -74,7 +74,7 @@ class SnippetTarget(Target):
     name: ClassVar[str] = "snippet"
     summary: ClassVar[str] = "a Python file that sets the units with hooks of torch; needs transformers only"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base = literal(portable.base)
@@ -89,4 +89,4 @@ class SnippetTarget(Target):
             f"with intervene(model, {literal(portable.directions[0])}{at}):",
             "    print(tokenizer.decode(model.generate(**inputs, max_new_tokens=20)[0]))",
         )
-        return Passport(f"Run this in the folder.\n\n{use}\n\n{about_positions(portable)}")
+        return ExportNotes(f"Run this in the folder.\n\n{use}\n\n{about_positions(portable)}")

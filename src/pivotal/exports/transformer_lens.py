@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.setting import code_with
 from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
@@ -52,7 +52,7 @@ class TransformerLensTarget(Target):
     name: ClassVar[str] = "transformer-lens"
     summary: ClassVar[str] = "a Python file with hooks for TransformerLens"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         write_text(folder / FILE, code_with(_CODE, portable, folder, _hook))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base, label = literal(portable.base), literal(portable.directions[0])
@@ -66,7 +66,7 @@ class TransformerLensTarget(Target):
             f"logits = model.run_with_hooks(tokens, fwd_hooks=hooks({label}{at}))",
             "print(logits[0, -1])",
         )
-        return Passport(
+        return ExportNotes(
             "Run this in the folder. It was tested with transformer-lens 4.3.0. Do not call "
             "`enable_compatibility_mode()`: it changes the weights, and so the values of the residual stream.\n\n"
             f"{use}\n\n{about_positions(portable)}"

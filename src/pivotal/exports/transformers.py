@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_weights_hold, folder_names
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_weights_hold, folder_names
 from pivotal.exports.texts import about_priming, python_block
 from pivotal.exports.weights import Change, change_of
 from pivotal.files import library_errors
@@ -32,7 +32,7 @@ class TransformersTarget(Target):
     )
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         names = folder_names(portable.intervention.directions)
         network = portable.model.network
         for label in portable.directions:
@@ -59,7 +59,7 @@ class TransformersTarget(Target):
             "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
         )
         use = f"Each folder is a whole model for one direction: {listed}. Run this in the folder.\n\n{code}"
-        return Passport(use, about_priming(portable))
+        return ExportNotes(use, about_priming(portable))
 
 
 def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Tensor]]:

@@ -181,7 +181,7 @@ def _tokenised(
     return asked, kept, Rejected(reasons, asking.left_out)
 
 
-_UNDECIDED = "no preference: the model gives both words the same probability, or none"
+_UNDECIDED = "no preference: the model gives the words of both labels the same probability, or none"
 
 
 def _check_some(

@@ -258,12 +258,12 @@ class Problem:
         return self.tree.leaf[: len(self)]
 
     def keeping(self, kept: Kept | None) -> Problem:
-        """The same problem with sentences that must stay. Its KL is that of the predictions after these sentences."""
+        """The same problem with sentences that must not change: its KL is that of the predictions after them."""
         if kept is None:
             return self
         if self.values == "interchange":
             raise PivotalError(
-                "A sentence that must stay has no counterfactual prefix to exchange states with. Use --keep with "
+                "A sentence of --keep has no counterfactual prefix to exchange states with. Use --keep with "
                 "--values unbounded or natural.",
                 "keep",
             )

@@ -192,7 +192,7 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
         for i, label in enumerate(labels):
             if label in seen:
                 raise PivotalError(
-                    f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' is there twice. "
+                    f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' occurs twice. "
                     "Give one a 'label'."
                 )
             seen.add(label)

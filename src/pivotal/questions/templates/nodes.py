@@ -74,7 +74,7 @@ class Node:
             place = self.place.within(key)
             name = Node(key, place, f"a key of {self.name}").text()
             if name in found:
-                raise PivotalError(f"{place}: '{name}' is there twice. Remove one.")
+                raise PivotalError(f"{place}: '{name}' occurs twice. Remove one.")
             found[name] = Node(value, place, f"'{name}'")
         return found
 

@@ -60,7 +60,7 @@ class Usual:
 
 
 @dataclass(frozen=True)
-class Bench:
+class LiveIntervention:
     """The model of a run, its intervention, and the pairs that the run has stored."""
 
     model: LanguageModel
