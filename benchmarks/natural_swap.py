@@ -22,7 +22,7 @@ from torch import Tensor
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.problem import divergence
+from pivotal.problem.divergence import divergence
 
 OTHER = {"singular": "plural", "plural": "singular"}
 SHARES = (0.5, 0.65, 0.8, 0.9, 0.95, 0.97, 0.99)

@@ -2,10 +2,11 @@
 
     python benchmarks/nonsense.py [MODEL] [--out DIR] [--only NAME] [--updates N]
 
-Twenty sets of pairs have no phenomenon in them: random pairs of words, shuffled labels, one direction only, very few
-pairs, repeated pairs, words that the model never predicts. A strong search flips most of them all the same. None may
-get a verdict above "no evidence". Beside them stand a model whose units are known by construction, the bundled
-phenomena, and the bundled phenomena in a model with shuffled weights. One JSON line per question.
+Twenty-one sets of pairs have no phenomenon in them: random pairs of words, shuffled labels, labels that belong to the
+words, one direction only, very few pairs, repeated pairs, words that the model never predicts. A strong search flips
+most of them all the same. None may get a verdict above "no evidence". Beside them stand a model whose units are known
+by construction, the bundled phenomena, and the bundled phenomena in a model with shuffled weights. One JSON line per
+question.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from pathlib import Path
 import pivotal as pv
 from pivotal.evidence.checks.nothing import permuted
 from pivotal.jobs.find import find
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.searches.learned import LearnedMask
 
@@ -105,6 +107,15 @@ def alternating() -> PairSet:
     return _set("alternating", rows)
 
 
+def labels_of_words() -> PairSet:
+    """Two pairs of words after every sentence. The label is that of the more frequent word, whatever the sentence, so
+    the model is right in both directions and there is nothing to know."""
+    rows = []
+    for text in openings():
+        rows += [(text, ("city", "song"), LABELS[0]), (text, ("horse", "house"), LABELS[1])]
+    return _set("labels-of-the-words", rows)
+
+
 def few(n: int) -> PairSet:
     pairs = pv.load_phenomenon("number-agreement").sample(n, seed=3)
     return PairSet(f"only-{n}-pairs", pairs.labels, pairs.pairs)
@@ -132,8 +143,9 @@ def _set(name: str, rows: list[tuple[str, tuple[str, ...], str]]) -> PairSet:
 
 
 def nonsense() -> Iterator[PairSet]:
-    """Twenty questions that ask nothing."""
+    """Twenty-one questions that ask nothing."""
     yield alternating()
+    yield labels_of_words()
     yield from (random_words(seed) for seed in range(5))
     yield from (many_random_words(seed) for seed in range(2))
     yield from (shuffled_labels("number-agreement", seed) for seed in range(2))
@@ -200,6 +212,7 @@ def main() -> None:
                 "pairs": len(pairs),
                 "flips": round(summary.flip_accuracy, 4),
                 "units": summary.units,
+                "p": summary.controls.p_value,
                 "verdict": summary.verdict.word,
                 "failed": [check.name for check in summary.verdict.failed],
             }

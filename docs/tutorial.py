@@ -59,7 +59,8 @@ found.plot()
 #
 # We evaluate on the held-out pairs. How often does the model's preference flip, for each construction and direction,
 # and how much does each unit contribute? The KL divergence measures how much the intervention changes the model's
-# other predictions.
+# other predictions. Many flips alone are weak evidence that the model uses these units. `pv.find` makes further checks
+# and ends with a [verdict](evidence.md).
 
 # %% tags=["varies"]
 scores = pv.evaluate(found.best, problem.on(test))
@@ -96,7 +97,7 @@ trace.plot()
 # %% [markdown]
 # ## Certify
 #
-# Is every unit needed? Is there a better set? A search that found nothing better is weak evidence. A certificate
+# Is every unit needed? Is there a better set? That a search found nothing better is weak evidence. A certificate
 # removes each unit, swaps it for others, and tries every single unit. To save time, this one uses sixty prefixes and
 # little effort, and compares sets by flips only, although the search also minimised the KL. The command
 # [`pivotal certify`](certify.md) is thorough. If the certificate does not hold, it names the better set.
@@ -149,5 +150,5 @@ pv.evaluate(found.best, asked)
 
 # %% [markdown]
 # To find the units that decide *these* pairs, search on them: `search.solve(problem.on(train_part))`. On the command
-# line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`, and `find` writes a report
-# ([Start](start.md)).
+# line, the same steps are `pivotal find`, `evaluate`, `trace` and `certify`. `find` also collects the evidence for a
+# verdict and writes a report ([Start](start.md)).

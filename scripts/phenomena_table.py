@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from pivotal.files import write_text
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates import TemplateFile, bundled, read_template
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from pivotal.lm.encoding import count_words
-from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.words import EOS, UNK
 

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import PHENOMENA
 from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.searches import SEARCHES
@@ -60,7 +61,7 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-LONG = {"exchange", "reinforce"}
+LONG = {"exchange", "greedy", "learned", "reinforce"}
 """Searches that take more than a few seconds with their default settings."""
 
 

@@ -167,26 +167,26 @@ PACKAGE = ROOT / "src" / "pivotal"
 TEXTS = [*PAGES, *sorted(ROOT.glob("*.md")), *sorted(DOCS.glob("results/parts/*.md"))]
 
 
-def rooms() -> set[str]:
+def layers() -> set[str]:
     """The folders of the package as `name/`, and its root modules as `name`."""
     folders = {f"{path.name}/" for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     return folders | {path.stem for path in PACKAGE.glob("*.py") if not path.stem.startswith("__")}
 
 
-def test_the_room_table_and_the_tree_agree() -> None:
-    section = text_of(DOCS / "architecture.md").split("## The rooms\n")[1].split("\n## ")[0]
+def test_the_table_of_layers_and_the_tree_agree() -> None:
+    section = text_of(DOCS / "architecture.md").split("## The layers\n")[1].split("\n## ")[0]
     named = re.findall(r"^\| `([\w/]+)` \|", section, re.M)
-    assert len(named) == len(set(named)) and set(named) == rooms()
-    for room, inner in re.findall(r"^\| `(\w+/)` \|(.*)", section, re.M):  # folders named within a row
+    assert len(named) == len(set(named)) and set(named) == layers()
+    for layer, inner in re.findall(r"^\| `(\w+/)` \|(.*)", section, re.M):  # folders named within a row
         for path in re.findall(r"`(\w+/)`", inner.split(" | ")[0]):
-            assert (PACKAGE / room / path).is_dir(), (room, path)
+            assert (PACKAGE / layer / path).is_dir(), (layer, path)
 
 
-def test_the_drawing_has_every_room_and_no_other() -> None:
-    drawing = (DOCS / "images" / "rooms.svg").read_text(encoding="utf-8")
+def test_the_drawing_has_every_layer_and_no_other() -> None:
+    drawing = (DOCS / "images" / "layers.svg").read_text(encoding="utf-8")
     shown = re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", drawing, flags=re.S))
-    assert all(re.search(rf"(?<!\w){room}", shown) for room in rooms())
-    assert set(re.findall(r"(?<!\w)([a-z]+/)", shown)) <= rooms()
+    assert all(re.search(rf"(?<!\w){layer}", shown) for layer in layers())
+    assert set(re.findall(r"(?<!\w)([a-z]+/)", shown)) <= layers()
 
 
 def test_where_to_add_something_exists() -> None:

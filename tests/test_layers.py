@@ -1,4 +1,4 @@
-"""Rooms import downwards only: the contract in pyproject.toml holds, and it can fail."""
+"""Layers import downwards only: the contract in pyproject.toml holds, and it can fail."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ PHENOMENON = '''
 from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena.base import Phenomenon
 
 @dataclass(frozen=True)

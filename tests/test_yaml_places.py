@@ -36,7 +36,7 @@ def test_all_values_can_be_text() -> None:
         ("x\ny: \x07", "line 2, column 4: .* a character that YAML does not allow"),
         ("a: &x [*x]", "line 1, column 8: there is no '&x' before this"),
         ("? [a]\n: b", "line 1, column 3: a key is text"),
-        ("a: 1\na: 2", "line 2, column 1: 'a' is there twice; the first is in line 1"),
+        ("a: 1\na: 2", "line 2, column 1: 'a' occurs twice; the first is in line 1"),
         ("---\na\n---\nb", "line 3, column 1: a recipe is one YAML document"),
         ("a: 'b", "line 1, column 6: a recipe is YAML, but this is not"),
         ("a: \ud800", "f.yaml: a value cannot be read"),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from pivotal.models.recurrent.lm import RecurrentLM
     from pivotal.models.transformers.lm import TransformersLM
     from pivotal.problem.problem import Problem
-    from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
+    from pivotal.questions.minimal_pair import MinimalPair
+    from pivotal.questions.pairs import PairSet, read_pairs
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.question import Question
     from pivotal.records.certificate import Certificate
@@ -62,7 +63,8 @@ _HOME = {
         "models.recurrent.lm": "RecurrentLM",
         "models.transformers.lm": "TransformersLM",
         "problem.problem": "Problem",
-        "questions.pairs": "MinimalPair PairSet read_pairs",
+        "questions.minimal_pair": "MinimalPair",
+        "questions.pairs": "PairSet read_pairs",
         "questions.phenomena": "load_phenomenon",
         "questions.question": "Question",
         "records.certificate": "Certificate",

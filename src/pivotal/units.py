@@ -252,7 +252,7 @@ def sites_in_bases(available: Sequence[Site], pattern: str | Iterable[str]) -> l
             asked = InBasis(site, basis, argument)
             if found.setdefault(asked.name, asked) != asked:
                 raise PivotalError(
-                    f"Every site may be named once, but {asked.name} is there with the arguments "
+                    f"Every site may be named once, but {asked.name} is named with the arguments "
                     f"{found[asked.name].argument!r} and {argument!r}."
                 )
     return list(found.values())

@@ -140,7 +140,7 @@ class _Walk:
             here = (*path, key)
             if key in content:  # YAML would silently take the last one
                 first = self.marks[here][0]
-                raise self._error(event, f"'{key}' is there twice; the first is in line {first}. Remove one.")
+                raise self._error(event, f"'{key}' occurs twice; the first is in line {first}. Remove one.")
             self.marks[here] = _mark(event)
             content[key] = self._value(next(self._events), here)
         return content

@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--pickles", type=int, default=200)
+    parser.add_argument("--requests", type=int, default=5000, help="requests to the live page")
     parser.add_argument(
         "--rounds", type=int, default=3, help="how often each job meets each fault of the disk"
     )

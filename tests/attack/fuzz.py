@@ -21,6 +21,8 @@ from tests.attack.place import Place
 from tests.attack.surroundings import hastened, settled
 from tests.attack.targets import TARGETS, Target
 
+from pivotal.errors import in_short
+
 PROCESSES = 1000
 """One case in so many runs as a process of its own as well."""
 REAL = 50
@@ -80,7 +82,12 @@ def cases(
     chosen = [TARGETS[name] for name in targets] or list(TARGETS.values())
     with settled(materials.root) as scratch:
         for number in numbers:
-            target, place, arguments = make(seed, number, materials, scratch, chosen)
+            try:
+                target, place, arguments = make(seed, number, materials, scratch, chosen)
+            except Exception as error:  # a fault of the attack must be named like any other
+                yield Case(f"{seed}:{number}", "?", -1, 0.0, f"no case was made: {in_short(error)}")
+                Place(scratch / "case").remove()
+                continue
             chance = random.Random(f"{seed}:{number}:how")
             with hastened(real=chance.randrange(real or REAL) == 0 and real > 0):
                 done = run(arguments, target.codes)

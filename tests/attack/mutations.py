@@ -11,6 +11,7 @@ import json
 import random
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 TEXTS = (
@@ -176,7 +177,8 @@ def tree(content: Any, chance: random.Random) -> Any:
                     holder[key:key] = [holder[key]] * chance.choice([1, 2, 200])
             case 5:
                 other, its = _spot(content, chance)
-                holder[key], other[its] = other[its], holder[key]
+                # Copies, because one of the two may lie inside the other, and JSON cannot hold itself.
+                holder[key], other[its] = deepcopy(other[its]), deepcopy(holder[key])
             case _:
                 holder[key] = chance.choice([[holder[key]], {"a": holder[key]}, str(holder[key])[:1000]])
     return content

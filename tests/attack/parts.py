@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.attack import disk, kills, pages, pickles, strangers
+from tests.attack import disk, kills, live, pages, pickles, strangers
 from tests.attack.fuzz import EACH, Findings, in_workers, warm
 from tests.attack.materials import Materials
 from tests.attack.surroundings import settled
@@ -51,10 +51,10 @@ def _failures(failures: dict[str, list[str]]) -> int:
     return len(failures)
 
 
-def _in_scratch(run: Callable[[argparse.Namespace, Materials, Path], int]) -> Part:
+def _in_scratch(run: Callable[[argparse.Namespace, Materials, Path], int], *, serving: bool = False) -> Part:
     def part(given: argparse.Namespace, materials: Materials) -> int:
         materials.root.mkdir(parents=True)
-        with settled(materials.root) as scratch:
+        with settled(materials.root, serving=serving) as scratch:
             return run(given, materials, scratch)
 
     return part
@@ -107,6 +107,15 @@ def _pages(given: argparse.Namespace, materials: Materials, scratch: Path) -> in
     return _failures(failures)
 
 
+def _live(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
+    assert materials.run
+    failures, codes = live.attack(given.requests, given.seed, materials, scratch)
+    print(
+        f"\nHostile requests to the live page: {sum(codes.values()):,}; answers {dict(sorted(codes.items()))}"
+    )
+    return _failures(failures)
+
+
 PARTS: dict[str, Part] = {
     "fuzz": _fuzz,
     "pickles": _in_scratch(_pickles),
@@ -114,4 +123,5 @@ PARTS: dict[str, Part] = {
     "disk": _in_scratch(_disk),
     "strangers": _in_scratch(_strangers),
     "pages": _in_scratch(_pages),
+    "live": _in_scratch(_live, serving=True),
 }

@@ -6,6 +6,7 @@ A failure names its case as SEED:NUMBER; `python -m tests.attack --seed SEED --f
 from __future__ import annotations
 
 import gc
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from tests.attack.command import run
 from tests.attack.fuzz import fuzz, resident
 from tests.attack.materials import Materials
 from tests.attack.surroundings import hastened, settled
+from tests.attack.target import Target
 from tests.attack.targets import TARGETS
 
 LIGHT = [name for name, target in TARGETS.items() if target.light]
@@ -130,6 +132,23 @@ def test_mutations_repeat(seed: int) -> None:
     data = b'{"a": [1, 2, {"b": "x"}], "c": null}\n' * 3
     for spoil in (mutations.raw, mutations.lines, mutations.json_lines):
         assert spoil(data, random.Random(seed)) == spoil(data, random.Random(seed))
+
+
+def test_spoilt_content_never_holds_itself() -> None:
+    for seed in range(2000):
+        content = [{"a": [[{"b": [1, {"c": 2}]}], [3, [4]]]}]
+        json.dumps(mutations.tree(content, random.Random(seed)))
+
+
+def test_a_case_that_cannot_be_made_is_a_failure_with_a_name(
+    materials: Materials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("no such mutation")
+
+    monkeypatch.setitem(TARGETS, "broken", Target("broken", broken, 1.0))
+    failures = fuzz(3, [7, 8], materials, ["broken"]).failures
+    assert failures == {"no case was made: no such mutation": ["3:7  ?: ", "3:8  ?: "]}
 
 
 @pytest.mark.slow

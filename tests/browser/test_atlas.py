@@ -56,7 +56,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_sound(site: Path, opened: Open) -> None:
     pages = sorted(site.rglob("*.html"))
-    assert len(pages) == 1 + 4 + 2
+    assert len(pages) == 1 + 4 + 2 + len(list((site / "units").iterdir()))
     for page in pages:
         for size, scheme in (((1200, 900), "light"), (PHONE, "dark")):
             seen = opened(page, size, scheme)
@@ -111,3 +111,27 @@ def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -
     assert len(heat) == 2 and "·" in heat[0]
     shared = page.locator("[data-find]").first.inner_text()
     assert "planted" in shared
+
+
+def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open) -> None:
+    page = opened(site / "models" / "planted.html").page
+    page.locator("[data-find] th a").first.click()
+    unit = page.inner_text("h1").removesuffix(" in planted")
+    cards = {
+        name: Intervention.load(site / "interventions" / name)
+        for name in ("planted-planted-every", "planted-renamed-every")
+    }
+    assert all(unit in map(str, found.units) for found in cards.values())
+    head, *rows = (row.split("\t") for row in page.locator("table").first.locator("tr").all_inner_texts())
+    assert head[:5] == ["phenomenon", "verdict", "flips to", "set to", "flipped"]
+    told = {(row[0].partition(",")[0], row[2]): row[3].replace("−", "-") for row in rows}
+    assert {phenomenon for phenomenon, _ in told} == {"planted", "renamed"} and len(told) == 4
+    found = cards["planted-planted-every"]
+    place = [str(one) for one in found.units].index(unit)
+    for label, values in zip(found.directions, found.values, strict=True):
+        assert float(told["planted", label]) == pytest.approx(float(values[place]), abs=1e-3)
+    assert page.locator(".heat tbody tr").count() == 2
+    page.get_by_role("link", name="planted, every").first.click()
+    assert page.inner_text("h1") == "planted"
+    page.get_by_role("link", name=unit).first.click()
+    assert page.inner_text("h1").startswith(unit)

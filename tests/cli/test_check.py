@@ -45,6 +45,35 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     assert "Cues inferred" in done.out or "no cue" in done.out
 
 
+def test_labels_that_do_not_depend_on_the_prefix_are_a_warning(pivotal: Run, tmp_path: Path) -> None:
+    fillers = ("near", "behind", "quite", "often")
+    rows = [
+        {"prefix": f"The {noun} {filler}", "cue": noun, "words": {"a": f"verb0{v}s", "b": f"verb0{v}"}, "label": label}
+        for noun in ("noun0a", "noun0as", "noun0b", "noun0bs", "noun0c", "noun0cs")
+        for i, filler in enumerate(fillers)
+        for v, label in (("a", "ab"[i % 2]), ("b", "a"), ("b", "b"))
+    ]  # fmt: skip
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    quick = ("--updates", "20", "--controls", "0", "--evidence", "none", "--test", "36")
+    for command in (
+        ("check", "planted", file),
+        ("find", "planted", file, *quick, "--out", tmp_path / "run"),
+    ):
+        done = pivotal(*command)
+        said = " ".join((done.out + done.err).split())
+        assert done.code == 0, said
+        assert "Warning: The cue does not decide which word is right" in said, said
+        assert "pairs with the same words expect both labels" in said
+
+
+def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pivotal.evidence.check._UNIT_PAIRS", 64 * 300)
+    done = pivotal("check", "planted", "planted")
+    assert "The model was asked a random sample of 300 pairs; --sample 0 asks all." in done.out
+    assert "of 1,512 pairs" in pivotal("check", "planted", "planted", "--sample", "0").out
+
+
 def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")

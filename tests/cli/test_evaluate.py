@@ -190,6 +190,7 @@ def test_a_card_cannot_make_the_command_download_a_model(
     )
 
 
+@pytest.mark.slow
 def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     """The planted model knows the words of no bundled phenomenon, but those of a text in its own words."""
     mine = tmp_path / "mine.txt"

@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_pairs_are_pooled_and_each_question_is_scored(pivotal: Any, folder: Path) -> None:
     out, other = folder / "run", str(folder / "other.jsonl")
     joint = (*FIND[:3], other, *FIND[3:], "--labels", "one=singular,many=plural", "--out", str(out))

@@ -24,7 +24,7 @@ def test_it_writes_a_file_that_works(pivotal: Any, tmp_path: Path, monkeypatch: 
     done = pivotal("new-phenomenon", "mine")
     assert done.code == 0 and "pivotal find wiki-lstm mine.yaml" in done.out
     assert (tmp_path / "mine.yaml").exists()
-    pivotal("new-phenomenon", "mine").refused("mine.yaml is there already")
+    pivotal("new-phenomenon", "mine").refused("mine.yaml exists already")
     told = json.loads(pivotal("new-phenomenon", "other", "--like", "agreement-be", "--json").out)
     assert told == {"path": "other.yaml", "pairs": 840}
     pivotal("new-phenomenon", "third", "--like", "agreement-bee").refused("Did you mean 'agreement-be'?")

@@ -61,6 +61,7 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_p
 
 def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
     pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
+    pivotal("atlas", "smal").refused("there is no smal. Did you mean 'small'?")
     recipe.write_text(RECIPE.replace("max_units: 2", "max_unitss: 2"))
     pivotal("study", recipe).refused("verb.yaml, line 5", "Did you mean 'max_units'?")
     recipe.write_text(RECIPE.replace("model: planted", "model: plonted"))

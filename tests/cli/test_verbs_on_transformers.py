@@ -12,7 +12,8 @@ import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet, read_pairs
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify, clustered_error
+from pivotal.evidence.scores import score_masks
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -82,7 +85,7 @@ def test_a_single_unit_has_no_pairs_and_nothing_to_leave_out() -> None:
     problem = problem_of("every")
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
     assert made.without == () and [part.size for part in made.smaller] == [1]
-    assert "this unit" in verdict(made)
+    assert "this unit" in verdict(made) and made.reach is None
 
 
 @pytest.mark.slow
@@ -227,3 +230,25 @@ def test_bad_input() -> None:
     for settings in ({"points": 2}, {"polish": 0}, {"epsilon": 1.5}, {"finalists": 0}):
         with pytest.raises(PivotalError, match=next(iter(settings))):
             Effort(**settings)  # type: ignore[arg-type]
+
+
+def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = Problem(plant().model, PAIRS.sample(60), steps="every", values="natural")
+    low, high = problem.natural_range()
+    outside = []
+
+    def watched(mask: Any, values: Any, *rest: Any, **how: Any) -> Any:
+        outside.append(bool((((values < low - 1e-5) | (values > high + 1e-5)) & (mask > 0)).any()))
+        return score_masks(mask, values, *rest, **how)
+
+    monkeypatch.setattr("pivotal.evidence.certify.score_masks", watched)
+    made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
+    assert len(outside) > 6 and sum(outside) <= 2, "at most the set whose ranges are lifted, on two samples"
+    assert made.reach is not None and made.reach.lifted.units == made.found.units
+    assert [len(larger.units) for larger in made.reach.larger] == [2, 4, 8]
+    assert {*made.found.units} < {*made.reach.larger[-1].units}
+    assert made.reach.larger[-1].flipped > made.found.flipped + 0.2, "the other planted units come in"
+    (text,) = [text for text in sentences(made) if text.startswith("Range:")]
+    assert "8 units flip" in text and "was out of reach of every larger set that was tried" in text

@@ -10,7 +10,8 @@ from pivotal.evidence.controls import matched_sets, random_control
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.searches.base import interventions_of
 
 WORDS = ["<eos>", "<unk>", "The", "cat", "dogs", "runs", "run"]

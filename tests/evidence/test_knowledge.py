@@ -8,12 +8,15 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.evidence.knowledge import knowledge_of
+from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.verdict import known
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.records.evidence import Evidence
 
 WORDS = ["<eos>", "<unk>", "The", "cat", "cats", "near", "sleeps", "sleep", "runs", "run"]
 LABELS = ("singular", "plural")
@@ -82,3 +85,22 @@ def test_pairs_without_labels_and_with_one_direction() -> None:
     found = knowledge_of(Problem(plant().model, one))
     assert found.by_label["singular"].accuracy is None and found.one_sided == 1.0
     assert found.directions == {"singular": len(one), "plural": 0}
+
+
+def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows_nothing() -> None:
+    torch.manual_seed(3)
+    decoder = nn.Linear(7, len(WORDS))
+    with torch.no_grad():
+        decoder.bias[WORDS.index("sleeps")] = decoder.bias[WORDS.index("run")] = 9.0
+    lm = RecurrentLM.from_modules("biased", nn.Embedding(len(WORDS), 6), nn.LSTM(6, 7), decoder, WORDS)
+    ends = ("near", "near The", "The", "The cat", "The cats", "near The cats")
+    made = [
+        MinimalPair(f"The {noun} {end}", 1, words, label)
+        for noun in ("cat", "cats")
+        for end in ends
+        for words, label in ((("sleeps", "sleep"), "singular"), (("runs", "run"), "plural"))
+    ]
+    found = knowledge_of(Problem(lm, PairSet("biased", LABELS, tuple(made))))
+    assert found.accuracy is not None and found.accuracy.value == 1
+    assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
+    assert any("The cue does not decide" in warning for warning in warnings_of(found))

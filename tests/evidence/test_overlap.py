@@ -11,7 +11,8 @@ from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.intervention import Intervention
 
@@ -70,6 +71,17 @@ def test_the_planted_units_hold_for_words_that_their_values_never_saw(
     assert found is not None and found.slots == ("noun", "verb")
     assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
+
+
+@pytest.mark.slow
+def test_a_learned_direction_holds_for_unseen_words_as_well(halves: tuple[Problem, Problem]) -> None:
+    """Its values lie far beyond its mean activations, behind values that make the loss larger."""
+    train = Problem(PLANTED.model, halves[0].pairs, sites="hidden.0@das")
+    found = replace(
+        planted(train), units=(train.space.unit(0),), values=np.zeros((2, 1)), active=np.ones((2, 1))
+    )
+    checked = unseen_words(found, train, train.on(halves[1].pairs), Terms(kl_weight=0.1), seed=0)
+    assert checked is not None and checked.flip_accuracy.value > 0.95
 
 
 def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:

@@ -14,7 +14,8 @@ from pivotal.models.planted import plant
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention

@@ -131,8 +131,9 @@ def test_what_was_not_checked_is_not_passed(missing: str) -> None:
         {"by_label": {"one": label(), "many": label(None)}},
         {"by_label": {"one": label(prefixes=9), "many": label()}},
         {"mass": 1e-7},
+        {"cue_tells": 0.2},
     ],
-    ids=["at chance", "one label", "few prefixes", "unlikely words"],
+    ids=["at chance", "one label", "few prefixes", "unlikely words", "labels that ignore the cue"],
 )
 def test_a_question_that_cannot_be_asked_gives_no_evidence(changes: dict[str, Any]) -> None:
     assert verdict_of(summary(evidence(knowledge=knowledge(**changes)))).word == "no evidence"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from tests.paths import ROOT
 from torch import Tensor
 
 from pivotal.models import load_model
+from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.records.intervention import Intervention
 from pivotal.units import Steps, Unit
@@ -23,6 +24,17 @@ INPUTS = (("mlp.0", 3), ("mlp.0", 7), ("attn.1", 2), ("head.2", 1), ("mlp.2", 5)
 """Units that enter a projection."""
 ALL = (("mlp.0", 3), ("resid.0", 9), ("attn.1", 0), ("resid.2", 4))
 """Units of which some are outputs of whole blocks."""
+LINEAR = (("mlp.0@pca", 3), ("mlp.0@pca", 0), ("mlp.1", 7), ("attn.2@whitened", 4))
+"""Units in linear bases, and one in the model's own. They enter projections."""
+FEATURES = (
+    ("mlp.0@sae", 3),
+    ("mlp.0@sae", 30),
+    ("mlp.1", 7),
+    ("resid.0@pca", 2),
+    ("attn.1@jumprelu", 5),
+    ("resid.2@topk", 9),
+)
+"""Features of sparse autoencoders with each activation, and units of other bases."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +51,9 @@ class Tiny:
         labels: tuple[str, str] = ("one", "two"),
     ) -> Intervention:
         sizes = {site.name: site.size for site in self.lm.sites}
-        chosen = tuple(Unit(site, index, index + 1, sizes[site]) for site, index in units)
+        chosen = tuple(Unit(site, index, index + 1, sizes.get(site, 1)) for site, index in units)
         values = np.random.default_rng(0).normal(size=(2, sum(unit.size for unit in chosen)))
+        bases = {site: basis(self.lm, site) for site, _ in units if "@" in site}
         active = np.ones((2, len(chosen)), dtype=bool)
         active[1, 0] = False  # as from a search with one mask per direction
         return Intervention(
@@ -53,6 +66,7 @@ class Tiny:
             model_fingerprint=self.lm.fingerprint(),
             phenomenon="number",
             data_fingerprint="0",
+            bases=stored_bases(bases, chosen),
         )
 
     def rows(self) -> list[list[int]]:
@@ -65,6 +79,22 @@ class Tiny:
         first = len(self.lm.priming_tokens)
         position = None if cue is None else cue - first
         return torch.cat([edited.next_logits([row[first:]], position) for row in self.rows()])
+
+
+def basis(lm: TransformersLM, name: str) -> Basis:
+    """A random basis of a site: a rotation, or a sparse autoencoder with the activation that its name says."""
+    site, _, kind = name.partition("@")
+    width = next(one.coordinates for one in lm.sites if one.name == site)
+    draw = torch.Generator().manual_seed(len(name))
+    if kind in ("pca", "whitened"):
+        turned = torch.linalg.qr(torch.randn(width, width, generator=draw))[0]
+        made = Basis.rotation(kind, turned, torch.randn(width, generator=draw) / 5)
+        return made if kind == "pca" else replace(made, encoder=made.encoder / 2, decoder=2 * made.decoder)
+    encoder = torch.randn(width, 3 * width, generator=draw) / width**0.5
+    bias, threshold = (torch.randn(3 * width, generator=draw) / 10 for _ in range(2))
+    activation = {"sae": "relu"}.get(kind, kind)
+    more = {"threshold": threshold.abs()} if kind == "jumprelu" else {"top_k": 8 if kind == "topk" else 0}
+    return Basis("sae", encoder, encoder.T.contiguous(), bias, activation, **more)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="session")

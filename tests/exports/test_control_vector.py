@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.exports.conftest import Tiny
+from tests.exports.conftest import Tiny, basis
 from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.exports import Portable, export
 from pivotal.exports.control_vector import flips, vectors
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 
 Make = Callable[..., Tiny]
 UNITS = (("mlp.1", 3), ("head.1", 2), ("resid.1", 5), ("mlp.2", 5))
@@ -32,8 +33,10 @@ def ready(model: Tiny, units: tuple[tuple[str, int], ...]) -> Portable:
     prefixes = [" ".join(parts) for parts in itertools.product(("The", "Some"), nouns)]
     pairs = [MinimalPair(prefix + middle, 1, ("runs", "run")) for prefix in prefixes for middle in middles]
     sites = ",".join(site for site, _ in units)
-    problem = Problem(model.lm, PairSet("pairs", ("one", "two"), tuple(pairs)), sites=sites, steps="every")
-    return Portable.of(model.lm, model.intervention(units), train=problem, test=problem)
+    found = model.intervention(units)
+    asked = PairSet("pairs", ("one", "two"), tuple(pairs))
+    problem = Problem(model.lm.carrying(found), asked, sites=sites, steps="every")
+    return Portable.of(model.lm, found, train=problem, test=problem)
 
 
 def test_the_file_has_what_the_edit_adds_on_average(portable: Portable, tmp_path: Path) -> None:
@@ -56,6 +59,19 @@ def test_the_file_has_what_the_edit_adds_on_average(portable: Portable, tmp_path
         assert torch.allclose(there["direction.2"], expected, atol=1e-6)
     assert "adds the same vector at every position" in record.approximate[0]
     assert re.search(r"On 40 held-out pairs of number, the control vector flips", record.approximate[1])
+
+
+def test_a_unit_in_a_basis_adds_what_its_direction_writes(tiny: Make) -> None:
+    portable = ready(tiny("llama"), (("mlp.1@sae", 30), ("resid.2@pca", 5)))
+    assert portable.train is not None
+    means, space = portable.train.measure_activations().own, portable.train.space
+    added, values = vectors(portable)["one"], portable.intervention.values[0]
+    weight = portable.model.network.model.layers[1].mlp.down_proj.weight
+    moved = values[0] - means[0, space.coordinates_of("mlp.1@sae")][30]
+    expected = moved * (weight @ basis(portable.model, "mlp.1@sae").decoder[30])
+    assert torch.allclose(added[1], expected, atol=1e-6)
+    moved = values[1] - means[0, space.coordinates_of("resid.2@pca")][5]
+    assert torch.allclose(added[2], moved * basis(portable.model, "resid.2@pca").decoder[5], atol=1e-6)
 
 
 def test_the_flips_are_those_of_a_model_with_the_vector_added(portable: Portable) -> None:

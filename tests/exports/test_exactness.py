@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.exports.conftest import ALL, INPUTS, Tiny, peer_python
+from tests.exports.conftest import ALL, FEATURES, INPUTS, LINEAR, Tiny, peer_python
 from tests.exports.peer import __file__ as peer
 from torch import Tensor
 
 from pivotal.exports import Portable, export
 
 Make = Callable[..., Tiny]
+Units = tuple[tuple[str, int], ...]
 CLOSE = 1e-5
 SLOW, MORE = pytest.mark.slow, ("qwen3", "opt", "falcon")
 
@@ -44,11 +45,11 @@ def snippet(folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2", *(pytest.param(one, marks=SLOW) for one in MORE)])
-@pytest.mark.parametrize("direction", ["one", "two"])
-def test_the_adapter_of_peft(tiny: Make, family: str, direction: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("direction", "units"), [("one", INPUTS), ("two", INPUTS), ("one", LINEAR)])
+def test_the_adapter_of_peft(tiny: Make, family: str, direction: str, units: Units, tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     model = tiny(family)
-    found = model.intervention()
+    found = model.intervention(units)
     export(Portable.of(model.lm, found), "peft", tmp_path / "out")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of projections without a bias
@@ -69,11 +70,19 @@ def test_an_adapter_merges_into_projections_with_a_bias(tiny: Make, tmp_path: Pa
     assert not (tmp_path / "out" / "one").exists()
 
 
-@pytest.mark.parametrize("family", ["llama", "gpt2", "qwen3"])
-def test_the_folder_of_transformers(tiny: Make, family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("family", "units"),
+    [
+        ("llama", INPUTS),
+        ("llama", LINEAR),
+        ("gpt2", INPUTS),
+        ("gpt2", LINEAR),
+        ("qwen3", (("attn.1", 2), ("head.2", 1))),
+    ],
+)
+def test_the_folder_of_transformers(tiny: Make, family: str, units: Units, tmp_path: Path) -> None:
     """Llama gets biases for all its projections, GPT-2 has them, and Qwen3 has a setting for attention only."""
     model = tiny(family)
-    units = INPUTS if family != "qwen3" else (("attn.1", 2), ("head.2", 1))
     found = model.intervention(units)
     export(Portable.of(model.lm, found), "transformers", tmp_path / "out")
     for direction in found.directions:
@@ -88,9 +97,12 @@ def test_the_folder_of_transformers(tiny: Make, family: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("family", "bos"), [("llama", True), ("gpt2", False), ("opt", True), ("gemma2", False)]
 )
-@pytest.mark.parametrize(("units", "cue"), [(INPUTS, None), (ALL, None), (ALL, 1)])
+@pytest.mark.parametrize(
+    ("units", "cue"),
+    [(INPUTS, None), (ALL, None), (ALL, 1), (LINEAR, None), (FEATURES, None), (FEATURES, 1)],
+)
 def test_the_snippet(
-    tiny: Make, family: str, bos: bool, units: tuple[tuple[str, int], ...], cue: int | None, tmp_path: Path
+    tiny: Make, family: str, bos: bool, units: Units, cue: int | None, tmp_path: Path
 ) -> None:
     model = tiny(family, bos=bos)
     found = model.intervention(units, steps="every" if cue is None else "single")
@@ -137,7 +149,7 @@ def test_code_for_other_libraries(target: str, tiny: Make, tmp_path: Path) -> No
     cases, ours = [], []
     for family, bos in (("llama", True), ("gpt2", False)):
         model = tiny(family, bos=bos)
-        for units, cue in ((INPUTS, None), (ALL, None), (ALL, 1)):
+        for units, cue in ((INPUTS, None), (ALL, None), (ALL, 1), (FEATURES, None), (FEATURES, 1)):
             found = model.intervention(units, steps="every" if cue is None else "single")
             folder = tmp_path / f"{family}-{len(cases)}"
             export(Portable.of(model.lm, found), target, folder)

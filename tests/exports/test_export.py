@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.exports.conftest import ALL, INPUTS, Tiny
+from tests.exports.conftest import ALL, FEATURES, INPUTS, Tiny
 
 from pivotal.errors import PivotalError
 from pivotal.exports import TARGETS, Portable, export
 from pivotal.models import load_model
-from pivotal.records.basis import BasisCard, StoredBasis
 from pivotal.records.export import ExportRecord
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import read
@@ -75,7 +74,23 @@ def test_what_weights_cannot_express(tiny: Make, target: str, tmp_path: Path) ->
     single = Portable.of(model.lm, model.intervention(steps="single"))
     with pytest.raises(PivotalError, match=r"one word of a sentence.*snippet"):
         export(single, target, tmp_path / "out")
+    features = Portable.of(model.lm, model.intervention(FEATURES))
+    with pytest.raises(PivotalError, match=r"mlp\.0@sae pass the activation relu.*snippet, pyvene"):
+        export(features, target, tmp_path / "out")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_basis_of_another_model_is_refused(tiny: Make) -> None:
+    model = tiny("gpt2")
+    found = model.intervention((("resid.0@pca", 1),))
+    with pytest.raises(PivotalError, match=r"as wide as its site, but mlp\.0@pca is made for 16"):
+        Portable.of(model.lm, _moved(found, "mlp.0@pca"))
+
+
+def _moved(found: Intervention, site: str) -> Intervention:
+    """The intervention with its one unit in the same basis of another site."""
+    (stored,) = found.bases.values()
+    return Intervention((Unit(site, 1, 2),), *_rest(found, 1), bases={site: stored})
 
 
 @pytest.mark.parametrize("target", WEIGHTS)
@@ -110,11 +125,6 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
     with pytest.raises(PivotalError, match=r"Exports are for models of transformers.*`pivotal generate`"):
         Portable.of(planted, found)
     model = tiny("gpt2")
-    card = BasisCard(kind="pca", coordinates=16, fingerprint="0")
-    bases = {"resid.0@pca": StoredBasis(card, {})}
-    basis = Intervention((Unit("resid.0@pca", 0, 1),), *_rest(found, 1), bases=bases)
-    with pytest.raises(PivotalError, match=r"resid.0@pca are in another basis.*--sites resid.0"):
-        Portable.of(model.lm, basis)
     strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found, 1))
     with pytest.raises(PivotalError, match=r"'mlp.9' matches none"):
         Portable.of(model.lm, strange)

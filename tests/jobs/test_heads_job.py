@@ -14,7 +14,8 @@ from tests.models.tiny import random_model, tokenizer
 from pivotal.jobs.find import find
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.searches.base import Progress
 from pivotal.searches.learned import LearnedMask

@@ -15,7 +15,7 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.run_folder import History, RunFolder, default_path, differences
-from pivotal.problem.problem import Work
+from pivotal.problem.outcome import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
 from pivotal.stopping import Stop

@@ -27,7 +27,8 @@ from pivotal.models.edits import Edit
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers.lakretz import attractor_numbers
 from pivotal.units import Site

@@ -16,7 +16,8 @@ from pivotal.models.edits import MaskedEdit, dense, spread
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 from pivotal.searches.tools.refit import Refit

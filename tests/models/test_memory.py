@@ -15,7 +15,8 @@ from pivotal.models import load_model
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.options import build
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Progress

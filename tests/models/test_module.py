@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.models.module import ModuleLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
+from pivotal.models.bases import Basis, in_bases, stored_bases
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.reading import Applied, Rereading
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -171,6 +173,31 @@ def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
     assert len(beams) == 2 and len(drawn) == 8
     assert own(model._model, PROMPTS) == untouched
     assert steps == "single" or untouched != expected
+
+
+@pytest.mark.parametrize("steps", ["every", "single"])
+def test_units_in_bases_are_attached(steps: Steps) -> None:
+    model = transformer("llama")
+    width = {site.name: site.coordinates for site in model.sites}
+    draw = torch.Generator().manual_seed(0)
+    turned = torch.linalg.qr(torch.randn(width["resid.0"], width["resid.0"], generator=draw))[0]
+    encoder = torch.randn(width["mlp.1"], 40, generator=draw)
+    bases = {
+        "resid.0@pca": Basis.rotation("pca", turned),
+        "mlp.1@sae": Basis("sae", encoder, encoder.T.contiguous(), torch.zeros(40), "topk", top_k=8),
+    }
+    there = in_bases(model, bases)
+    found = intervention(there, "resid.0@pca,mlp.1@sae,mlp.2", steps)
+    found = replace(found, bases=stored_bases(bases, found.units))
+    cues = None if steps == "every" else [3, 1]
+    for given in (model, there):
+        edited = given.intervened(found, "plural", cue=0)
+        expected = [
+            greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)
+        ]
+        with edited.attached(cues) as net:
+            assert own(net, PROMPTS) == expected
+    assert expected != own(model._model, PROMPTS)
 
 
 def test_streaming_and_a_static_cache() -> None:

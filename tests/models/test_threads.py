@@ -17,7 +17,8 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.models.module import ModuleLM
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.searches.learned import LearnedMask
 from pivotal.units import Steps

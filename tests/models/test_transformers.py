@@ -19,7 +19,8 @@ from pivotal.models.transformers.tokens import Tokens, share_of_whole_words
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.masks.hard_concrete import LOUIZOS
 from pivotal.searches.relaxed.learner import likeliest

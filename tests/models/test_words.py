@@ -9,7 +9,8 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.models.words import WordVocabulary
 from pivotal.problem.asking import Asking
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ def test_its_kl_is_that_after_the_kept_sentences(steps: Any) -> None:
     values = torch.tensor([0.5, -0.5])[None, :, None].expand(1, 2, problem.space.coordinates)
     outcome = problem.run(mask, values)
     torch.testing.assert_close(outcome.log_ratio, plain.run(mask, values).log_ratio)
-    assert problem.live_share == pytest.approx(1)
+    assert problem.positions.live_share == pytest.approx(1)
     expected = []
     for tokens, cue in zip(kept(steps).sequences, kept(steps).cues, strict=True):
         for direction in range(2):
@@ -53,7 +53,7 @@ def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pair
     problem = plain.keeping(kept("every"))
     for part in (*problem.batches(32), problem.sample(20)):
         assert len(part.leaves) == len(part) < len(part.tree.leaf)
-        assert float(part.position_weight.sum()) == pytest.approx(1)
+        assert float(part.positions.weight.sum()) == pytest.approx(1)
     assert len(problem.leaves) == len(problem)
     torch.testing.assert_close(problem.measure_activations().own, plain.measure_activations().own)
     torch.testing.assert_close(problem.natural_range()[0], plain.natural_range()[0])

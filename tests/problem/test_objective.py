@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pivotal.problem.objective import Terms, loss_of
-from pivotal.problem.problem import Outcome
+from pivotal.problem.outcome import Outcome
 
 # Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)

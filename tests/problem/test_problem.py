@@ -17,7 +17,8 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.units import Steps
 
@@ -220,11 +221,14 @@ def test_kl_is_the_mean_over_sentences_and_positions(steps: Steps) -> None:
     assert each.shape == (problem.tree.n_live, 2) and overall.min() > 1e-3
     for row, kl in by_node.items():
         assert torch.allclose(each[row], kl, atol=1e-5)
-    assert torch.allclose(problem.position_weight @ each, overall, atol=1e-5)
+    assert torch.allclose(problem.positions.weight @ each, overall, atol=1e-5)
     assert torch.allclose(problem.mean_kl(states), overall, atol=1e-5)
-    assert torch.allclose(problem.after_edit_weight @ each, after, atol=1e-5)
-    assert problem.after_edit_weight.sum() == pytest.approx(1)
-    assert problem.position_weight.sum() == pytest.approx(problem.live_share) and problem.live_share < 1
+    assert torch.allclose(problem.positions.after_edit @ each, after, atol=1e-5)
+    assert problem.positions.after_edit.sum() == pytest.approx(1)
+    assert (
+        problem.positions.weight.sum() == pytest.approx(problem.positions.live_share)
+        and problem.positions.live_share < 1
+    )
     some = torch.tensor([3, 0, 3])
     assert torch.allclose(problem.kl(states, some), each[some], atol=1e-6)
 
@@ -233,15 +237,15 @@ def test_kl_does_not_depend_on_how_it_is_cut_into_chunks(monkeypatch: pytest.Mon
     problem = small_problem("every")
     states = problem.run(*draw(problem)).states
     whole = problem.kl(states)
-    monkeypatch.setattr("pivotal.problem.problem._KL_ROWS", 1)
+    monkeypatch.setattr("pivotal.problem.divergence._ROWS", 1)
     assert torch.allclose(problem.kl(states), whole, atol=1e-6)
 
 
 def test_positions_are_drawn_as_often_as_they_weigh() -> None:
     problem = small_problem("single")
-    drawn = problem.draw_positions(50_000, torch.Generator().manual_seed(0))
+    drawn = problem.positions.draw(50_000, torch.Generator().manual_seed(0))
     shares = torch.bincount(drawn, minlength=problem.tree.n_live) / 50_000
-    assert torch.allclose(shares * problem.live_share, problem.position_weight, atol=0.01)
+    assert torch.allclose(shares * problem.positions.live_share, problem.positions.weight, atol=0.01)
 
 
 # -- work, and parts of a problem --

@@ -14,7 +14,8 @@ from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import with_unknown
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "cats", "near", "sleeps", "sleep"]

@@ -6,7 +6,8 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.questions.joint import names_of, pooled
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question, default_test
 
 ONE = PairSet(

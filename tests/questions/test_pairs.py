@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.pairs import MinimalPair, PairSet, find_cue, read_pairs
+from pivotal.questions.minimal_pair import MinimalPair, find_cue
+from pivotal.questions.pairs import PairSet, read_pairs
 
 LABELS = ("singular", "plural")
 ROW = {

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.relabel import parse_labels, relabelled
 
 PAIRS = PairSet(

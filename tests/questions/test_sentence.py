@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.sentence import pair_of
 
 LABELS = ("singular", "plural")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, PairSet, read_pairs
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.sentence import pair_of
 from pivotal.questions.word_sets import members, shown

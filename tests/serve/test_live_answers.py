@@ -21,7 +21,8 @@ from pivotal.evidence.trace import trace
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import load_model
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 
 
@@ -181,7 +182,7 @@ def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opene
         ({"words": ["same", "same"]}, "the fields for the two words"),
         ({"direction": "dual"}, "singular or plural"),
         ({"units": [{"unit": "hidden.0:3", "values": [1e39, 0]}]}, "finite"),
-        ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 2}, "there more often"),
+        ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 2}, "occurs more often"),
         ({"units": [{"unit": "hidden.0:3", "values": [1, 0]}] * 65}, "units"),
         ({"sentence": "near " * 300}, "256 at most"),
         ({"sentence": "x" * 2001}, "sentence"),

@@ -31,18 +31,17 @@ def atlas(
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
 ) -> None:
-    """Search many phenomena in several models, ask each intervention the others, and write a site.
+    """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
     An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
     know are listed and not searched. The site is one folder of pages that open from disk.
     """
     from pivotal.jobs.study.messages import ending
-    from pivotal.jobs.study.recipe import read_recipe, shipped
+    from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas import write_site
     from pivotal.report.study import StudyFolder
 
-    named = f"atlas-{recipe}"
-    chosen = read_recipe(named if named in shipped() else recipe)
+    chosen = read_recipe(recipe, prefix="atlas-")
     machines = (ray, ray_address, cpus, gpus)
     studied = studies.carry_out(chosen, only, seeds, device, machines, out, dry_run, json, quiet)
     if studied is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pivotal.cli import shared_options, terminal
-from pivotal.records.check import SAMPLE
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
@@ -16,9 +15,12 @@ if TYPE_CHECKING:
 @shared_options.takes_question
 def check(
     sample: Annotated[
-        int,
-        shared_options.in_question("The most pairs that the model is asked; 0 asks all.", min=0),
-    ] = SAMPLE,
+        int | None,
+        shared_options.in_question(
+            "Maximum number of pairs to ask the model; 0 asks all. Default: 2,000, or fewer in a large model.",
+            min=0,
+        ),
+    ] = None,
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     json: shared_options.Json = False,
@@ -55,7 +57,7 @@ def check(
         terminal.line(f"Warning: {warning}", style="yellow")
 
 
-def _checks(question: Question, model: LanguageModel, most: int) -> list[Check]:
+def _checks(question: Question, model: LanguageModel, most: int | None) -> list[Check]:
     from pivotal.evidence.check import check as examine
     from pivotal.questions.readers import Reading, reader_of
     from pivotal.records.check import Check

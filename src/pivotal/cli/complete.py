@@ -48,10 +48,10 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
 
 
-def _declared(room: str) -> dict[str, list[str]]:
-    """The built-in plugins of a room and their presets, read from the source: importing one imports torch."""
+def _declared(folder: str) -> dict[str, list[str]]:
+    """The built-in plugins of a folder and their presets, read from the source: importing one imports torch."""
     found: dict[str, list[str]] = {}
-    for path in (Path(__file__).parents[1] / room).glob("*.py"):
+    for path in (Path(__file__).parents[1] / folder).glob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.ClassDef):
                 continue

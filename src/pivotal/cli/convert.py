@@ -29,7 +29,7 @@ def convert(
     json: shared_options.Json = False,
     **asked: Any,
 ) -> None:
-    """Write the pairs of a phenomenon or of a file of others as a pairs file, to read or to edit."""
+    """Write the pairs of a phenomenon or of a file in another format as a pairs file, to read or to edit."""
     from pivotal.questions.question import Question
 
     question = Question(**asked)

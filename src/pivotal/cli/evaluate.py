@@ -78,8 +78,8 @@ def evaluate(
 
     On a question with other labels, the accuracy of the model is shown before and after the edit.
     """
-    from pivotal.cli.elsewhere import parts_of
     from pivotal.cli.run_argument import Saved
+    from pivotal.cli.transfer import parts_of
     from pivotal.questions.relabel import parse_labels
 
     if other is not None and phenomenon is not None:
@@ -142,7 +142,7 @@ def _score_other(
     json: bool,
 ) -> None:
     """All scores if one question has the labels of the intervention, or else the accuracy before and after."""
-    from pivotal.cli.elsewhere import print_elsewhere, score_elsewhere
+    from pivotal.cli.transfer import print_transfer, score_transfer
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import relabelled
 
@@ -152,13 +152,13 @@ def _score_other(
             _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json)
             return
     saved.note_means("A question with other labels")
-    found = score_elsewhere(saved.intervention, lm, question, parts, labels)
+    found = score_transfer(saved.intervention, lm, question, parts, labels)
     if all(row.effect is None for row in found.rows):
         raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")
     if json:
         terminal.as_json(found)
     else:
-        print_elsewhere(found)
+        print_transfer(found)
 
 
 def _score(

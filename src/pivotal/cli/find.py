@@ -31,8 +31,8 @@ def find(
     keep: Annotated[
         list[str] | None,
         shared_options.in_search(
-            "What must stay: another question, text for the bundled text, or a .txt file. --max-kl then bounds the KL "
-            f"after its sentences. Default of the bound: {KEEP_KL:g}. May be repeated.",
+            "What must not change: another question, text for the bundled text, or a .txt file. --max-kl then bounds "
+            f"the KL after its sentences. Default of the bound: {KEEP_KL:g}. May be repeated.",
             metavar="QUESTION",
             autocompletion=complete.phenomena,
         ),
@@ -40,7 +40,7 @@ def find(
     max_units: Annotated[
         float | None,
         shared_options.in_search(
-            "Most units, as a number or as a fraction of all units. "
+            "Maximum number of units, or a fraction of all units. "
             f"Default: {MAX_UNITS['every']} at every step, {MAX_UNITS['single']} at a single step."
         ),
     ] = None,
@@ -67,7 +67,7 @@ def find(
     option: Annotated[
         list[str] | None,
         shared_options.in_search(
-            "Any option of the search, as `pivotal list searches` shows them. May be repeated.",
+            "Any option of the search; `pivotal list searches` lists them. May be repeated.",
             "--option",
             "-o",
             metavar="NAME=VALUE",
@@ -85,7 +85,7 @@ def find(
         Literal["none", "quick", "full"],
         shared_options.in_search(
             "How much is checked before the verdict. full repeats the search with permuted labels and with shuffled "
-            "weights, and asks other phenomena. A finished run gets the checks that it lacks.",
+            "weights, and tests other phenomena. For a finished run, the missing checks are added.",
         ),
     ] = "quick",
     device: shared_options.Device = None,

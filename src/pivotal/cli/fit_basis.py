@@ -36,7 +36,7 @@ def fit_basis(
             metavar="FILE",
         ),
     ] = None,
-    tokens: Annotated[int, typer.Option(help="The most tokens to read.", min=2)] = 200_000,
+    tokens: Annotated[int, typer.Option(help="Maximum number of tokens to read.", min=2)] = 200_000,
     features: Annotated[
         int,
         typer.Option(help="sae: number of features. 0: eight for every coordinate of the site.", min=0),

@@ -125,6 +125,7 @@ def _legend(trace: Trace) -> str:
         else ""
     )
     return (
-        f"{marks}p: probability that the word comes next; of both: its share of the probability of the two words. "
+        f"{marks}p: probability that the word comes next; of both: its share of the probability of the words of both "
+        "labels. "
         f"Moved: distance of a layer's state from the untouched one, relative to the norm of the untouched state.{more}"
     )

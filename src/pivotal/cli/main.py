@@ -137,7 +137,7 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "open": open_page.open_page,
         "serve": serve.serve,
     },
-    "Take elsewhere": {"export": export.export, "push": push.push, "pull": pull.pull},
+    "Export and share": {"export": export.export, "push": push.push, "pull": pull.pull},
     "Questions": {
         "list": list.list_names,
         "new-phenomenon": new_phenomenon.new_phenomenon,

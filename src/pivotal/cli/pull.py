@@ -41,7 +41,7 @@ def pull(
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
 ) -> None:
-    """Take an intervention from the Hugging Face hub: JSON and safetensors only, from one commit."""
+    """Download an intervention from the Hugging Face hub: JSON and safetensors only, from one commit."""
     from pivotal.exports import hub
     from pivotal.records import serial
 

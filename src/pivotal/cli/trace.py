@@ -12,7 +12,7 @@ from pivotal.errors import PivotalError
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
     from pivotal.models import LanguageModel
-    from pivotal.questions.pairs import MinimalPair
+    from pivotal.questions.minimal_pair import MinimalPair
     from pivotal.questions.question import Question
     from pivotal.records.traces import Trace, Traces
 

@@ -1,7 +1,8 @@
 """Certificates: whether every unit of a set matters, whether a swap is better, and whether a smaller set is enough.
 
 All decisions use training pairs. Scores on held-out pairs are only reported. The values of all sets are fitted with the
-same number of updates, and all sets are judged on the same prefixes.
+same number of updates, and all sets are judged on the same prefixes. If the set was found inside natural ranges, its
+rivals stay inside theirs too.
 
 One rule compares two sets: a set is better if its flips exceed those of the other by more than epsilon plus two
 standard errors of the difference. A unit matters if the whole set is better than the set without it. A swap refutes
@@ -23,7 +24,7 @@ from torch import Tensor
 from pivotal.evidence.evaluation import check_question
 from pivotal.evidence.scan import Scan, Tried
 from pivotal.evidence.scores import score_masks
-from pivotal.models.edits import dense
+from pivotal.models.edits import dense, spread
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import (
@@ -31,6 +32,7 @@ from pivotal.records.certificate import (
     ExaminedPrefixes,
     Judged,
     Neighbours,
+    Reach,
     Smaller,
     Without,
 )
@@ -41,7 +43,7 @@ from pivotal.searches.base import Clock
 from pivotal.searches.progress import reporting
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Swaps, swaps_of
-from pivotal.searches.tools.trials import grid_of, placed, screened
+from pivotal.searches.tools.trials import first_order, grid_of, placed, screened
 
 _JUDGES = 1024
 """Number of prefixes on which fitted sets are compared."""
@@ -49,6 +51,8 @@ _KL_JUDGES = 256
 """Number of prefixes on which KL is measured. There are fewer, because KL needs the whole vocabulary."""
 _LOOKS = 5
 """How often values are scored during a fit."""
+_TWICE = 3
+"""How often the number of units is doubled to see how far units get inside their natural ranges."""
 
 
 def certify(
@@ -113,6 +117,9 @@ class _Examination:
         smaller = [self._smaller(1, scan.singles(), found)]
         if len(intervention) > 1 and self.effort.pairs != "none":
             smaller.append(self._smaller(2, scan.pairs(), found))
+        reach = None
+        if self.train.values == "natural":
+            reach = self._reach(mask.bool(), fitted.values, fitted.price)
         cost = clock.read()
         return Certificate(
             found=found.judged,
@@ -128,6 +135,7 @@ class _Examination:
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
             max_kl=self.terms.max_kl,
+            reach=reach,
         )
 
     # -- the parts ----------------------------------------------------------------------------------------------
@@ -195,6 +203,26 @@ class _Examination:
             best=best.judged,
             enough=fewer and not self._better(found, best),
         )
+
+    def _reach(
+        self, mask: Bool[Tensor, "1 directions units"], values: Tensor, price: Float[Tensor, " 1"]
+    ) -> Reach:
+        self._tell("larger sets", 4)
+        # Judged first, and not kept: a set outside the ranges is no rival.
+        free = self.refit.fit(self.train.with_values("unbounded"), mask.float(), values, seed=self.seed)
+        (lifted,) = self._judge(mask, free.values)
+        self.judged.remove(lifted)
+        gain = first_order(self.sample, self.trying, price, mask, values, self.grid)[0]
+        order, k = gain.argsort(descending=True), len(_units(mask[0]))
+        sizes = sorted({min(k * 2**i, len(self.train.space)) for i in range(1, _TWICE + 1)} - {k})
+        if not sizes:
+            return Reach(lifted=lifted.judged, larger=())
+        more = mask.repeat(len(sizes), 1, 1)
+        for i, size in enumerate(sizes):
+            more[i][:, order[: size - k]] = True
+        start = torch.where(spread(self.train.space, mask.float()) > 0, values, self.grid[-1])
+        larger = self._fit_and_judge(more, start.expand(len(sizes), -1, -1))
+        return Reach(lifted=lifted.judged, larger=tuple(one.judged for one in larger))
 
     # -- fitting and judging ------------------------------------------------------------------------------------
 

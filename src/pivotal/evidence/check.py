@@ -20,13 +20,19 @@ from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.check import SAMPLE, Check, DividedWord
+from pivotal.records.check import Check, DividedWord
 from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
 
-_BATCH = 128
-"""The number of prefixes of one update of the default search."""
+_SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 10_000_000
+"""The most and the fewest pairs that the model is asked by default, and the most pairs times units."""
+_PREFIXES = 64
+"""The most prefixes on which probability and rank of the words are measured: each needs the whole vocabulary."""
+_BATCH, _SMALL = 128, 16
+"""The number of prefixes of one update of the default search, and of the update that is timed first."""
+_LONG = 0.5
+"""An update that takes more seconds than this is not timed in full: its time is that of the small one, scaled up."""
 _UPDATES = 500
 """The time of the default search in updates of such a batch. It has 160 updates; choosing units, removing them one by
 one and refitting values takes the rest (from the node evaluations of number agreement in the bundled LSTM)."""
@@ -37,15 +43,17 @@ def check(
     model: LanguageModel | None = None,
     pairs: PairSet | None = None,
     *,
-    most: int = SAMPLE,
+    most: int | None = None,
 ) -> Check:
     """Check a question before a search: what can be asked, what the model knows, and what the split shares.
 
-    `model` is the question's model, if it is already loaded, and `pairs` are other pairs than those of the question.
+    `model` is the question's model, if it is already loaded. `pairs` replace the pairs of the question.
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
-    all.
+    all. By default these are 2,000 pairs, and fewer in a model with more than 5,000 units, down to 100.
     """
     model = model or model_of(question)
+    if most is None:
+        most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
     asked, rejected = askable(model, read, question.steps)
     found = Check(
@@ -63,7 +71,7 @@ def check(
         problem = problem_of(question, model, asked.sample(most) if 0 < most < len(asked) else asked or read)
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
-    knowledge = knowledge_of(problem)
+    knowledge = knowledge_of(problem, _PREFIXES)
     train, test, told = _divided(question, asked)
     return replace(
         found,
@@ -130,15 +138,20 @@ def _divided(question: Question, pairs: PairSet) -> tuple[PairSet, PairSet, tupl
 
 def _seconds(problem: Problem) -> float:
     """The time of the default search, from the time of one update."""
-    batch = problem.batches(_BATCH)[0]
-    device = problem.model.device
-    mask = torch.full((1, len(problem.space)), 0.1, device=device, requires_grad=True)
-    values = torch.zeros(1, len(problem.labels), problem.space.coordinates, device=device, requires_grad=True)
-    times = []
-    for _ in range(2):
-        started = time.perf_counter()
-        loss = Terms().loss(batch.run(mask, values)).sum()
-        loss.backward()
-        loss.item()  # waits for a GPU
-        times.append(time.perf_counter() - started)
-    return min(times) * _UPDATES
+    small, whole = problem.sample(_SMALL), problem.batches(_BATCH)[0]
+    seconds = _update_time(small) * max(1.0, whole.tree.n_live / small.tree.n_live)
+    if seconds <= _LONG:
+        seconds = min(_update_time(whole), _update_time(whole))
+    return seconds * _UPDATES
+
+
+def _update_time(batch: Problem) -> float:
+    """The seconds of one update of all units on a batch."""
+    device = batch.model.device
+    mask = torch.full((1, len(batch.space)), 0.1, device=device, requires_grad=True)
+    values = torch.zeros(1, len(batch.labels), batch.space.coordinates, device=device, requires_grad=True)
+    started = time.perf_counter()
+    loss = Terms().loss(batch.run(mask, values)).sum()
+    loss.backward()
+    loss.item()  # waits for a GPU
+    return time.perf_counter() - started

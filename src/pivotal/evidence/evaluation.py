@@ -148,8 +148,8 @@ def _outcomes(intervention: Intervention, problem: Problem) -> tuple[tuple[PairO
     )
     return (
         outcomes,
-        float((problem.position_weight @ each)[0]),
-        float((problem.after_edit_weight @ each)[0]),
+        float((problem.positions.weight @ each)[0]),
+        float((problem.positions.after_edit @ each)[0]),
     )
 
 

@@ -6,12 +6,13 @@ import numpy as np
 import torch
 
 from pivotal.evidence.intervals import shares_of
-from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES
+from pivotal.evidence.verdict import HALF, LEAST_CUE, LEAST_MASS, LEAST_PREFIXES
 from pivotal.problem.problem import Problem
+from pivotal.questions.cue_labels import contradicted, cue_tells
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
 from pivotal.records.share import Share
 
-_PREFIXES = 256
+PREFIXES = 256
 """The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""
 _CLEARLY_KNOWN = 0.75
 """An accuracy above it whose interval reaches down to one half says that there are too few pairs."""
@@ -21,9 +22,9 @@ _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 
 
-def knowledge_of(problem: Problem) -> Knowledge:
+def knowledge_of(problem: Problem, prefixes: int = PREFIXES) -> Knowledge:
     """The preferences of the untouched model on the pairs of a problem. Pairs that cannot be exchanged count too: they
-    are mostly those that the model gets wrong."""
+    are mostly those that the model gets wrong. Probability and rank of the words come from `prefixes` prefixes."""
     problem = problem.whole
     labels = [pair.label for pair in problem.pairs]
     preferred = 1 - problem.direction
@@ -36,7 +37,7 @@ def knowledge_of(problem: Problem) -> Knowledge:
         return share(right, of) if of.any() else None
 
     by_group = {group: accuracy((groups == group) & (expected >= 0)) for group in problem.pairs.groups}
-    mass, rank = _mass_and_rank(problem)
+    mass, rank = _mass_and_rank(problem, prefixes)
     return Knowledge(
         pairs=len(problem),
         clusters=len({pair.prefix for pair in problem.pairs}),
@@ -55,6 +56,8 @@ def knowledge_of(problem: Problem) -> Knowledge:
         one_sided=max(float((preferred == i).mean()) for i in range(2)),
         mass=mass,
         rank=rank,
+        cue_tells=cue_tells(problem.pairs),
+        contradicted=contradicted(problem.pairs),
     )
 
 
@@ -70,6 +73,15 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
                 if part.accuracy.value <= _CLEARLY_KNOWN
                 else f"Too few pairs to tell whether the model knows the answer: {share}."
             )
+    if knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE:
+        said.append(
+            "The cue does not decide which word is right: cue words go with both labels almost as random labels would."
+        )
+    if knowledge.contradicted:
+        said.append(
+            f"The prefix does not decide which word is right: after {knowledge.contradicted:,} of "
+            f"{knowledge.clusters:,} prefixes, pairs with the same words expect both labels."
+        )
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:
         said.append(f"All pairs expect {expected[0]}: there is one direction only.")
@@ -83,16 +95,17 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
         said.append(f"The model prefers {most} in {knowledge.one_sided:.1%} of the pairs, whatever is right.")
     if knowledge.mass < LEAST_MASS:
         said.append(
-            f"The model expects neither word: together they have a median probability of {knowledge.mass:.1g}."
+            "The model expects none of the words: together they have a median probability of "
+            f"{knowledge.mass:.1g}."
         )
     return tuple(said)
 
 
 @torch.no_grad()
-def _mass_and_rank(problem: Problem) -> tuple[float, float]:
-    """The medians, over the pairs of a sample of the prefixes, of the probability of both words and of the rank of the
-    more likely one."""
-    part = problem.sample(_PREFIXES)
+def _mass_and_rank(problem: Problem, prefixes: int) -> tuple[float, float]:
+    """The medians, over the pairs of a sample of the prefixes, of the probability of the words of both labels and of
+    the rank of the more likely label's words."""
+    part = problem.sample(prefixes)
     model, states = part.model, part.clean_states
     first, second = (side[0] for side in part.examples.index(model.device).read(model, states[:, None]))
     both, better = torch.logaddexp(first, second), torch.maximum(first, second)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.evidence.intervals import share_of
 from pivotal.evidence.scores import score_masks
@@ -19,6 +22,8 @@ from pivotal.searches.tools.refit import Refit
 
 _FEWEST = 8
 """The least number of prefixes, to learn on and to score, for which unseen words are reported."""
+_BEYOND = 4.0
+"""The start beyond the mean activation under the other label, as a multiple of the way there."""
 
 
 def overlap_of(train: PairSet, test: PairSet) -> Overlap:
@@ -69,10 +74,26 @@ def unseen_words(
     if not set(test.direction[scored].tolist()) <= set(train.direction[learned].tolist()):
         return None  # the values of a direction would be scored that no pair has trained
     mask, _ = dense(intervention, train.space, train.model.device)
-    refit = Refit(terms, updates=40, rate=0.1, batch=32, looks=4)
-    values = refit.fit(train.restrict(learned), mask, seed=seed).values
+    values = _learn_again(train.restrict(learned), mask, terms, seed)
     part = test.restrict(scored)
     flipped, _, _ = score_masks(mask, values, part, kl=False)
     return UnseenWords(
         flip_accuracy=share_of(flipped[0], part.prefix_ids), slots=tuple(sorted(unseen)), train=len(learned)
     )
+
+
+def _learn_again(
+    problem: Problem, mask: Float[Tensor, "1 directions units"], terms: Terms, seed: int
+) -> Float[Tensor, "1 directions coordinates"]:
+    """Values for the pairs of a problem, from several starts: the best on these pairs.
+
+    From the mean activation alone, a unit that must pass values at which it does harm would stay where it is, as a
+    direction that moves several units at once often must.
+    """
+    found, standard = problem.measure_activations(), problem.standard()
+    beyond = found.own + _BEYOND * (found.target - found.own)
+    starts = torch.stack((standard.values(torch.zeros_like(found.own)), found.target, beyond))
+    refit = Refit(terms, updates=40, rate=0.1, batch=32, looks=4)
+    fitted = refit.fit(problem, mask.expand(len(starts), -1, -1), starts, seed=seed)
+    best = int(fitted.score.argmin())
+    return fitted.values[best : best + 1]

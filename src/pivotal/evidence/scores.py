@@ -48,8 +48,8 @@ def score_masks(
         flips.append(outcome.flipped().cpu().numpy())
         if kl:
             each = problem.kl(outcome.states)
-            kls.append((problem.position_weight @ each).cpu().numpy())
-            afters.append((problem.after_edit_weight @ each).cpu().numpy())
+            kls.append((problem.positions.weight @ each).cpu().numpy())
+            afters.append((problem.positions.after_edit @ each).cpu().numpy())
     empty = np.full(len(mask), np.nan)
     return (
         np.concatenate(flips),

@@ -11,7 +11,8 @@ from pivotal.evidence.evaluation import Evaluation, evaluate
 from pivotal.evidence.kept import kept_of
 from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.problem.objective import KL_TOLERANCE, Terms
-from pivotal.problem.problem import Problem, Work
+from pivotal.problem.outcome import Work
+from pivotal.problem.problem import Problem
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
 from pivotal.searches.base import Discovery, Progress
 

@@ -25,7 +25,8 @@ from pivotal.problem.counterfactuals import Counterfactuals, Matches, match
 from pivotal.problem.divergence import divergence
 from pivotal.problem.examples import positions
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.splits import stratified
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace

@@ -24,7 +24,9 @@ HALF = 0.5
 LEAST_PREFIXES = 10
 """The fewest distinct held-out prefixes in each direction."""
 LEAST_MASS = 1e-5
-"""The least median probability of the two words together."""
+"""The least median probability of the words of both labels together."""
+LEAST_CUE = 0.5
+"""The least that the cue must tell about the label: 0 is what random labels give, 1 is one label for each cue word."""
 DECIDES, NUDGES = 0.01, 0.05
 """The largest p-values of the random control."""
 MOST_DIRECT = 0.5
@@ -95,7 +97,9 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
 
 
 def known(evidence: Evidence) -> Check:
-    """Whether the untouched model prefers the expected word more often than chance, for both labels."""
+    """Whether the untouched model prefers the expected word more often than chance, for both labels, and whether the
+    cue has anything to do with it. If the labels merely say which words the model prefers everywhere, it is always
+    right, and there is nothing that units could carry."""
     name = "the model knows it"
     shares, how = _knowing(evidence)
     if not shares:
@@ -108,7 +112,20 @@ def known(evidence: Evidence) -> Check:
     found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."
     if len(shares) < 2:
         return Check(name=name, passed=False, found=found + " There is one label only.")
+    if _unrelated(evidence.knowledge):
+        found += " But the labels do not depend on the cue, so there is nothing to know."
+        return Check(
+            name=name,
+            passed=False,
+            found=found,
+            cure="Name the word that decides which label is right as the cue.",
+        )
     return Check(name=name, passed=all(share.low > HALF for share in shares.values()), found=found)
+
+
+def _unrelated(knowledge: Knowledge | None) -> bool:
+    """Whether the labels are those of the words, or random, whatever the cue."""
+    return knowledge is not None and knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE
 
 
 def _knowing(evidence: Evidence) -> tuple[dict[str, Share], str]:
@@ -138,14 +155,14 @@ def both_directions(knowledge: Knowledge | None) -> Check:
 
 
 def likely_words(knowledge: Knowledge | None) -> Check:
-    """Whether the model ever predicts the two words."""
+    """Whether the model ever predicts the words."""
     name = "likely words"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
     return Check(
         name=name,
         passed=knowledge.mass >= LEAST_MASS,
-        found=f"The two words together have a median probability of {chance(knowledge.mass)}; at least "
+        found=f"The words of both labels together have a median probability of {chance(knowledge.mass)}; at least "
         f"{chance(LEAST_MASS)} is needed.",
     )
 
@@ -283,7 +300,10 @@ def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
             found="An interchange learns no values, so there is nothing that it could learn from permuted labels.",
         )
     return _compared(
-        summary, permuted, "permuted labels", "with the two words exchanged for half of the prefixes"
+        summary,
+        permuted,
+        "permuted labels",
+        "with the words of the labels exchanged for half of the prefixes",
     )
 
 

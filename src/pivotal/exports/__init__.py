@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.readme import readme
 from pivotal.files import disk, inside, write_text
 from pivotal.records import serial
@@ -17,7 +17,7 @@ from pivotal.registry import Registry
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]
 
-__all__ = ["TARGETS", "Passport", "Portable", "SiteEdit", "Target", "check_free", "export", "write_files"]
+__all__ = ["TARGETS", "ExportNotes", "Portable", "SiteEdit", "Target", "check_free", "export", "write_files"]
 
 
 def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False) -> ExportRecord:
@@ -40,8 +40,8 @@ def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False
 
 def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecord:
     """Write the files of a target into an empty folder, with README.md and export.json."""
-    passport = target.write(portable, folder)
-    write_text(folder / "README.md", readme(portable, target, passport))
+    notes = target.write(portable, folder)
+    write_text(folder / "README.md", readme(portable, target, notes))
     i = portable.intervention
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     record = ExportRecord(
@@ -52,7 +52,7 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
         steps=i.steps,
         directions=portable.directions,
         units=tuple(map(str, i.units)),
-        approximate=passport.approximate,
+        approximate=notes.approximate,
         files=(*files, EXPORT),
     )
     serial.write(folder / EXPORT, record)

@@ -13,6 +13,8 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
+from pivotal.models.bases.basis import Basis
+from pivotal.models.bases.edit import own
 from pivotal.models.hooks import Tap
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
@@ -24,17 +26,25 @@ from pivotal.units import Steps
 class SiteEdit:
     """The coordinates of one site that an intervention sets in one direction."""
 
+    site: str
+    """The site, such as `mlp.3` or `mlp.3@pca`."""
     tap: Tap
     path: str
     """The name of the module within the model, such as `model.layers.3.mlp.down_proj`."""
     ids: tuple[int, ...]
-    """The coordinates, from 0 within the activation."""
+    """The coordinates, from 0 within the activation, or within the basis."""
     values: tuple[float, ...]
     """One value per coordinate."""
+    basis: Basis | None = None
+    """The basis of the coordinates, or the part of it that they need; None for the model's own units."""
 
     @property
-    def site(self) -> str:
-        return self.tap.site.name
+    def held(self) -> list[int]:
+        """Where the coordinates are in the arrays of the basis, which may hold a part of them only."""
+        if self.basis is None or self.basis.units is None:
+            return list(self.ids)
+        place = {unit: n for n, unit in enumerate(self.basis.units.tolist())}
+        return [place[one] for one in self.ids]
 
     @property
     def kind(self) -> str:
@@ -72,21 +82,14 @@ class Portable:
     ) -> Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
         model = model.plain
-        for unit in intervention.units:
-            if unit.site in intervention.bases:
-                raise PivotalError(
-                    f"Exports set coordinates of the model's own activations, but units of {unit.site} are in another "
-                    "basis. Apply this intervention with pivotal, or find units of the site itself (--sites "
-                    f"{unit.site.partition('@')[0]})."
-                )
-        model = model.plain
         if not isinstance(model, TransformersLM):
             raise PivotalError(
                 f"Exports are for models of transformers, but {model.name} is a {type(model).__name__}, which other "
                 "libraries cannot load. Apply the intervention with pivotal: `pivotal generate`, or "
                 "model.intervened(…) in Python."
             )
-        model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))  # the sites exist
+        sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
+        model.carrying(intervention).unit_space(sites)  # the sites exist, and the bases fit them
         if direction is not None:
             wanted: tuple[str, ...] = (intervention.directions[intervention.direction(direction)],)
         else:
@@ -118,10 +121,15 @@ class Portable:
                 found.setdefault(unit.site, []).extend(zip(places, values, strict=True))
         edits = []
         for tap in self.model.taps:
-            if pairs := sorted(found.get(tap.site.name, ())):
-                ids = tuple(place for place, _ in pairs)
-                edits.append(SiteEdit(tap, self._paths[tap.module], ids, tuple(value for _, value in pairs)))
+            for name in (name for name in found if own(name) == tap.site.name):
+                ids, values = zip(*sorted(found[name]), strict=True)
+                edits.append(SiteEdit(name, tap, self._paths[tap.module], ids, values, self.bases.get(name)))
         return edits
+
+    @cached_property
+    def bases(self) -> dict[str, Basis]:
+        """The bases that the intervention carries, or the parts of them that its units need."""
+        return {name: Basis.of(stored) for name, stored in self.intervention.bases.items()}
 
     @property
     def first(self) -> int:
@@ -130,7 +138,7 @@ class Portable:
 
 
 @dataclass(frozen=True, slots=True)
-class Passport:
+class ExportNotes:
     """What a target wrote, for the README of the folder."""
 
     use: str
@@ -151,7 +159,7 @@ class Target(ABC):
     """Whether it needs the pairs of the run."""
 
     @abstractmethod
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         """Write the files into an empty folder."""
 
     def check_steps(self, steps: Steps) -> None:
@@ -164,10 +172,15 @@ class Target(ABC):
             )
 
 
-def check_inputs_only(target: str, edits: list[SiteEdit]) -> None:
-    """Raise PivotalError unless every edited activation is the input of a projection, whose weights can hold the
-    edit."""
+def check_weights_hold(target: str, edits: list[SiteEdit]) -> None:
+    """Raise PivotalError unless every edited activation is the input of a projection, and its new value is a linear
+    function of it, so that weights can hold the edit."""
     for edit in edits:
+        if edit.basis is not None and edit.basis.activation != "none":
+            raise PivotalError(
+                f"{target} changes weights, which compute linear functions, but the features of {edit.site} pass the "
+                f"activation {edit.basis.activation}. Export it to snippet, pyvene, nnsight or transformer-lens."
+            )
         if edit.tap.side != "input":
             raise PivotalError(
                 f"{target} changes the weights of projections, and {edit.site} is the output of a whole block, which "

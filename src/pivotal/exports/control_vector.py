@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target, folder_names
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, folder_names
 from pivotal.exports.texts import about_priming, inline
-from pivotal.exports.weights import columns
+from pivotal.exports.weights import projection
 from pivotal.files import library_errors
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
@@ -32,7 +32,7 @@ class ControlVectorTarget(Target):
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
     needs_pairs: ClassVar[bool] = True
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         if portable.train is None:
             raise PivotalError(
                 "A control vector needs the mean activations of the units, and so the pairs of the run. Export the run "
@@ -50,7 +50,7 @@ class ControlVectorTarget(Target):
             f"\n\n```\nllama-cli -m MODEL.gguf --control-vector {first} -p 'Your text'\n```\n\n"
             f"`--control-vector-scaled {first} 1.5` makes it stronger. The files were not tried in llama.cpp itself."
         )
-        return Passport(use, (_ABOUT, *_measured(portable, added), *about_priming(portable)))
+        return ExportNotes(use, (_ABOUT, *_measured(portable, added), *about_priming(portable)))
 
 
 _ABOUT = (
@@ -75,14 +75,21 @@ def vectors(portable: Portable) -> Vectors:
             _check(portable, edit)
             at = mean[train.space.coordinates_of(edit.site)][list(edit.ids)]
             moved = torch.tensor(edit.values) - at
-            if edit.tap.side == "output":
-                added = torch.zeros(edit.tap.site.coordinates)
-                added[list(edit.ids)] = moved
-            else:
-                added = columns("control-vector", edit) @ moved
+            added = _activation(edit, moved)
+            if edit.tap.side == "input":
+                added = projection("control-vector", edit) @ added
             before = found[label].get(edit.layer)
             found[label][edit.layer] = added if before is None else before + added
     return found
+
+
+def _activation(edit: SiteEdit, moved: Float[Tensor, " coordinates"]) -> Float[Tensor, " width"]:
+    """What a change of the coordinates changes in the activation."""
+    if edit.basis is not None:
+        return moved @ edit.basis.decoder[edit.held]
+    added = torch.zeros(edit.tap.site.coordinates)
+    added[list(edit.ids)] = moved
+    return added
 
 
 def _check(portable: Portable, edit: SiteEdit) -> None:

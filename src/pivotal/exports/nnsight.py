@@ -5,36 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
-from pivotal.exports.texts import about_positions, edits_literal, literal, python_block, steps_literals
+from pivotal.exports.base import ExportNotes, Portable, Target
+from pivotal.exports.setting import code_with
+from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
 
 FILE = "nnsight_intervention.py"
 
 _CODE = '''"""Set a few units of a language model with nnsight. README.md says which, and how to use this file."""
 
-import torch
-
+{imports}
 # Whether the units are set at every position or at one position only, and the number of tokens at the start
 # of a text that are left alone.
 {steps}
-# For each direction: the module, the side of it, the coordinates and their values.
+# For each direction: the module, the side of it, the coordinates, their values, and their basis, if any.
 {edits}
-
+{set_units}
 
 def edit(model, direction, position=None):
     """Set the units. Call this inside a trace: `with model.trace(...): edit(model, "...")`."""
     if EVERY_STEP != (position is None):
         raise ValueError("position is needed" if position is None else "the units are set at every position")
     at = slice(FIRST, None) if position is None else slice(position, position + 1)
-    for path, side, ids, values in EDITS[direction]:
+    for path, side, *setting in EDITS[direction]:
         module = model
         for name in path.split("."):
             module = module[int(name)] if name.isdigit() else getattr(module, name)
         out = module.input if side == "input" else module.output
         h = out[0] if isinstance(out, tuple) else out
         h = h.clone()
-        h[:, at, ids] = torch.tensor(values, dtype=h.dtype, device=h.device)
+        h[:, at] = set_units(h[:, at], *setting)
         if side == "input":
             module.input = h
         else:
@@ -48,9 +48,8 @@ class NnsightTarget(Target):
     name: ClassVar[str] = "nnsight"
     summary: ClassVar[str] = "a Python file that sets the units inside a trace of nnsight"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
-        code = _CODE.format(steps=steps_literals(portable), edits=edits_literal(portable))
-        write_text(folder / FILE, code)
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
+        write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base, label = literal(portable.base), literal(portable.directions[0])
         use = python_block(
@@ -64,6 +63,6 @@ class NnsightTarget(Target):
             "    logits = model.output.logits.save()",
             "print(logits[0, -1])",
         )
-        return Passport(
+        return ExportNotes(
             f"Run this in the folder. It was tested with nnsight 0.8.1.\n\n{use}\n\n{about_positions(portable)}"
         )

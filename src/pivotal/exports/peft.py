@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_inputs_only, folder_names
+from pivotal.exports.base import ExportNotes, Portable, Target, check_weights_hold, folder_names
 from pivotal.exports.texts import about_priming, literal, python_block
-from pivotal.exports.weights import columns, constant, is_transposed
+from pivotal.exports.weights import Change, change_of
 from pivotal.files import write_text
 from pivotal.units import Steps
 
@@ -25,22 +25,27 @@ class PeftTarget(Target):
 
         sum_i (v_i - x_i) W[:, i] = B A x + b,  with the rows of A the coordinates, B = -W[:, ids] and b = W[:, ids] v,
 
-    which is a LoRA with a bias (`lora_bias`). Its rank is the number of coordinates, and its scale alpha / r is 1.
+    which is a LoRA with a bias (`lora_bias`). Its rank is the number of coordinates, and its scale alpha / r is 1. In a
+    linear basis, the rows of A are the directions that the coordinates read, and B = -W D for the directions D that
+    they write.
     """
 
     name: ClassVar[str] = "peft"
     summary: ClassVar[str] = "a LoRA adapter for each direction, for the package peft"
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         names = folder_names(portable.intervention.directions)
         for label in portable.directions:
             edits = portable.edits(label)
-            check_inputs_only(self.name, edits)
+            check_weights_hold(self.name, edits)
+            changed = [change_of(self.name, edit) for edit in edits]
             (folder / names[label]).mkdir()
-            save_file(_weights(edits), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
-            write_text(folder / names[label] / CONFIG, json.dumps(_config(portable, edits), indent=2) + "\n")
-        return Passport(_use(portable, names), about_priming(portable))
+            save_file(_weights(changed), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
+            write_text(
+                folder / names[label] / CONFIG, json.dumps(_config(portable, changed), indent=2) + "\n"
+            )
+        return ExportNotes(_use(portable, names), about_priming(portable))
 
 
 def _use(portable: Portable, names: dict[str, str]) -> str:
@@ -74,20 +79,18 @@ peft warns if an edited projection has no bias. The adapter then works, but `mer
 `pivotal export --to transformers` writes a folder with the edit in the weights."""
 
 
-def _weights(edits: list[SiteEdit]) -> dict[str, Tensor]:
+def _weights(changed: Sequence[Change]) -> dict[str, Tensor]:
     tensors = {}
-    for edit in edits:
-        rows = torch.zeros(len(edit.ids), edit.tap.site.coordinates)
-        rows[range(len(edit.ids)), list(edit.ids)] = 1.0
-        name = f"base_model.model.{edit.path}"
-        tensors[f"{name}.lora_A.weight"] = rows
-        tensors[f"{name}.lora_B.weight"] = -columns("peft", edit).contiguous()
-        tensors[f"{name}.lora_B.bias"] = constant("peft", edit)
+    for change in changed:
+        name = f"base_model.model.{change.path}"
+        tensors[f"{name}.lora_A.weight"] = change.reads.contiguous()
+        tensors[f"{name}.lora_B.weight"] = -change.columns.contiguous()
+        tensors[f"{name}.lora_B.bias"] = change.bias
     return tensors
 
 
-def _config(portable: Portable, edits: list[SiteEdit]) -> dict[str, object]:
-    ranks = {edit.path: len(edit.ids) for edit in edits}
+def _config(portable: Portable, changed: Sequence[Change]) -> dict[str, object]:
+    ranks = {change.path: len(change.constants) for change in changed}
     most = max(ranks.values())
     return {
         "peft_type": "LORA",
@@ -104,5 +107,5 @@ def _config(portable: Portable, edits: list[SiteEdit]) -> dict[str, object]:
         "bias": "none",
         "lora_dropout": 0.0,
         "init_lora_weights": True,
-        "fan_in_fan_out": is_transposed(edits[0].tap.module),
+        "fan_in_fan_out": changed[0].transposed,
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
-from pivotal.exports.texts import about_positions, edits_literal, literal, python_block, steps_literals
+from pivotal.exports.base import ExportNotes, Portable, Target
+from pivotal.exports.setting import code_with
+from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
 
 FILE = "pyvene_intervention.py"
@@ -14,37 +15,33 @@ FILE = "pyvene_intervention.py"
 _CODE = '''"""Set a few units of a language model with pyvene. README.md says which, and how to use this file."""
 
 import re
-
+{imports}
 import pyvene
-import torch
 from pyvene.models.interventions import ConstantSourceIntervention
 
 # Whether the units are set at every position or at one position only, and the number of tokens at the start
 # of a text that are left alone.
 {steps}
-# For each direction: the module, the side of it, the coordinates and their values.
+# For each direction: the module, the side of it, the coordinates, their values, and their basis, if any.
 {edits}
-
+{set_units}
 
 class SetUnits(ConstantSourceIntervention):
     """Sets some coordinates of an activation to fixed values."""
 
-    def __init__(self, ids, values, **kwargs):
+    def __init__(self, *setting, **kwargs):
         super().__init__(keep_last_dim=True, **kwargs)
-        self.ids = ids
-        self.register_buffer("values", torch.tensor(values))
+        self.setting = setting
 
     def forward(self, base, source=None, subspaces=None, **kwargs):
-        base = base.clone()
-        base[..., self.ids] = self.values.to(base)
-        return base
+        return set_units(base, *self.setting)
 
 
 def intervenable(model, direction):
     """The model with the interventions of a direction."""
     parts = [
-        {{"component": re.sub(r"\\.(\\d+)", r"[\\1]", path) + "." + side, "intervention": SetUnits(ids, values)}}
-        for path, side, ids, values in EDITS[direction]
+        {{"component": re.sub(r"\\.(\\d+)", r"[\\1]", path) + "." + side, "intervention": SetUnits(*setting)}}
+        for path, side, *setting in EDITS[direction]
     ]
     return pyvene.IntervenableModel(parts, model)
 
@@ -68,9 +65,8 @@ class PyveneTarget(Target):
     name: ClassVar[str] = "pyvene"
     summary: ClassVar[str] = "a Python file with interventions for pyvene"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
-        code = _CODE.format(steps=steps_literals(portable), edits=edits_literal(portable))
-        write_text(folder / FILE, code)
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
+        write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base, label = literal(portable.base), literal(portable.directions[0])
         use = python_block(
@@ -86,6 +82,6 @@ class PyveneTarget(Target):
             "before, after = edited(inputs, unit_locations=where, output_original_output=True)",
             "print(before.logits[0, -1], after.logits[0, -1])",
         )
-        return Passport(
+        return ExportNotes(
             f"Run this in the folder. It was tested with pyvene 0.1.8.\n\n{use}\n\n{about_positions(portable)}"
         )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pivotal.exports.base import Passport, Portable, Target
+from pivotal.exports.base import ExportNotes, Portable, Target
 from pivotal.exports.texts import inline
 
 _LISTED = 40
 """The most units in the table."""
 
 
-def readme(portable: Portable, target: Target, passport: Passport) -> str:
+def readme(portable: Portable, target: Target, notes: ExportNotes) -> str:
     """What the export does, how to use it, and how exact it is."""
     i = portable.intervention
     units = "one unit" if len(i) == 1 else f"{len(i)} units"
@@ -20,9 +20,9 @@ def readme(portable: Portable, target: Target, passport: Passport) -> str:
         f"between the labels {inline(i.directions[0])} and {inline(i.directions[1])} of {inline(i.phenomenon)}; the "
         f"direction is the label to flip to. `pivotal export --to {target.name}` wrote it.",
         "## Use",
-        passport.use,
+        notes.use,
         "## How exact it is",
-        *(passport.approximate or ("Exact: the logits are those of pivotal, up to rounding.",)),
+        *(notes.approximate or ("Exact: the logits are those of pivotal, up to rounding.",)),
         "## The model",
         f"The values belong to one model: {inline(i.model)}, fingerprint `{inline(i.model_fingerprint)}`. "
         f"They mean nothing in another one. {_reads(portable)} pivotal computed in "
@@ -52,7 +52,7 @@ def _table(portable: Portable) -> str:
     for n, unit in enumerate(i.units[:_LISTED]):
         values = [shown[label][n] for label in i.directions]
         cells = " | ".join("not set" if value is None else f"{value:.4g}" for value in values)
-        rows.append(f"| {unit} | {cells} |")
+        rows.append(f"| {inline(str(unit))} | {cells} |")
     text = "\n".join(rows)
     if len(i) > _LISTED:
         text += f"\n\nand {len(i) - _LISTED} more units."

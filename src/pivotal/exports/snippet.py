@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from pivotal.exports.base import Passport, Portable, Target
-from pivotal.exports.texts import about_positions, edits_literal, literal, python_block, steps_literals
+from pivotal.exports.base import ExportNotes, Portable, Target
+from pivotal.exports.setting import code_with
+from pivotal.exports.texts import about_positions, literal, python_block
 from pivotal.files import write_text
 
 FILE = "intervene.py"
@@ -14,15 +15,14 @@ FILE = "intervene.py"
 _CODE = '''"""Set a few units of a language model while it runs. README.md says which, and how to use this file."""
 
 from contextlib import contextmanager
-
-import torch
+{imports}
 
 # Whether the units are set at every position or at one position only, and the number of tokens at the start
 # of a text that are left alone.
 {steps}
-# For each direction: the module, the side of it, the coordinates and their values.
+# For each direction: the module, the side of it, the coordinates, their values, and their basis, if any.
 {edits}
-
+{set_units}
 
 @contextmanager
 def intervene(model, direction, position=None):
@@ -36,29 +36,30 @@ def intervene(model, direction, position=None):
         now["seen"] = 0 if past is None else past.get_seq_length()  # tokens that are in the cache
         now["rows"] = len(kwargs["inputs_embeds"] if inputs is None else inputs)
 
-    def put(h, ids, values):
+    def put(h, *setting):
         edited = h.clone().reshape(now["rows"], -1, h.shape[-1])
         start = (FIRST if position is None else position) - now["seen"]
         stop = edited.shape[1] if position is None else max(start + 1, 0)
-        edited[:, max(start, 0) : stop, ids] = torch.tensor(values, dtype=h.dtype, device=h.device)
+        here = slice(max(start, 0), stop)
+        edited[:, here] = set_units(edited[:, here], *setting)
         return edited.reshape(h.shape)
 
-    def before(ids, values):
-        return lambda module, args: (put(args[0], ids, values), *args[1:])
+    def before(*setting):
+        return lambda module, args: (put(args[0], *setting), *args[1:])
 
-    def after(ids, values):
+    def after(*setting):
         def hook(module, args, out):
-            return (put(out[0], ids, values), *out[1:]) if isinstance(out, tuple) else put(out, ids, values)
+            return (put(out[0], *setting), *out[1:]) if isinstance(out, tuple) else put(out, *setting)
 
         return hook
 
     handles = [model.register_forward_pre_hook(look, with_kwargs=True)]
-    for path, side, ids, values in EDITS[direction]:
+    for path, side, *setting in EDITS[direction]:
         module = model.get_submodule(path)
         if side == "input":
-            handles.append(module.register_forward_pre_hook(before(ids, values)))
+            handles.append(module.register_forward_pre_hook(before(*setting)))
         else:
-            handles.append(module.register_forward_hook(after(ids, values)))
+            handles.append(module.register_forward_hook(after(*setting)))
     try:
         yield model
     finally:
@@ -73,8 +74,8 @@ class SnippetTarget(Target):
     name: ClassVar[str] = "snippet"
     summary: ClassVar[str] = "a Python file that sets the units with hooks of torch; needs transformers only"
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
-        write_text(folder / FILE, _CODE.format(steps=steps_literals(portable), edits=edits_literal(portable)))
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
+        write_text(folder / FILE, code_with(_CODE, portable, folder))
         at = "" if portable.intervention.steps == "every" else ", position=1"
         base = literal(portable.base)
         use = python_block(
@@ -88,4 +89,4 @@ class SnippetTarget(Target):
             f"with intervene(model, {literal(portable.directions[0])}{at}):",
             "    print(tokenizer.decode(model.generate(**inputs, max_new_tokens=20)[0]))",
         )
-        return Passport(f"Run this in the folder.\n\n{use}\n\n{about_positions(portable)}")
+        return ExportNotes(f"Run this in the folder.\n\n{use}\n\n{about_positions(portable)}")

@@ -6,10 +6,7 @@ that they stay data.
 
 from __future__ import annotations
 
-import pprint
 import re
-
-import numpy as np
 
 from pivotal.exports.base import Portable
 
@@ -24,31 +21,9 @@ def inline(text: str) -> str:
     return re.sub(r"[`|<>\[\]*\\]|\s+|[\x00-\x1f\x7f-\x9f]", " ", text).strip()[:200]
 
 
-def numbers(values: tuple[float, ...]) -> list[float]:
-    """The shortest decimals that give the same float32."""
-    return [float(str(np.float32(value))) for value in values]
-
-
 def literal(text: str) -> str:
     """Text as a Python literal that also stays inside a block of Markdown."""
     return repr(text).replace("`", "\\x60")
-
-
-def edits_literal(portable: Portable) -> str:
-    """`EDITS = {…}`: for each direction a list of (module, side, coordinates, values)."""
-    content = {
-        label: [
-            (edit.path, edit.tap.side, list(edit.ids), numbers(edit.values)) for edit in portable.edits(label)
-        ]
-        for label in portable.directions
-    }
-    return f"EDITS = {pprint.pformat(content, width=110, compact=True, sort_dicts=False)}"
-
-
-def steps_literals(portable: Portable) -> str:
-    """`EVERY_STEP` and `FIRST`, the settings that all generated code shares."""
-    every = portable.intervention.steps == "every"
-    return f"EVERY_STEP = {every}\nFIRST = {portable.first}"
 
 
 def about_priming(portable: Portable) -> tuple[str, ...]:

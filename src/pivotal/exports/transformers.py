@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import Passport, Portable, SiteEdit, Target, check_inputs_only, folder_names
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_weights_hold, folder_names
 from pivotal.exports.texts import about_priming, python_block
-from pivotal.exports.weights import columns, constant, is_transposed
+from pivotal.exports.weights import Change, change_of
 from pivotal.files import library_errors
 from pivotal.models.transformers.source import untied
 from pivotal.units import Steps
@@ -23,7 +23,8 @@ _FLAGS = {"mlp": "mlp_bias", "attn": "attention_bias", "head": "attention_bias"}
 
 
 class TransformersTarget(Target):
-    """Setting coordinate i of x to v in W x + b is the same as setting W[:, i] to zero and adding v W[:, i] to b."""
+    """Setting coordinate i of x to v in W x + b is the same as setting W[:, i] to zero and adding v W[:, i] to b. In a
+    linear basis, W loses what the coordinates read and write in the same way."""
 
     name: ClassVar[str] = "transformers"
     summary: ClassVar[str] = (
@@ -31,15 +32,15 @@ class TransformersTarget(Target):
     )
     steps: ClassVar[tuple[Steps, ...]] = ("every",)
 
-    def write(self, portable: Portable, folder: Path) -> Passport:
+    def write(self, portable: Portable, folder: Path) -> ExportNotes:
         names = folder_names(portable.intervention.directions)
         network = portable.model.network
         for label in portable.directions:
             edits = portable.edits(label)
-            check_inputs_only(self.name, edits)
+            check_weights_hold(self.name, edits)
             config, state = _with_biases(network, edits)
             for edit in edits:
-                _bake(state, edit)
+                _bake(state, change_of(self.name, edit))
             inside = folder / names[label]
             inside.mkdir()
             with library_errors(inside / "model.safetensors"):
@@ -58,7 +59,7 @@ class TransformersTarget(Target):
             "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
         )
         use = f"Each folder is a whole model for one direction: {listed}. Run this in the folder.\n\n{code}"
-        return Passport(use, about_priming(portable))
+        return ExportNotes(use, about_priming(portable))
 
 
 def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Tensor]]:
@@ -92,15 +93,10 @@ def _no_bias(network: Any, edit: SiteEdit) -> PivotalError:
     )
 
 
-def _bake(state: dict[str, Tensor], edit: SiteEdit) -> None:
-    weight, bias = f"{edit.path}.weight", f"{edit.path}.bias"
-    columns("transformers", edit)  # checks the module
+def _bake(state: dict[str, Tensor], change: Change) -> None:
+    weight, bias = f"{change.path}.weight", f"{change.path}.bias"
     dtype = state[bias].dtype
-    added = constant("transformers", edit)
-    changed = state[weight].detach().clone()
-    if is_transposed(edit.tap.module):
-        changed[list(edit.ids)] = 0.0
-    else:
-        changed[:, list(edit.ids)] = 0.0
-    state[weight] = changed
-    state[bias] = (state[bias].detach().to("cpu", torch.float32) + added).to(dtype)
+    less = change.columns @ change.reads
+    old = state[weight].detach().to("cpu", torch.float32)
+    state[weight] = (old - (less.T if change.transposed else less)).to(state[weight].dtype)
+    state[bias] = (state[bias].detach().to("cpu", torch.float32) + change.bias).to(dtype)

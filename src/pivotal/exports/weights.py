@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
@@ -14,8 +17,8 @@ def is_transposed(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D"
 
 
-def columns(target: str, edit: SiteEdit) -> Tensor:
-    """What each edited coordinate adds to the output of its projection: outputs x coordinates, in float32."""
+def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
+    """The weights of the projection that an edited activation enters, in float32."""
     module = edit.tap.module
     weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor) or not (isinstance(module, nn.Linear) or is_transposed(module)):
@@ -28,10 +31,35 @@ def columns(target: str, edit: SiteEdit) -> Tensor:
             f"{target} needs the weights in memory, but those of {edit.path} are on the disk because the model is "
             "larger than the device. Load it on the CPU with --device cpu."
         )
-    chosen = weight[list(edit.ids)].T if is_transposed(module) else weight[:, list(edit.ids)]
-    return chosen.detach().to("cpu", torch.float32)
+    return (weight.T if is_transposed(module) else weight).detach().to("cpu", torch.float32)
 
 
-def constant(target: str, edit: SiteEdit) -> Tensor:
-    """What the values of the edited coordinates add to the output of their projection."""
-    return (columns(target, edit).double() @ torch.tensor(edit.values, dtype=torch.float64)).float()
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An edit as a change of the projection W that the activation x enters: W x becomes W x + columns @ (constants -
+    reads @ x)."""
+
+    path: str
+    """The projection."""
+    transposed: bool
+    reads: Float[Tensor, "rank inputs"]
+    constants: Float[Tensor, " rank"]
+    columns: Float[Tensor, "outputs rank"]
+
+    @property
+    def bias(self) -> Float[Tensor, " outputs"]:
+        """What the constants add to the output of the projection."""
+        return (self.columns.double() @ self.constants.double()).float()
+
+
+def change_of(target: str, edit: SiteEdit) -> Change:
+    """The change of the weights that is an edit. `check_weights_hold` has passed the edit."""
+    weight, values = projection(target, edit), torch.tensor(edit.values)
+    transposed, held = is_transposed(edit.tap.module), edit.held
+    if edit.basis is None:
+        reads = torch.zeros(len(held), weight.shape[1])
+        reads[range(len(held)), held] = 1.0
+        return Change(edit.path, transposed, reads, values, weight[:, held])
+    basis = edit.basis
+    written = (weight.double() @ basis.decoder[held].T.double()).float()
+    return Change(edit.path, transposed, basis.encoder[:, held].T, values - basis.bias[held], written)

@@ -15,7 +15,7 @@ from pivotal.jobs.run_files import CHECKPOINT
 from pivotal.jobs.run_folder import History, RunFolder
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
-from pivotal.problem.problem import Work
+from pivotal.problem.outcome import Work
 from pivotal.records import serial
 from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.intervention import Intervention

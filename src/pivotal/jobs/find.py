@@ -26,8 +26,9 @@ from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
+from pivotal.problem.outcome import Work
 from pivotal.problem.prepare import as_read, model_of, training_problem
-from pivotal.problem.problem import Problem, Work
+from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial

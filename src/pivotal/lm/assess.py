@@ -16,7 +16,8 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import with_unknown
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers.lakretz import attractor_numbers
 

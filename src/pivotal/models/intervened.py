@@ -18,7 +18,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.reading import Applied, last_states
-from pivotal.questions.pairs import find_cue
+from pivotal.questions.minimal_pair import find_cue
 from pivotal.records.intervention import Intervention
 
 if TYPE_CHECKING:

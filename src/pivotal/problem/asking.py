@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding, LanguageModel
-from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.word_sets import members, shown
 from pivotal.units import Steps
 

@@ -16,7 +16,7 @@ from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.edits import Sources
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.asking import AskedPair
-from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.units import UnitSpace
 
 

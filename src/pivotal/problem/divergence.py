@@ -1,12 +1,20 @@
-"""KL between two next-word distributions, as one autograd node."""
+"""KL of the next-word distributions of an edited model to those of the untouched model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+
+from pivotal.models.base import LanguageModel
+from pivotal.models.gather import distinct_rows
+
+_ROWS = 512
+"""Maximum rows of the vocabulary-wide softmax in memory."""
 
 
 def divergence(
@@ -17,11 +25,11 @@ def divergence(
     The sum over the vocabulary is a sum of differences. Logits of transformers are in the tens, and a sum of 50,000
     logits in float32 has an error of several thousandths, as large as the KL of a small edit.
     """
-    found: Tensor = _Divergence.apply(untouched, edited)
+    found: Tensor = _KL.apply(untouched, edited)
     return found
 
 
-class _Divergence(torch.autograd.Function):
+class _KL(torch.autograd.Function):
     """The sum over the vocabulary of p * (log p - log q), whose gradient by the logits of q is q - p.
 
     As separate operations, the passes over all logits take as long as the product that computes the logits.
@@ -42,3 +50,76 @@ class _Divergence(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
         p, log_q = ctx.saved_tensors
         return None, log_q.exp().sub_(p[:, None]).mul_(grad[..., None])
+
+
+class Divergence:
+    """KL to the untouched model, whose states are `clean`, at the nodes of a prefix tree."""
+
+    def __init__(self, model: LanguageModel, clean: Float[Tensor, "nodes width"]) -> None:
+        self._model, self._clean = model, clean
+
+    @cached_property
+    def _untouched(self) -> _Untouched | None:
+        """The untouched model's distributions at all nodes. A search compares many masks with them."""
+        return _Untouched.of(self._model, self._clean)
+
+    def at_all(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "live runs"]:
+        """KL at all nodes, in chunks."""
+        if self._untouched is None:
+            return self._in_chunks(states, self._clean)
+        rows = max(1, _ROWS // states.shape[1])
+        parts = [slice(start, start + rows) for start in range(0, len(states), rows)]
+        return torch.cat([self._untouched.kl(self._model, part, states[part]) for part in parts]).float()
+
+    def at(
+        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"]
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL at some nodes, in chunks. A node may occur several times."""
+        if nodes.is_cuda:  # it would have to wait until the repeated nodes are found
+            return self._in_chunks(states[nodes], self._clean[nodes])
+        # Drawn nodes repeat: the first words of many sentences are drawn most often.
+        distinct, place = nodes.unique(return_inverse=True)
+        return self._in_chunks(distinct_rows(states, distinct), self._clean[distinct])[place]
+
+    def _in_chunks(
+        self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"]
+    ) -> Float[Tensor, "nodes runs"]:
+        rows, readout = max(1, _ROWS // states.shape[1]), self._model.readout
+        pairs = zip(states.split(rows), clean.split(rows), strict=True)
+        return torch.cat([divergence(readout(c), readout(s)) for s, c in pairs]).float()
+
+
+@dataclass(frozen=True, slots=True)
+class _Untouched:
+    """What the KL to the untouched model takes from it.
+
+    KL(p || q) is the mean of (logit of p - logit of q) under p, plus the difference of the normalisers. If logits are a
+    linear function of the state, the mean is a product of the states' difference with the mean row of the output
+    projection under p. That row has the width of a state, so it can be kept where the distribution itself could not.
+    """
+
+    states: Float[Tensor, "nodes width"]
+    row: Float[Tensor, "nodes width"]
+    normaliser: Float[Tensor, " nodes"]
+
+    @staticmethod
+    @torch.no_grad()
+    def of(model: LanguageModel, states: Float[Tensor, "nodes width"]) -> _Untouched | None:
+        """Compute it. None if the model's logits are not linear in the state."""
+        rows, normalisers = [], []
+        for part in states.split(_ROWS):
+            logits = model.readout(part)
+            row = model.mean_row(logits.softmax(-1))
+            if row is None:
+                return None
+            rows.append(row)
+            normalisers.append(logits.logsumexp(-1))
+        return _Untouched(states, torch.cat(rows), torch.cat(normalisers))
+
+    def kl(
+        self, model: LanguageModel, nodes: slice, edited: Float[Tensor, "nodes runs width"]
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL(untouched || edited) at some of the nodes."""
+        change = self.states[nodes, None] - edited
+        mean = (change * self.row[nodes, None]).sum(-1)
+        return mean + model.readout(edited).logsumexp(-1) - self.normaliser[nodes, None]

@@ -18,7 +18,8 @@ from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import Kept
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
@@ -180,7 +181,7 @@ def _tokenised(
     return asked, kept, Rejected(reasons, asking.left_out)
 
 
-_UNDECIDED = "no preference: the model gives both words the same probability, or none"
+_UNDECIDED = "no preference: the model gives the words of both labels the same probability, or none"
 
 
 def _check_some(

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.problem.problem import Outcome, Problem
+from pivotal.problem.outcome import Outcome
+from pivotal.problem.problem import Problem
 
 Objective = Literal["soft-margin", "ratio"]
 
@@ -65,8 +66,8 @@ class Terms:
     ) -> Int[Tensor, " nodes"] | None:
         """Random positions at which to measure KL, or None if KL is not used. They are drawn outside of `kl`, so that a
         repeated pass can use the same positions."""
-        return problem.draw_positions(nodes or self.kl_nodes, noise) if self.wants_kl else None
+        return problem.positions.draw(nodes or self.kl_nodes, noise) if self.wants_kl else None
 
     def kl(self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
         """The mean KL over all positions, estimated at the drawn positions."""
-        return problem.kl(outcome.states, drawn).mean(0) * problem.live_share
+        return problem.kl(outcome.states, drawn).mean(0) * problem.positions.live_share

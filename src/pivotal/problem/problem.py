@@ -3,87 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar, get_args
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, Sources, dense
-from pivotal.models.gather import distinct_rows
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.activations import Activations, Range, Standard, measure, natural_range
-from pivotal.problem.divergence import divergence
+from pivotal.problem.activations import Activations, Range, Standard, measure
+from pivotal.problem.divergence import Divergence
 from pivotal.problem.examples import Examples, Rejected
 from pivotal.problem.kept import Kept
-from pivotal.problem.untouched import Untouched
+from pivotal.problem.natural_range import SAMPLE, NaturalRange, sampled
+from pivotal.problem.outcome import Outcome, Work
+from pivotal.problem.positions import Positions
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, Steps, UnitSpace, Values
+from pivotal.units import Site, Steps, Values
 
 T = TypeVar("T")
 
-_SAMPLE = 512
-"""Number of prefixes on which activations are measured."""
 _ROWS, _ENTRIES = 40_000, 20_000_000
 """Maximum states and mask entries in memory while many masks are tried. A GPU holds ten times as many."""
-_KL_ROWS = 512
-"""Maximum rows of the vocabulary-wide softmax in memory."""
-
-
-@dataclass
-class Work:
-    """Counts of node evaluations: a measure of cost that does not depend on the machine."""
-
-    forward: int = 0
-    backward: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of a masked run."""
-
-    log_ratio: Float[Tensor, "runs examples"]
-    """log p(d) / p(t). It is positive if the model still prefers d, the word that the untouched model prefers."""
-    states: Float[Tensor, "live runs width"]
-
-    def flipped(self) -> Bool[Tensor, "runs examples"]:
-        return self.log_ratio < 0
-
-
-def _sampled(leaves: np.ndarray, prefixes: int, seed: int = 0) -> np.ndarray | None:
-    """The examples of a random sample of distinct prefixes, by the node of each example; None if all are taken."""
-    distinct = np.unique(leaves)
-    if not prefixes or len(distinct) <= prefixes:
-        return None
-    chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
-    return np.flatnonzero(np.isin(leaves, chosen))
-
-
-class _Ranges:
-    """Measures the natural ranges of a problem once, also for its parts.
-
-    It refers to no problem. A problem keeps its batches and samples; if these referred back to it, the model would stay
-    in memory until Python looks for cycles, which can take many large models.
-    """
-
-    def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
-        self._model, self._examples, self._space, self._work = model, examples, space, work
-        self._found: Range | None = None
-
-    def measure(self) -> Range:
-        if self._found is None:
-            chosen = _sampled(self._examples.tree.leaf, _SAMPLE)
-            examples = self._examples if chosen is None else self._examples.restrict(chosen)
-            self._work.forward += examples.tree.n_live
-            self._found = natural_range(self._model, examples.tree, self._space)
-        return self._found
 
 
 class Problem:
@@ -131,8 +79,10 @@ class Problem:
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
         self._standard: Standard | None = None
-        self._ranges: _Ranges = (
-            _Ranges(self.model, self._examples, self.space, self.work) if part_of is None else part_of._ranges
+        self._range: NaturalRange = (
+            NaturalRange(self.model, self._examples, self.space, self.work)
+            if part_of is None
+            else part_of._range
         )
         self.kept: Kept | None = None
         """The sentences that must stay, if there are some."""
@@ -220,7 +170,7 @@ class Problem:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
         model and counts its node evaluations. Later calls return the same result."""
         if self._activations is None:
-            part = self.sample(_SAMPLE)._alone
+            part = self.sample(SAMPLE)._alone
             self.work.forward += part.tree.n_live
             self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
         return self._activations
@@ -228,7 +178,7 @@ class Problem:
     def natural_range(self) -> Range:
         """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
         prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        return self._ranges.measure()
+        return self._range.measure()
 
     def bounds(self) -> Range:
         """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
@@ -288,14 +238,16 @@ class Problem:
         chosen = np.asarray(examples, dtype=np.int64)
         return self._with(self._examples.restrict(chosen))
 
-    def _with(self, examples: Examples) -> Problem:
-        """The same problem with other examples, such as a part of them. Both share the work counter."""
+    def _with(
+        self, examples: Examples, *, steps: Steps | None = None, values: Values | None = None
+    ) -> Problem:
+        """The same problem with other examples, steps or values. Both share the work counter."""
         return Problem(
             self.model,
             examples,
             sites=self.sites,
-            steps=self.steps,
-            values=self.values,
+            steps=steps or self.steps,
+            values=values or self.values,
             work=self.work,
             part_of=self,
         )
@@ -306,12 +258,12 @@ class Problem:
         return self.tree.leaf[: len(self)]
 
     def keeping(self, kept: Kept | None) -> Problem:
-        """The same problem with sentences that must stay. Its KL is that of the predictions after these sentences."""
+        """The same problem with sentences that must not change: its KL is that of the predictions after them."""
         if kept is None:
             return self
         if self.values == "interchange":
             raise PivotalError(
-                "A sentence that must stay has no counterfactual prefix to exchange states with. Use --keep with "
+                "A sentence of --keep has no counterfactual prefix to exchange states with. Use --keep with "
                 "--values unbounded or natural.",
                 "keep",
             )
@@ -332,7 +284,7 @@ class Problem:
         sequences = self.tree.sequences()
         ends = [len(tokens) - 1 for tokens in sequences]
         tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single", self.tree.sources())
-        return self.with_tree(tree, "single")
+        return self._with(replace(self._examples, tree=tree), steps="single")
 
     def towards(self, direction: int) -> Problem:
         """The same examples, all edited in one direction, whichever word the model prefers."""
@@ -344,31 +296,11 @@ class Problem:
         sequences, cues = self.tree.sequences(), self.tree.cues()
         of = [int(directions[d]) for d in self.direction]
         tree = PrefixTree.build(sequences, cues, of, self.steps, self.tree.sources())
-        return self.with_tree(tree, self.steps)
+        return self._with(replace(self._examples, tree=tree))
 
     def with_values(self, values: Values) -> Problem:
         """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
-        return Problem(
-            self.model,
-            self._examples,
-            sites=self.sites,
-            steps=self.steps,
-            values=values,
-            work=self.work,
-            part_of=self,
-        )
-
-    def with_tree(self, tree: PrefixTree, steps: Steps) -> Problem:
-        """The same examples, in the same order, with another tree, such as one with other edited steps."""
-        return Problem(
-            self.model,
-            replace(self._examples, tree=tree),
-            sites=self.sites,
-            steps=steps,
-            values=self.values,
-            work=self.work,
-            part_of=self,
-        )
+        return self._with(self._examples, values=values)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
         """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. They are cached.
@@ -387,7 +319,7 @@ class Problem:
         states of the untouched model."""
         key = (prefixes, seed)
         if key not in self._samples:
-            chosen = _sampled(self.leaves, prefixes, seed)
+            chosen = sampled(self.leaves, prefixes, seed)
             if chosen is None:
                 return self
             self._samples[key] = self.restrict(chosen)
@@ -416,7 +348,7 @@ class Problem:
         self.work.forward += self.tree.n_live * runs
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
-        return Outcome(self._log_ratio(states), states)
+        return Outcome(self.log_ratio_of(states), states)
 
     @cached_property
     def sources(self) -> Sources | None:
@@ -471,84 +403,31 @@ class Problem:
     def clean_log_ratio(self) -> Float[Tensor, " examples"]:
         """The log ratio of the two words in the untouched model, for each example."""
         with torch.no_grad():
-            return self._log_ratio(self.clean_states[:, None])[0]
+            return self.log_ratio_of(self.clean_states[:, None])[0]
 
     def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words, from the states of the live nodes."""
-        return self._log_ratio(states)
-
-    def _log_ratio(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words. Their logits suffice, because the denominator of the softmax cancels. The
-        result is float32 for every model."""
+        """The log ratio of the two words, from the states of the live nodes. Their logits suffice, because the
+        denominator of the softmax cancels. The result is float32 for every model."""
         preferred, target = self._index.read(self.model, states)
         return (preferred - target).float()
 
     # -- KL -----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def position_weight(self) -> Float[Tensor, " live"]:
-        """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
-        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If sentences must
-        stay, they have all the weight, in equal parts, at the ends of their prefixes."""
-        if groups := self._examples.kept:
-            weight = np.zeros(len(self.tree.token))
-            for group in groups:
-                np.add.at(weight, self.tree.leaf[group], 1 / len(group) / len(groups))
-            return self._live(weight)
-        return self._live(self.tree.spread(1 / (self.tree.lengths + 1) / len(self)))
+    def positions(self) -> Positions:
+        """The positions at which KL is measured, with their weights."""
+        return Positions(self._examples, self.model.device)
 
     @cached_property
-    def live_share(self) -> float:
-        """The share of positions at which an edit can have an effect."""
-        return float(self._position_weight_here.sum())
-
-    @cached_property
-    def _position_weight_here(self) -> Float[Tensor, " live"]:
-        """The weights on the CPU. Drawing from weights on a GPU would make every update wait for the GPU."""
-        return self.position_weight.cpu()
-
-    def draw_positions(self, n: int, noise: torch.Generator) -> Int[Tensor, " nodes"]:
-        """Random live nodes, drawn in proportion to `position_weight`."""
-        drawn = torch.multinomial(self._position_weight_here, n, replacement=True, generator=noise)
-        return drawn.to(self.model.device, non_blocking=True)
-
-    @cached_property
-    def after_edit_weight(self) -> Float[Tensor, " live"]:
-        """Like `position_weight`, for the positions from the first edit. These weights sum to 1."""
-        return self._live(self.tree.spread(1 / self.tree.live_steps()[self.tree.leaf] / len(self)))
-
-    def _live(self, per_node: np.ndarray) -> Float[Tensor, " live"]:
-        return torch.as_tensor(per_node[self.tree.live], dtype=torch.float32, device=self.model.device)
+    def _divergence(self) -> Divergence:
+        return Divergence(self.model, self.clean_states)
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
         """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
-        rows = max(1, _KL_ROWS // states.shape[1])
-        if nodes is None and self._untouched is not None:
-            starts = range(0, len(states), rows)
-            parts = [(slice(start, start + rows), states[start : start + rows]) for start in starts]
-            return torch.cat([self._untouched.kl(self.model, *part) for part in parts]).float()
-        if nodes is None:
-            return self._kl(states, self.clean_states, rows)
-        if nodes.is_cuda:  # it would have to wait until the repeated nodes are found
-            return self._kl(states[nodes], self.clean_states[nodes], rows)
-        # Drawn nodes repeat: the first words of many sentences are drawn most often.
-        distinct, place = nodes.unique(return_inverse=True)
-        return self._kl(distinct_rows(states, distinct), self.clean_states[distinct], rows)[place]
-
-    @cached_property
-    def _untouched(self) -> Untouched | None:
-        """The untouched model's distributions at all live nodes. A search compares many masks with them."""
-        return Untouched.of(self.model, self.clean_states, _KL_ROWS)
+        return self._divergence.at_all(states) if nodes is None else self._divergence.at(states, nodes)
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
-        return self.position_weight @ self.kl(states)
-
-    def _kl(
-        self, states: Float[Tensor, "nodes runs width"], clean: Float[Tensor, "nodes width"], rows: int
-    ) -> Float[Tensor, "nodes runs"]:
-        """KL at some nodes, `rows` nodes at a time."""
-        pairs = zip(states.split(rows), clean.split(rows), strict=True)
-        return torch.cat([divergence(self.model.readout(c), self.model.readout(s)) for s, c in pairs]).float()
+        return self.positions.weight @ self.kl(states)

@@ -10,7 +10,8 @@ from functools import cache
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.units import Steps
 
 _TRIED = 200

@@ -1,1 +1,1 @@
-"""Questions to a model: minimal pairs, their sources and their splits. This room does not import torch."""
+"""Questions to a model: minimal pairs, their sources and their splits. This layer does not import torch."""

@@ -1,4 +1,4 @@
-"""Minimal pairs and sets of pairs."""
+"""Sets of minimal pairs."""
 
 from __future__ import annotations
 
@@ -6,110 +6,17 @@ import hashlib
 import json
 import math
 import random
-import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args, overload
+from typing import get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.minimal_pair import MinimalPair, clean_text
 from pivotal.questions.pairs_file import PairRow, name_of, read_rows, write_rows
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified, todays
-from pivotal.questions.word_sets import check_words, joined, members
-
-
-@dataclass(frozen=True, slots=True)
-class MinimalPair:
-    """A prefix and two words that may follow it. White space is normalised to single spaces."""
-
-    prefix: str
-    cue: int | None
-    """The index in `prefix.split()` of the word to edit at, from 0. None if there is no such word: the pair can then
-    be asked at every step only."""
-    words: tuple[str, str]
-    """The two next words, in the order of the set's labels. A set of words is written `is|was|has`: any may follow."""
-    label: str = ""
-    """The label of the expected word, or empty if neither word is expected."""
-    group: str = ""
-    """The construction or template of the pair."""
-    lexemes: tuple[tuple[str, str], ...] = ()
-    """(slot, lemma), such as ("subject", "athlete"); sorted by slot."""
-    counterfactuals: tuple[str, str] = ("", "")
-    """For each label, the prefix with the form of the cue that calls for that label; empty if there is none. Each has
-    as many words as the prefix. They are no part of the question, and the fingerprint of a set ignores them."""
-
-    def __post_init__(self) -> None:
-        if any(not isinstance(entry, str) for entry in self.words):
-            object.__setattr__(self, "words", tuple(map(_entry, self.words)))
-        texts = (
-            self.prefix,
-            *self.words,
-            self.label,
-            self.group,
-            *(text for lexeme in self.lexemes for text in lexeme),
-            *self.counterfactuals,
-        )
-        # Almost all pairs are clean. One check of all texts is faster than cleaning each text.
-        if not all(
-            isinstance(text, str) and text.isprintable() and text == " ".join(text.split()) for text in texts
-        ):
-            self._clean()
-        object.__setattr__(self, "words", tuple(self.words))
-        object.__setattr__(self, "lexemes", tuple(sorted(self.lexemes)))
-        object.__setattr__(self, "counterfactuals", tuple(self.counterfactuals))
-        _check_pair(self)
-
-    def _clean(self) -> None:
-        put = object.__setattr__
-        put(self, "words", tuple(clean_text(word, "words") for word in self.words))
-        for name in ("prefix", "label", "group"):
-            put(self, name, clean_text(getattr(self, name), name))
-        put(
-            self,
-            "lexemes",
-            tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
-        )
-        counterfactuals = tuple(clean_text(text, "counterfactual") for text in self.counterfactuals)
-        put(self, "counterfactuals", counterfactuals)
-
-    @classmethod
-    def parse(
-        cls,
-        prefix: str,
-        cue: int | str | None,
-        words: Sequence[str | Sequence[str]],
-        label: str = "",
-        group: str = "",
-        lexemes: Mapping[str, str] | None = None,
-        counterfactuals: tuple[str, str] = ("", ""),
-    ) -> MinimalPair:
-        """Make a pair from data. The cue may be an index or a word, and a set of words may be a list."""
-        index = find_cue(prefix, cue) if isinstance(cue, str) else cue
-        both: Any = tuple(words)
-        return cls(prefix, index, both, label, group, tuple((lexemes or {}).items()), counterfactuals)
-
-    def lower(self) -> MinimalPair:
-        """The same pair in lower case."""
-        first, second = (entry.lower() for entry in self.words)
-        return replace(
-            self,
-            prefix=self.prefix.lower(),
-            words=(first, second),
-            counterfactuals=(self.counterfactuals[0].lower(), self.counterfactuals[1].lower()),
-        )
-
-    @property
-    def word_sets(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The words of each label. Most labels have one word."""
-        first, second = self.words
-        return members(first), members(second)
-
-    @property
-    def cue_word(self) -> str:
-        """The word of the prefix that decides which of the two words is expected; empty without a cue."""
-        return "" if self.cue is None else self.prefix.split(" ")[self.cue]
 
 
 @dataclass(frozen=True)
@@ -288,79 +195,6 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
 
 def _cue_lexeme(pair: MinimalPair) -> Lexemes:
     return [] if pair.cue is None else [("cue", pair.cue_word.lower())]
-
-
-def find_cue(prefix: str, cue: str) -> int:
-    """The index of the word `cue` in `prefix`. The prefix must contain it exactly once."""
-    words, cue = prefix.split(), cue.strip()
-    places = [index for index, word in enumerate(words) if word == cue]
-    if not places:
-        raise PivotalError(
-            f"The cue must be a word of the prefix '{' '.join(words)}', which has no '{cue}'."
-            f"{did_you_mean(cue, set(words))}",
-            field="cue",
-        )
-    if len(places) > 1:
-        where = ", ".join(map(str, places))
-        raise PivotalError(
-            f"The cue '{cue}' occurs {len(places)} times in '{' '.join(words)}'. "
-            f"Give its index instead: {where}.",
-            field="cue",
-        )
-    return places[0]
-
-
-def clean_text(text: str, field: str) -> str:
-    """Normalise white space to single spaces. Raise PivotalError for control characters and lone surrogates."""
-    if not isinstance(text, str):
-        raise PivotalError(f"Must be text, not {text!r}.", field)
-    text = " ".join(text.split())
-    if not text.isprintable():
-        for char in text:
-            if unicodedata.category(char) in ("Cc", "Cs"):
-                raise PivotalError(f"Text cannot hold the character U+{ord(char):04X}. Remove it.", field)
-    return text
-
-
-def _entry(words: str | Sequence[str]) -> str:
-    """The words of a label, which may be given as a list, as one text."""
-    if isinstance(words, str):
-        return words
-    if not isinstance(words, Sequence) or not words or not all(isinstance(word, str) for word in words):
-        raise PivotalError(f"The words of a label are a word or a list of words, not {words!r}.", "words")
-    return joined([clean_text(word, "words") for word in words])
-
-
-def _check_pair(pair: MinimalPair) -> None:
-    length = len(pair.prefix.split())
-    if not length:
-        raise PivotalError("The prefix is empty; it must hold at least the cue word.", field="prefix")
-    if pair.cue is not None and (
-        isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
-    ):
-        raise PivotalError(
-            f"The cue is an index from 0 to {length - 1} into the words of '{pair.prefix}', "
-            f"not {pair.cue!r}.",
-            field="cue",
-        )
-    check_words(pair.words)
-    slots = [slot for slot, _ in pair.lexemes]
-    if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
-        raise PivotalError(
-            f"Lexemes are different slots with a lemma each, not {dict(pair.lexemes)}.", field="lexemes"
-        )
-    if len(pair.counterfactuals) != 2:
-        raise PivotalError(
-            f"A pair has a counterfactual prefix for each of its two labels, not {pair.counterfactuals!r}.",
-            field="counterfactual",
-        )
-    for text in pair.counterfactuals:
-        if text and len(text.split()) != length:
-            raise PivotalError(
-                f"A counterfactual prefix has as many words as the prefix ({length}), so that their steps can be "
-                f"compared, but '{text}' has {len(text.split())}.",
-                field="counterfactual",
-            )
 
 
 def _labels_of(row: PairRow) -> tuple[str, str]:

@@ -50,12 +50,13 @@ class Question:
     resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
     values: Values = field(default="unbounded", metadata=LATER)
     """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
-    its own states at the edited steps; or, pair by pair, what they are in the counterfactual prefix."""
+    its own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
     split: Split = "prefixes"
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""
     test: int | float | None = None
-    """Held-out pairs: a number, or a fraction below 1. Default: as in the paper, otherwise a fifth."""
+    """Held-out pairs: a number, or a fraction below 1. Default: as in the paper for its two phenomena,
+    otherwise a fifth."""
     seed: int = 0
     """Seed of the split and of everything random."""
     priming: str | None = None
@@ -65,15 +66,16 @@ class Question:
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
     lower: bool = field(default=False, metadata=LATER)
-    """Read all pairs in lower case, for a model that knows no capitals."""
+    """Read all pairs in lower case, for a model without capital letters in its vocabulary."""
     unknown: Unknown = field(default="skip", metadata=LATER)
     """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
     columns: str = field(default="", metadata=LATER)
-    """The columns of a table of others: prefix=sentence,good=right,bad=wrong and the like."""
+    """Which column of a table holds what, e.g. prefix=sentence,good=right,bad=wrong."""
     keep: str = field(default="", metadata=LATER)
-    """What must stay: other questions, text for the bundled text, or a .txt file; several are separated by “ + ”."""
+    """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
+    “ + ”."""
     labels: str = field(default="", metadata=LATER)
-    """For several questions: labels of the further ones and those of the first that they mean, as
+    """For several questions: which labels of the further ones stand for which of the first, e.g.
     he=male,she=female."""
     skip_bad: bool = field(default=False, metadata=LATER)
     """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""

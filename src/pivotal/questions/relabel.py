@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 
 
 def parse_labels(text: str) -> dict[str, str]:

@@ -74,6 +74,16 @@ class Smaller(Record, frozen=True, kw_only=True):
     """Whether it has fewer units than the found set and flips as much, up to epsilon."""
 
 
+class Reach(Record, frozen=True, kw_only=True):
+    """How far units get inside their natural ranges."""
+
+    lifted: Judged
+    """The found set with values that may leave the ranges."""
+    larger: tuple[Judged, ...]
+    """Larger sets inside the ranges: the found set with further units, those with the highest first-order gain. Each
+    has twice as many units as the one before."""
+
+
 class ExaminedPrefixes(Record, frozen=True, kw_only=True):
     """The numbers of training prefixes on which sets were compared."""
 
@@ -113,6 +123,8 @@ class Certificate(Record, frozen=True, kw_only=True):
     """The pairs that sets are compared on: training pairs of the run, or all pairs if the intervention has no run."""
     ablation: tuple[Ablated, ...] = ()
     """Single-unit ablation of each unit of the set."""
+    reach: Reach | None = None
+    """For a set that was found inside natural ranges, as all its rivals are: what that costs."""
 
     def __post_init__(self) -> None:
         # Computed from the parts, even if a file states another value.

@@ -7,9 +7,6 @@ from pivotal.records.serial import Number, Record
 from pivotal.records.summary import Overlap, Rejections
 from pivotal.units import Steps
 
-SAMPLE = 2000
-"""The most pairs that the model is asked by default."""
-
 
 class DividedWord(Record, frozen=True, kw_only=True):
     """A word that is asked about and that the model reads as several tokens."""

@@ -10,7 +10,7 @@ from pivotal.errors import PivotalError
 
 @dataclass(frozen=True)
 class Effort:
-    """How much an examination tries."""
+    """How many sets a certificate tries, and how thoroughly."""
 
     candidates: int = 32
     """Units tried in place of each unit: those with the highest first-order gain. 0 tries all units."""

@@ -179,7 +179,7 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()
     permuted: Search | None = None
-    """The same search after the two words were exchanged for a random half of the prefixes."""
+    """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
     shuffled: Search | None = None
     """The same search in the model with shuffled weights."""
 

@@ -116,7 +116,7 @@ class Intervention:
                 )
         if twice := [u for u, n in Counter((u.site, u.index) for u in self.units).items() if n > 1]:
             raise PivotalError(
-                f"Every unit of an intervention may be there once, but {twice[0][0]}:{twice[0][1]} is there more often."
+                f"Every unit of an intervention may occur once, but {twice[0][0]}:{twice[0][1]} occurs more often."
             )
         if len(set(self.directions)) < len(self.directions):
             raise PivotalError(

@@ -36,9 +36,14 @@ class Knowledge(Record, frozen=True, kw_only=True):
     """The share of pairs in which the model prefers the label that it prefers more often: 0.5 is balanced, 1 is always
     the same label."""
     mass: Number
-    """The median probability of the two words together. If it is small, the model expects neither."""
+    """The median probability of the words of both labels together. If it is small, the model expects none of them."""
     rank: Number
-    """The median of 1 plus the number of tokens that are more likely than the more likely of the two words."""
+    """The median of 1 plus the number of tokens that are more likely than the words of the more likely label."""
+    cue_tells: Number | None = None
+    """How well the cue word tells which label is right: 1 if each cue word goes with one label, 0 if it does no better
+    than with random labels. Null if the pairs cannot say, for example because no cue word is repeated."""
+    contradicted: int = 0
+    """The number of prefixes after which pairs with the same words expect different labels."""
 
     def told(self) -> str:
         """The figures in one line."""
@@ -50,7 +55,10 @@ class Knowledge(Record, frozen=True, kw_only=True):
                 f"interval {share.low:.1%} to {share.high:.1%})"
             )
         prefers = " and ".join(f"{label} in {part.preferred:,}" for label, part in self.by_label.items())
-        return f"{right}; it prefers {prefers}. The two words together have a median probability of {self.mass:.1g}."
+        return (
+            f"{right}; it prefers {prefers}. The words of both labels together have a median probability of "
+            f"{self.mass:.1g}."
+        )
 
     @property
     def directions(self) -> dict[str, int]:

@@ -34,6 +34,9 @@ class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
     by_ablation: bool | None = None
     """Whether single-unit ablation would have found it; null if ablation was not run."""
 
+    def __str__(self) -> str:
+        return f"{self.site}:{self.index}"
+
 
 class CrossScore(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     """Another phenomenon with the intervention of a run applied."""

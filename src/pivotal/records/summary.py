@@ -100,10 +100,10 @@ class UnseenWords(Record, frozen=True, kw_only=True):
 
 
 class Kept(Record, frozen=True, kw_only=True):
-    """What had to stay while the units were searched (`--keep`), with the intervention of the best run applied."""
+    """What had to stay the same during the search (`--keep`), with the intervention of the best run applied."""
 
     max_kl: float
-    """The bound on the KL after the sentences that had to stay, averaged over both directions."""
+    """The bound on the KL after the sentences that had to stay the same, averaged over both directions."""
     kl: Number
     """That KL, on the sentences that the search read."""
     effects: tuple[Effect, ...] = ()
@@ -215,7 +215,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     rejected: Rejections
     controls: Control
     kept: Kept | None = None
-    """What had to stay; absent without `--keep`. The bound on KL is then about that."""
+    """What had to stay the same; absent without `--keep`. The bound on KL then applies to it."""
     prevalence: dict[str, Prevalence]
     """One entry per unit, the most frequent first."""
     example: Example

@@ -37,6 +37,7 @@ def sentences(certificate: Certificate) -> list[str]:
     """A text each about leaving out, swapping, every smaller size, the assumptions, and ablation."""
     said = [_found(certificate), _without(certificate), _swaps(certificate)]
     said += [_smaller(certificate, part) for part in certificate.smaller]
+    said.append(_reach(certificate))
     said.append(_assumed(certificate))
     if certificate.ablation:
         said.append(_ablation(certificate))
@@ -119,6 +120,25 @@ def _smaller(certificate: Certificate, part: Smaller) -> str:
         f"Size {part.size}: no {what} was found to flip more than {_flips(part.best)}, by "
         f"{' + '.join(part.best.units)}: {tried} run {_look(first)}{again}, and the best {part.refitted} "
         "refitted."
+    )
+
+
+def _reach(certificate: Certificate) -> str:
+    """What natural ranges cost, and how far larger sets get inside them; empty for a set with other values."""
+    reach = certificate.reach
+    if reach is None:
+        return ""
+    text = (
+        "Range: the values of all these sets stay inside the natural ranges of their units. With values that may leave "
+        f"them, the same units flip {_flips(reach.lifted)}."
+    )
+    if not reach.larger:
+        return text
+    listed = ", ".join(f"{len(one.units):,} units flip {_flips(one)}" for one in reach.larger)
+    most = max(one.flipped for one in (certificate.found, *reach.larger))
+    return (
+        f"{text} Larger sets inside the ranges, with the units of the highest first-order gain added: {listed}. To "
+        f"flip more than {percent(most)} inside the ranges was out of reach of every larger set that was tried."
     )
 
 

@@ -29,7 +29,9 @@ def sentences(check: Check) -> list[str]:
         said.append(f"The model was asked a random sample of {check.sampled:,} pairs; --sample 0 asks all.")
     if (known := check.knowledge) is not None:
         said.append(known.told())
-        said.append(f"Prefixes: {known.clusters:,}. Median rank of the more likely word: {known.rank:.0f}.")
+        said.append(
+            f"Prefixes: {known.clusters:,}. Median rank of the more likely label's words: {known.rank:.0f}."
+        )
     if check.overlap is not None:
         said.append(
             f"The split has {check.train:,} pairs to search on and {check.test:,} held-out ones. Of the held-out "

@@ -93,8 +93,8 @@ def natural_sentences(evidence: Evidence) -> list[str]:
 def kept_sentences(kept: Kept) -> list[str]:
     """What had to stay, in words."""
     said = [
-        f"The KL after the sentences that had to stay is {number(kept.kl)}; its bound is {kept.max_kl:g}. The other "
-        "figures are about sentences of the same questions and texts that the search did not read."
+        f"The KL after the sentences that had to stay the same is {number(kept.kl)}; its bound is {kept.max_kl:g}. "
+        "The other figures are about sentences of the same questions and texts that the search did not read."
     ]
     return [*said, *map(text_sentence, kept.texts)]
 

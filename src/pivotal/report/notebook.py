@@ -1,6 +1,6 @@
 """Shows objects in a notebook: HTML for `_repr_html_`, charts for `plot`.
 
-The classes are in lower rooms, which must not import tables and charts. Their methods import this module when they are
+The classes are in lower layers, which must not import tables and charts. Their methods import this module when they are
 called. Nothing here needs torch, so that saved results can be shown without it.
 """
 

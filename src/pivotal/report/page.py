@@ -29,7 +29,7 @@ from pivotal.report.html import (
 )
 from pivotal.report.unit_pages import unit_sections
 
-KEPT = "What had to stay"
+KEPT = "What had to stay the same"
 
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "

@@ -97,7 +97,9 @@ def sentence(summary: Summary) -> str:
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
     broken = summary.kl_bound_kept is False
-    which = "This KL" if summary.kept is None else f"The KL of what must stay, {number(summary.kept.kl)},"
+    which = (
+        "This KL" if summary.kept is None else f"The KL of what must not change, {number(summary.kept.kl)},"
+    )
     bound = f" {which} exceeds the bound of {summary.max_kl:g}." if broken else ""
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
@@ -137,7 +139,7 @@ def overlap_sentence(summary: Summary) -> str:
     return (
         f"Of the {summary.pairs.test:,} held-out pairs, {percent(shared.prefix)} share their prefix with one of the "
         f"{summary.pairs.train:,} training pairs, {percent(shared.cue)} their cue word and {percent(shared.words)} "
-        "one of their two words."
+        "a word that is asked about."
     )
 
 

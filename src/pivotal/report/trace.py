@@ -56,8 +56,8 @@ def spread_layers(trace: Trace, most: int) -> list[int]:
 
 
 def shares(trace: Trace) -> tuple[list[float], list[float]]:
-    """The share of the word flipped to in the probability of the two words, at every step, untouched and edited. Above
-    one half it is preferred."""
+    """The share of the words flipped to in the probability of the words of both labels, at every step, untouched and
+    edited. Above one half they are preferred."""
     t = trace.target
     untouched, edited = (
         [1 / (1 + exp(min(700.0, b - a))) for a, b in zip(side[t], side[1 - t], strict=True)]

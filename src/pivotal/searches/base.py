@@ -156,7 +156,7 @@ class Search(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     chance: ClassVar[bool] = False
-    """Whether the search is a random baseline, which may find nothing."""
+    """Whether the search is a random control, which may find nothing."""
 
     @property
     def terms(self) -> Terms:

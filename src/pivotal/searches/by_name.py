@@ -23,7 +23,7 @@ def bounded(search: Search) -> Search:
     """The same search with a bound on KL, for a problem with sentences that must stay."""
     if not hasattr(search, "max_kl"):
         raise PivotalError(
-            f"What must stay is a bound on KL, but the search '{search.name}' has none. Use another search, or leave "
+            f"--keep needs a bound on KL, but the search '{search.name}' has none. Use another search, or leave "
             "--keep out.",
             "keep",
         )

@@ -1,4 +1,4 @@
-"""The baseline: units drawn at random."""
+"""The control: units drawn at random."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _AT_ONCE = 64
 class RandomUnits(Selection):
     """Draw sets of units, fit the values of each, and keep the set with the best score on training pairs.
 
-    With many draws it is the baseline that another search has to beat at equal cost."""
+    With many draws it is the control that another search has to beat at equal cost."""
 
     name: ClassVar[str] = "random"
-    summary: ClassVar[str] = "the baseline: the best of one or more random sets of units, values refitted"
+    summary: ClassVar[str] = "the control: the best of one or more random sets of units, values refitted"
     chance: ClassVar[bool] = True
 
     draws: int = 1

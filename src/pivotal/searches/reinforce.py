@@ -1,4 +1,4 @@
-"""The paper's baseline: a binary mask learned by REINFORCE, which needs no gradient through the mask."""
+"""The search that the paper compares with: a binary mask learned by REINFORCE, without a gradient through the mask."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Reinforce(RelaxedSearch):
     by the values is the ordinary one through the drawn masks. The search `learned` has the same loop and hardening."""
 
     name: ClassVar[str] = "reinforce"
-    summary: ClassVar[str] = "the paper's baseline: a binary mask learned by the score function (REINFORCE)"
+    summary: ClassVar[str] = "the search that the paper compares with: a binary mask learned by REINFORCE"
     presets: ClassVar[dict[str, dict[str, object]]] = {
         # As the paper describes it: the ratio, the full KL term, the final number of units as the target from the
         # start, one mask per update, and no refit or pruning. The paper does not give the rates. These rates are slow

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, in_short
 from pivotal.files import asset
 from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
-from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge
-from pivotal.serve.look import look, score
-from pivotal.serve.requests import Look, OfRun, Paste, Start, UnitRequest
+from pivotal.serve import idle_connections
+from pivotal.serve.answers import predict, score
+from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
+from pivotal.serve.model_queue import Busy, ModelQueue
+from pivotal.serve.requests import OfRun, Paste, SentenceRequest, Start, UnitRequest
+from pivotal.serve.runs import LiveRuns
 from pivotal.serve.searching import Search
-from pivotal.serve.shelf import Shelf
-from pivotal.serve.turns import Busy, Turns
 
 T = TypeVar("T")
 
@@ -40,27 +42,31 @@ _LISTENERS = 8
 
 
 def application(
-    shelf: Shelf,
+    runs: LiveRuns,
     search: Search,
-    turns: Turns,
+    queue: ModelQueue,
     *,
     token: str,
     port: int,
     closing: Callable[[], bool],
+    connections: Callable[[], Iterable[Any]],
     say: Callable[[str], None],
 ) -> ASGIApp:
-    """The application. `closing` says whether the server is about to end, so that streams end too. `say` receives what
-    becomes of a search that is running then."""
-    live = _Live(shelf, search, turns, closing)
+    """The application. `closing` says whether the server is about to end, so that streams end too. `connections` are
+    those of the server, of which the slow ones are closed. `say` receives what becomes of a search that is running when
+    the server ends."""
+    live = _Live(runs, search, queue, closing)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(idle_connections.watch(connections))
         yield
+        watching.cancel()
         if search.running:
             say("Stopping the search that is running; it is being saved.")
         if told := await search.close():
             say(told)
-        turns.close()
+        queue.close()
 
     routes = [
         Route("/", _page),
@@ -75,7 +81,7 @@ def application(
         Route("/find/cancel", _answer(live.cancel), methods=["POST"]),
         Route("/find/{number:int}/events", live.events),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
     app.router.redirect_slashes = False  # it would lose the token
     return Guard(app, token=token, port=port)
 
@@ -83,13 +89,15 @@ def application(
 class _Live:
     """What the addresses do."""
 
-    def __init__(self, shelf: Shelf, search: Search, turns: Turns, closing: Callable[[], bool]) -> None:
-        self._shelf, self._search, self._turns, self._closing = shelf, search, turns, closing
+    def __init__(
+        self, runs: LiveRuns, search: Search, queue: ModelQueue, closing: Callable[[], bool]
+    ) -> None:
+        self._runs, self._search, self._queue, self._closing = runs, search, queue, closing
         self._listeners = 0
 
     async def state(self, _: Request) -> Any:
         """The runs, the names for a new search, and the search that is running."""
-        runs = await self._turns.take(self._shelf.listed)
+        runs = await self._queue.take(self._runs.listed)
         running = {
             "number": self._search.number,
             "command": self._search.command,
@@ -105,30 +113,29 @@ class _Live:
 
     async def open(self, request: Request) -> Any:
         asked = await _body(request, OfRun)
-        return await self._turns.take(lambda: self._shelf.opened(asked.run, asked.which))
+        return await self._queue.take(lambda: self._runs.opened(asked.run, asked.which))
 
     async def unit(self, request: Request) -> Any:
         asked = await _body(request, UnitRequest)
-        return await self._turns.take(lambda: self._shelf.unit(asked.run, asked.which, asked.unit))
+        return await self._queue.take(lambda: self._runs.unit(asked.run, asked.which, asked.unit))
 
     async def look(self, request: Request) -> Any:
-        asked = await _body(request, Look)
-        return await self._turns.take(lambda: look(self._shelf.bench(asked.run, asked.which), asked))
+        asked = await _body(request, SentenceRequest)
+        return await self._queue.take(lambda: predict(self._runs.live(asked.run, asked.which), asked))
 
     async def pairs(self, request: Request) -> Any:
         asked = await _body(request, Paste)
-        return await self._turns.take(lambda: score(self._shelf.bench(asked.run, asked.which), asked))
+        return await self._queue.take(lambda: score(self._runs.live(asked.run, asked.which), asked))
 
     async def report(self, request: Request) -> Response:
         try:
-            path = self._shelf.report(request.path_params["run"])
+            path = self._runs.report(request.path_params["run"])
         except PivotalError as error:
             return _json({"error": str(error)}, 404)
         if path is None:
             return _json({"error": "This run has no report. `pivotal report RUN` writes it."}, 404)
-        return Response(
-            path.read_bytes(), media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY}
-        )
+        # It is sent in pieces: somebody else may have made a report larger than the memory.
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
     async def find(self, request: Request) -> Any:
         number = await self._search.start(await _body(request, Start))
@@ -160,7 +167,7 @@ class _Live:
                     yield ": still there\n\n"
                     continue
                 if event["kind"] == "done":
-                    event = {**event, "run": self._shelf.add(Path(event["path"]))}
+                    event = {**event, "run": self._runs.add(Path(event["path"]))}
                 yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
         finally:
             self._listeners -= 1
@@ -176,8 +183,10 @@ def _answer(handle: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], 
         try:
             return _json(await handle(request))
         except PivotalError as error:
-            status = {Busy: 503, TooLarge: 413}.get(type(error), 422)
+            status = {Busy: 503, TooLarge: 413, TooSlow: 408}.get(type(error), 422)
             return _json({"error": str(error)}, status)
+        except ClientDisconnect:  # nobody waits for an answer
+            return Response(status_code=400)
 
     return route
 
@@ -190,6 +199,18 @@ async def _body(request: Request, kind: type[T]) -> T:
 
 def _json(content: Any, status: int = 200) -> Response:
     return Response(serial.encode(content, indent=0), status, media_type="application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """What the page reads if the address, the method or the program itself is wrong."""
+    status, sentence = {
+        404: (404, f"There is no address {request.url.path}."),
+        405: (405, f"{request.url.path} cannot be asked with {request.method}."),
+    }.get(getattr(error, "status_code", 500), (500, f"The server failed: {in_short(error)}."))
+    return _json({"error": sentence}, status)
+
+
+_FAILURES = {404: _failed, 405: _failed, Exception: _failed}
 
 
 async def _page(_: Request) -> Response:

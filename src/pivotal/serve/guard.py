@@ -7,6 +7,7 @@ pages of other sites.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import secrets
 from collections.abc import Iterable
@@ -17,6 +18,10 @@ from pivotal.errors import PivotalError
 
 MOST_BYTES = 128 * 1024
 """The most bytes of a request."""
+MOST_SECONDS = 20.0
+"""The most seconds in which the body of a request must arrive."""
+_LONGEST_PATH = 500
+"""The most characters of a path. Python refuses to read a number of some thousand digits."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -46,6 +51,13 @@ class TooLarge(PivotalError):
 
     def __init__(self) -> None:
         super().__init__(f"A request may have {MOST_BYTES:,} bytes at most.")
+
+
+class TooSlow(PivotalError):
+    """The body of a request did not arrive in time."""
+
+    def __init__(self) -> None:
+        super().__init__(f"A request must arrive within {MOST_SECONDS:g} seconds.")
 
 
 class Guard:
@@ -90,6 +102,8 @@ class Guard:
         first = scope["path"][1:].partition("/")[0]
         if not secrets.compare_digest(first.encode(), self._token.encode()):
             return 403, "The address needs the token that `pivotal serve` has printed."
+        if len(scope["path"]) > _LONGEST_PATH:
+            return 414, f"An address may have {_LONGEST_PATH} characters at most."
         if any(not n.isdigit() or int(n[:20]) > MOST_BYTES for n in _all(headers, b"content-length")):
             return 413, str(TooLarge())
         return None
@@ -100,15 +114,23 @@ def _all(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Count the bytes of a body that states no length."""
-    so_far = 0
+    """Count the bytes of a body that states no length, and the seconds until it is complete."""
+    so_far, complete = 0, False
+    began = asyncio.get_running_loop().time()
 
     async def counted() -> Message:
-        nonlocal so_far
-        message = await receive()
+        nonlocal so_far, complete
+        if complete:  # what comes now is the end of the connection
+            return await receive()
+        left = began + MOST_SECONDS - asyncio.get_running_loop().time()
+        try:
+            message = await asyncio.wait_for(receive(), max(left, 0.0))
+        except asyncio.TimeoutError:
+            raise TooSlow from None
         so_far += len(message.get("body", b""))
         if so_far > MOST_BYTES:
             raise TooLarge
+        complete = not message.get("more_body", False)
         return message
 
     return counted

@@ -48,8 +48,8 @@ class Edited(OfRun, frozen=True, kw_only=True):
     units: Annotated[list[UnitValues], Meta(max_length=MOST_UNITS)]
 
 
-class Look(Edited, frozen=True, kw_only=True):
-    """A sentence to look at, with some units set."""
+class SentenceRequest(Edited, frozen=True, kw_only=True):
+    """A sentence to predict the next word of, with some units set."""
 
     sentence: Short
     words: tuple[Short, Short] | None = None
@@ -76,3 +76,10 @@ class Start(Record, frozen=True, kw_only=True):
     updates: Annotated[int, Meta(ge=1, le=100_000)] | None = None
     runs: Annotated[int, Meta(ge=1, le=100)] = 1
     seed: Count = 0
+
+    def __post_init__(self) -> None:
+        for name in ("model", "phenomenon"):
+            if not getattr(
+                self, name
+            ).isprintable():  # no path can hold a zero, and a command must fit in a line
+                raise ValueError(f"{name} cannot hold control characters")

@@ -8,7 +8,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from pivotal.errors import PivotalError
@@ -20,14 +20,19 @@ _EVENTS, _LINE = 20_000, 2**20
 """The most events that are kept, and the most bytes of one."""
 _PATIENCE = 120.0
 """Seconds that a stopped search has to save itself when the server ends."""
+_SHOWN = 500
+"""The most letters that are shown of a line that is no event."""
+_PROGRAM = (sys.executable, "-m", "pivotal.serve.find_process")
 ENDED = ("done", "failed", "stopped")
 
 
 class Search:
     """One process at a time. Its events stay here, so that a page that is reloaded sees the whole course."""
 
-    def __init__(self, device: str | None = None) -> None:
-        self._device = device
+    def __init__(self, device: str | None = None, program: Sequence[str] = _PROGRAM) -> None:
+        """`program` reads a `Start` record and tells events, as `find_process` does."""
+        self._line = [*program, *([] if device is None else [device])]
+        self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._news = asyncio.Condition()
@@ -44,22 +49,24 @@ class Search:
 
     async def start(self, asked: Start) -> int:
         """Start a search, and return its number."""
-        if self.running:
-            raise PivotalError("One search runs at a time, and one is running. Wait for it, or cancel it.")
-        self.command, self._events = command_of(asked), []
-        self.number += 1
-        given = [] if self._device is None else [self._device]
-        self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "pivotal.serve.find_process", *given),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            limit=_LINE,
-            # Ctrl-C in the terminal is for the server alone, which then stops the search.
-            start_new_session=os.name == "posix",
-        )
-        self._reading = asyncio.create_task(self._read(self._process, serial.encode(asked, indent=0)))
-        return self.number
+        async with self._starting:  # two requests at once must not start two
+            if self.running:
+                raise PivotalError(
+                    "One search runs at a time, and one is running. Wait for it, or cancel it."
+                )
+            self.command, self._events = command_of(asked), []
+            self.number += 1
+            self._process = await asyncio.create_subprocess_exec(
+                *self._line,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                limit=_LINE,
+                # Ctrl-C in the terminal is for the server alone, which then stops the search.
+                start_new_session=os.name == "posix",
+            )
+            self._reading = asyncio.create_task(self._read(self._process, serial.encode(asked, indent=0)))
+            return self.number
 
     def cancel(self) -> None:
         """Ask the search to stop at the next safe place. It saves a checkpoint."""
@@ -102,13 +109,11 @@ class Search:
             await process.stdin.drain()
         process.stdin.close()
         other, end = "", None
-        async for line in process.stdout:
-            try:
-                event = json.loads(line)
-            except ValueError:  # not ours, such as a warning of a library
-                other = line.decode(errors="replace").strip() or other
-                continue
-            if event["kind"] in ENDED:
+        async for line in _lines(process.stdout):
+            event = _event(line)
+            if event is None:  # such as a warning of a library
+                other = line.decode(errors="replace").strip()[:_SHOWN] or other
+            elif event["kind"] in ENDED:
                 end = event  # told when the process has ended and its folder is free
             else:
                 await self._tell(event)
@@ -124,3 +129,25 @@ class Search:
             if len(self._events) < _EVENTS or event["kind"] in ENDED:
                 self._events.append(event)
             self._news.notify_all()
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a process. One that is too long is skipped: if it ended the reading, the process would wait forever
+    for somebody to read on."""
+    while True:
+        try:
+            line = await stream.readline()
+        except ValueError:
+            continue
+        if not line:
+            return
+        yield line
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """The event in a line; None if something else than the search wrote it."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return event if isinstance(event, dict) and isinstance(event.get("kind"), str) else None

@@ -13,9 +13,9 @@ import uvicorn
 
 from pivotal.errors import PivotalError
 from pivotal.serve.app import application
+from pivotal.serve.model_queue import ModelQueue
+from pivotal.serve.runs import LiveRuns
 from pivotal.serve.searching import Search
-from pivotal.serve.shelf import Shelf
-from pivotal.serve.turns import Turns
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 64
@@ -40,18 +40,19 @@ class LiveServer:
     _socket: socket.socket = field(init=False)
 
     def __post_init__(self) -> None:
-        shelf = Shelf(self.runs, self.root, self.device)
+        runs = LiveRuns(self.runs, self.root, self.device)
         self._socket = _listen(self.port)
         self.port = self._socket.getsockname()[1]
         token = secrets.token_urlsafe(24)
         self.address = f"http://{HOST}:{self.port}/{token}/"
         app = application(
-            shelf,
+            runs,
             Search(self.device),
-            Turns(lambda: self._server.should_exit),
+            ModelQueue(lambda: self._server.should_exit),
             token=token,
             port=self.port,
             closing=lambda: self._server.should_exit,
+            connections=lambda: self._server.server_state.connections,
             say=self.say,
         )
         self._server = uvicorn.Server(

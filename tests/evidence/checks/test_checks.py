@@ -26,7 +26,8 @@ from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.ordinary_text import sentences_of
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention

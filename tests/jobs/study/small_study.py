@@ -1,4 +1,4 @@
-"""A small study of planted models: four cells, two seeds each, a few seconds."""
+"""A small study of planted models: four cells, two seeds each, a few seconds. And a small atlas."""
 
 from __future__ import annotations
 
@@ -21,6 +21,19 @@ grid:
   model: [planted, "planted:1"]
   steps: [every, single]
 """
+
+ATLAS = """\
+name: cross
+resources: {{cpus: 1}}
+defaults: {{model: planted, steps: every, search: attribution, max_units: 2, controls: 3, known: true, cross: true}}
+grid:
+  question:
+    - {{label: planted, phenomenon: planted}}
+    - {{label: renamed, phenomenon: {folder}/renamed.jsonl}}
+    - {{label: chance, phenomenon: {folder}/chance.jsonl}}
+    - {{label: strange, phenomenon: continent}}
+"""
+"""A small atlas. The model knows the first two phenomena."""
 
 
 def tiny(*changes: tuple[str, str]) -> Recipe:

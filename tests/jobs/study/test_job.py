@@ -20,7 +20,7 @@ from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.jobs.study.watch import StudyWatch
-from pivotal.jobs.study.work import SHELF, StudyPlace
+from pivotal.jobs.study.work import MODELS, StudyPlace
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
 from pivotal.records.study_rows import Results, StudyRow, read_results
@@ -377,8 +377,8 @@ def test_a_dry_run_writes_nothing_and_says_where_its_estimate_is_from(
 
 @pytest.mark.slow
 def test_a_model_is_loaded_once_though_its_cells_are_apart(tmp_path: Path) -> None:
-    SHELF.clear()
-    before, said = SHELF.loads, Said()
+    MODELS.clear()
+    before, said = MODELS.loads, Said()
     apart = tiny(
         (
             '  model: [planted, "planted:1"]\n  steps: [every, single]',
@@ -386,7 +386,7 @@ def test_a_model_is_loaded_once_though_its_cells_are_apart(tmp_path: Path) -> No
         )
     )
     rows = study(apart, out=tmp_path / "s", runs=1, watch=said).rows
-    assert SHELF.loads - before == 2
+    assert MODELS.loads - before == 2
     assert [row.name for row in rows] == [
         "every, planted",
         "every, planted:1",

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from small_study import lasting
 
-from pivotal.jobs.study.job import study
-from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.jobs.study.job import Studied, study
+from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.study_rows import read_results
 
 RECIPE = """\
@@ -33,8 +33,9 @@ also:
 """Twenty runs in ten batches."""
 
 
-def start(recipe: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pivotal.jobs.study", str(recipe), "--out", str(out)]
+def start(recipe: Path, out: Path, *, atlas: bool = False) -> subprocess.Popen[bytes]:
+    program = ["pivotal", "atlas"] if atlas else ["pivotal.jobs.study"]
+    command = [sys.executable, "-m", *program, str(recipe), "--out", str(out)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
 
@@ -44,21 +45,24 @@ def traces(out: Path) -> int:
     return sum(1 for _ in out.rglob("*"))
 
 
+def kill(running: subprocess.Popen[bytes], out: Path, chance: random.Random) -> None:
+    """Kill it at some moment after it has written something."""
+    before = traces(out)
+    while traces(out) == before and running.poll() is None:  # until it has something to lose
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 0.8))
+    running.kill()
+    running.communicate()
+
+
 @pytest.mark.slow
 def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: Path) -> None:
     recipe, out, chance = tmp_path / "killed.yaml", tmp_path / "killed", random.Random(0)
     recipe.write_text(RECIPE)
-    seen = []
     for _ in range(5):
-        before = traces(out)
-        running = start(recipe, out)
-        while traces(out) == before and running.poll() is None:  # until it has something to lose
-            time.sleep(0.02)
-        time.sleep(chance.uniform(0, 0.8))
-        running.kill()
-        running.communicate()
-        seen.append(len(read_results(out / "results.jsonl").rows))
-    assert seen[-1] < 20, "nothing was left to go on with: the moments came too late"
+        kill(start(recipe, out), out, chance)
+    left = 20 - len(read_results(out / "results.jsonl").rows)
+    assert left, "nothing was left to go on with: the moments came too late"
     last = start(recipe, out)
     said = last.communicate()[0].decode()
     assert last.returncode == 0, said
@@ -66,6 +70,24 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     rows = read_results(out / "results.jsonl").rows
     assert len(rows) == 20 and not alone.failed
     assert lasting(rows) == lasting(alone.rows)
+
+
+@pytest.mark.slow
+def test_an_atlas_that_is_killed_ends_like_one_that_is_not(
+    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
+) -> None:
+    recipe, out, chance = tmp_path / "cross.yaml", tmp_path / "killed", random.Random(1)
+    recipe.write_text(atlas_recipe.text)
+    for _ in range(3):
+        kill(start(recipe, out, atlas=True), out, chance)
+    assert not (out / "site" / "index.html").exists(), "the moments came too late"
+    last = start(recipe, out, atlas=True)
+    said = last.communicate()[0].decode()
+    assert last.returncode == 0, said
+    rows = read_results(out / "results.jsonl").rows
+    assert lasting(rows) == lasting(atlas.rows)
+    assert any(row.judged and row.judged.cross for row in rows)
+    assert (out / "site" / "index.html").is_file()
 
 
 @pytest.mark.slow

@@ -13,13 +13,15 @@ from typing import ClassVar
 
 import pytest
 from small_study import Said, lasting, tiny
+from typer.testing import CliRunner
 
+from pivotal.cli.main import app
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.batches import Batch, batches_of
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.folder import opened
-from pivotal.jobs.study.job import study
-from pivotal.jobs.study.recipe import Resources
+from pivotal.jobs.study.job import Studied, study
+from pivotal.jobs.study.recipe import Recipe, Resources
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.problem.problem import Problem
 from pivotal.records.study_rows import StudyRow, read_results
@@ -95,6 +97,17 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     assert not studied.failed
     assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)
     assert said.standings[-1] == (8, 0)
+
+
+def test_an_atlas_on_two_workers_has_the_rows_of_one_process(
+    cluster: None, atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
+) -> None:
+    recipe, out = tmp_path / "cross.yaml", tmp_path / "ray"
+    recipe.write_text(atlas_recipe.text)
+    done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "--out", str(out), "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert lasting(read_results(out / "results.jsonl").rows) == lasting(atlas.rows)
+    assert (out / "site" / "index.html").is_file()
 
 
 def test_a_worker_that_dies_is_replaced(cluster: None, tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
         ("pool: model", "kind: scroes", "line 11, column .*: Option 'kind' .* Did you mean 'scores'?"),
         ("cpus: 1", "cpus: 0", "line 12, column .*: 'cpus' must be 1 or more"),
         ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),
-        ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' is there twice; the first is in line 3"),
+        ("runs: 2", "runs: 2\nruns: 3", "line 4, column .*: 'runs' occurs twice; the first is in line 3"),
         (GOOD, "- a list", "A recipe is a mapping"),
         (GOOD, "", "A recipe is a mapping"),
         (GOOD, "name: empty", "a study needs cells"),

@@ -13,7 +13,7 @@ from small_study import tiny
 
 from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.work import SHELF, StudyPlace, carry_out
+from pivotal.jobs.study.work import MODELS, StudyPlace, carry_out
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Search
 
@@ -62,13 +62,13 @@ def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, 
 
 @pytest.mark.slow
 def test_after_a_lack_of_memory_no_model_is_kept(tmp_path: Path) -> None:
-    loads = SHELF.loads
+    loads = MODELS.loads
     for _ in range(2):
         carry_out(batch("memory", tmp_path), StudyPlace("tiny", tmp_path))
-    assert SHELF.loads >= loads + 1
-    before = SHELF.loads
+    assert MODELS.loads >= loads + 1
+    before = MODELS.loads
     carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))
-    assert SHELF.loads == before + 1
+    assert MODELS.loads == before + 1
 
 
 def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:

@@ -90,6 +90,14 @@ def test_fitted_bases_are_orthonormal(name: str, asked) -> None:
     assert torch.equal(basis.encoder, basis.decoder.T)
 
 
+@pytest.mark.parametrize("name", ["das", "probe", "pca", "whitened"])
+def test_a_fit_does_not_depend_on_the_global_generator(name: str, model, pairs, asked) -> None:
+    torch.manual_seed(1)
+    again = Problem(model, pairs, sites=f"hidden.0@{name}").model.bases[f"hidden.0@{name}"]
+    assert again.fingerprint == asked(name).model.bases[f"hidden.0@{name}"].fingerprint
+
+
+@pytest.mark.slow
 def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked) -> None:
     """Planted unit i decides the verbs of class i, so that no set of two units flips everything."""
     found = Greedy(max_units=1).solve(asked("das"), runs=1, seed=0)
@@ -100,6 +108,7 @@ def test_one_learned_direction_flips_what_takes_three_units(model, pairs, asked)
     assert share > 0.95 > units.run_intervention(two.best).flipped().float().mean()
 
 
+@pytest.mark.slow
 def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None:
     problem = asked("sae")
     found = Greedy(max_units=2).solve(problem, runs=1, seed=0).best
@@ -119,6 +128,7 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
         Greedy(max_units=2).solve(carrying, runs=1, seed=0)
 
 
+@pytest.mark.slow
 def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
     found = Greedy(max_units=1).solve(asked("pca"), runs=1, seed=0).best
     other = Problem(model, pairs[:20], sites="hidden.0@pca")
@@ -126,6 +136,7 @@ def test_units_of_another_basis_are_refused(model, pairs, asked) -> None:
         other.run_intervention(found)
 
 
+@pytest.mark.slow
 def test_controls_fit_the_basis_again(asked) -> None:
     problem, seen = asked("probe"), []
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import PHENOMENA, listed_phenomena, load_phenomenon, phenomenon_names
 from pivotal.registry import options_of
 

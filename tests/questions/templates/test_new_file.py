@@ -35,7 +35,7 @@ def test_a_copy_of_a_bundled_one_makes_the_same_pairs(tmp_path: Path) -> None:
         ("reflexive-gender", None, "'reflexive-gender' is a bundled phenomenon. Choose another name"),
         ("two words", None, "letters, digits, '-' and '_', as my-question, not 'two words'"),
         ("mine", "reflexive-gendr", "'reflexive-gendr' is none. Did you mean 'reflexive-gender'?"),
-        ("taken", None, "is there already, and nothing was written"),
+        ("taken", None, "exists already, and nothing was written"),
     ],
 )
 def test_what_cannot_be_written_is_explained(tmp_path: Path, name: str, like: str | None, said: str) -> None:

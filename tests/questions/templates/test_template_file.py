@@ -195,7 +195,7 @@ SLIPS = [
     ("test: 10", "test: many", "line 2, column 1: 'test' is a whole number of at least 1, not 'many'"),
     ("test: 10", "test: 0", "'test' is a whole number of at least 1, not '0'"),
     ("test: 10", "test: [1]", "'test' is text, not a list"),
-    ("test: 10", "labels: [a, b]", "line 2, column 1: 'labels' is there twice; the first is in line 1"),
+    ("test: 10", "labels: [a, b]", "line 2, column 1: 'labels' occurs twice; the first is in line 1"),
     ("adj: [big, old]", "adj: []", "line 5, column 3: the list 'adj' is an empty list"),
     ("adj: [big, old]", "adj:", "line 5, column 3: the list 'adj' is a list, not empty"),
     ("adj: [big, old]", "adj: [big, big]", "line 5, column 14: 'big' is in the list 'adj' twice; the first is in line"),

@@ -274,7 +274,7 @@
   async function add(name) {
     try {
       const about = await ask("unit", { run: opened.run, which: opened.which, unit: name });
-      if (units.some((unit) => unit.about.unit === about.unit)) throw new Error(`${about.unit} is there already.`);
+      if (units.some((unit) => unit.about.unit === about.unit)) throw new Error(`${about.unit} is on the page already.`);
       units.push({ about, values: [...about.values], on: true });
       complain("add-problem");
       byId("add").value = "";

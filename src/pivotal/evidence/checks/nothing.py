@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from pivotal.evidence.scores import score_many
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import Search as Repeated
 from pivotal.searches.base import Search
 

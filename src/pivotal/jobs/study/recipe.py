@@ -116,9 +116,14 @@ def shipped() -> dict[str, Path]:
     return {path.stem: path for path in sorted(asset("recipes").glob("*.yaml"))}
 
 
-def read_recipe(path: str | Path) -> Recipe:
-    """Read a recipe from a file, or by the name of a recipe that comes with the package."""
+def read_recipe(path: str | Path, prefix: str = "") -> Recipe:
+    """Read a recipe from a file, or by the name of a recipe that comes with the package.
+
+    Recipes whose name begins with `prefix` can be named without it.
+    """
     named, path = shipped(), Path(path)
+    if prefix:
+        named |= {name.removeprefix(prefix): at for name, at in named.items() if name.startswith(prefix)}
     if str(path) in named and not path.is_file():
         path = named[str(path)]
     if not path.exists():
@@ -187,7 +192,7 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
         for i, label in enumerate(labels):
             if label in seen:
                 raise PivotalError(
-                    f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' is there twice. "
+                    f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' occurs twice. "
                     "Give one a 'label'."
                 )
             seen.add(label)

@@ -45,7 +45,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
     try:
         torch.set_num_threads(place.threads or before)
         question = replace(batch.cell.question, seed=batch.seeds.start)
-        model = SHELF.take(question, place.device, batch.cell.batch_nodes)
+        model = MODELS.take(question, place.device, batch.cell.batch_nodes)
         if batch.cell.known and (lacking := what_is_lacking(question, model)) is not None:
             return unknown_rows(batch, place.study, lacking.reason, lacking.accuracy)
         _run(batch, question, model, place, watch or Nobody())
@@ -53,7 +53,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
     except PivotalError as error:
         return failed_rows(batch, place.study, str(error))
     except (MemoryError, torch.OutOfMemoryError) as error:
-        SHELF.clear()
+        MODELS.clear()
         cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
         # Two sentences are enough: torch then lists every process.
         reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
@@ -66,7 +66,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
         torch.set_num_threads(before)
 
 
-class Shelf:
+class ModelCache:
     """Keeps the last model in memory. Batches are sorted by model, so that each model is loaded once."""
 
     def __init__(self) -> None:
@@ -102,8 +102,8 @@ class Shelf:
             torch.cuda.empty_cache()
 
 
-SHELF = Shelf()
-"""The shelf of this process."""
+MODELS = ModelCache()
+"""The cache of this process."""
 
 
 def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch) -> None:
@@ -116,7 +116,7 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
             runs=len(batch.seeds),
             controls=cell.controls,
             evidence=cell.evidence,
-            others=None if cell.others is None else SHELF.others(question, model, cell.others),
+            others=None if cell.others is None else MODELS.others(question, model, cell.others),
             out=str(path),
             overwrite=begun is not None and _is_stale(begun, question, model),
             model=model,

@@ -155,11 +155,6 @@ class ModelInBases(LanguageModel):
     def attached(
         self, intervention: Intervention, direction: int, cues: Sequence[int] | None
     ) -> AbstractContextManager[Any]:
-        if intervention.bases:
-            raise PivotalError(
-                f"An intervention is attached to a model of transformers by its own units, but this one sets units of "
-                f"{', '.join(intervention.bases)}. Use the `generate` of `intervened`."
-            )
         return self._model.attached(intervention, direction, cues)
 
     def readout(

@@ -1,4 +1,4 @@
-"""Sparse autoencoders in the files of others. Five published layouts are read; none of them can hold code.
+"""Sparse autoencoders in the files of other libraries. Five published layouts are read; none of them can hold code.
 
 | layout | files |
 |---|---|

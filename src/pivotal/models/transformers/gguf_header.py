@@ -8,19 +8,35 @@ from typing import Any, BinaryIO
 
 _NUMBERS = {0: "B", 1: "b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "?", 10: "<Q", 11: "<q", 12: "<d"}
 _STRING, _ARRAY = 8, 9
+_LONGEST = 2**24
+"""The most bytes of a text. Templates of chats have thousands."""
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """The keys and values in the header of a file, without the values of arrays."""
+    """The keys and values in the header of a file, without the values of arrays. ValueError if it claims a model that
+    the file cannot hold: building it could take hours or fill the memory."""
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
             raise ValueError("it does not begin with GGUF")
-        _, _, count = struct.unpack("<IQQ", _read(file, 20))
+        _, tensors, count = struct.unpack("<IQQ", _read(file, 20))
         found = {}
         for _ in range(count):
             key = _value(file, _STRING)
             found[key] = _value(file, _number(file, "<I"))
-        return found
+    _check_sizes(found, tensors, path.stat().st_size)
+    return found
+
+
+def _check_sizes(header: dict[str, Any], tensors: int, size: int) -> None:
+    kind = header.get("general.architecture")
+    layers, width, inner = (
+        value if isinstance(value := header.get(f"{kind}.{name}"), int) else 0
+        for name in ("block_count", "embedding_length", "feed_forward_length")
+    )
+    if layers > tensors:
+        raise ValueError(f"it claims {layers} layers and has {tensors} tensors")
+    if width * inner > 8 * size:  # a weight takes at least one bit
+        raise ValueError(f"it claims matrices of {width} × {inner}, and it has {size:,} bytes")
 
 
 def _value(file: BinaryIO, kind: int) -> Any:
@@ -44,7 +60,7 @@ def _number(file: BinaryIO, form: str) -> Any:
 
 
 def _read(file: BinaryIO, size: int) -> bytes:
-    data = file.read(size)
+    data = file.read(min(size, _LONGEST))  # a false length must not take memory
     if len(data) < size:
-        raise ValueError("it ends in its head")
+        raise ValueError(f"it has a text of {size} bytes" if len(data) == _LONGEST else "it ends in its head")
     return data

@@ -280,9 +280,10 @@ class TransformersLM(ChunkedLM):
     def attached(
         self, intervention: Intervention, direction: int, cues: Sequence[int] | None
     ) -> AbstractContextManager[nn.Module]:
-        space = self.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+        model = self.carrying(intervention)
+        space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
         values = set_by(intervention, direction, space)
-        return attached(self._model, self._taps, values, self._tokens.priming, cues)
+        return attached(self._model, self._taps, values, model.bases, self._tokens.priming, cues)
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None

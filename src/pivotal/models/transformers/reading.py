@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
@@ -11,6 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases.basis import Basis
+from pivotal.models.bases.edit import own
 from pivotal.models.edits import dense, spread
 from pivotal.models.hooks import Tap, attach, edited, lent
 from pivotal.models.layout import parts, rows
@@ -88,10 +90,12 @@ def attached(
     model: nn.Module,
     taps: Sequence[Tap],
     values: dict[str, tuple[Tensor, Tensor]],
+    bases: Mapping[str, Basis],
     priming: Sequence[int],
     cues: Sequence[int] | None,
 ) -> Iterator[nn.Module]:
     """The model with hooks that set coordinates in every pass, whoever runs it. `values` is what `set_by` returns.
+    As everywhere, coordinates in the bases of a site are set before the site's own.
 
     `cues` are the positions of the edited tokens, one for each row or one for all; None edits every token.
     """
@@ -100,6 +104,9 @@ def attached(
         if priming or cues is not None:
             stack.callback(model.register_forward_pre_hook(where.look, with_kwargs=True).remove)
         for tap in taps:
+            for name, basis in bases.items():
+                if own(name) == tap.site.name and name in values:
+                    stack.callback(attach(tap, _SettingInBasis(*values[name], where, basis)).remove)
             if tap.site.name in values:
                 stack.callback(attach(tap, _Setting(*values[tap.site.name], where)).remove)
         yield model
@@ -129,8 +136,12 @@ class _Where:
             # Beams and several samples of a prompt are rows below one another.
             self.edited = place == first + cues.repeat_interleave(rows // len(cues))[:, None]
         elif first:
-            own = self._priming.to(ids.device)[place.clamp(0, first - 1)] == ids
-            self.edited = ~(own & (place < first))
+            same = self._priming.to(ids.device)[place.clamp(0, first - 1)] == ids
+            self.edited = ~(same & (place < first))
+
+    def of(self, h: Tensor) -> Bool[Tensor, "*rows 1"] | None:
+        """The edited places of an activation; None for all. Some models flatten rows and steps in their MLPs."""
+        return None if self.edited is None else self.edited.to(h.device).reshape(h.shape[:-1])[..., None]
 
 
 def _places(ids: Int[Tensor, "rows steps"], inputs: dict[str, Any]) -> Int[Tensor, "rows steps"]:
@@ -154,11 +165,24 @@ class _Setting:
     def __call__(self, h: Tensor) -> Tensor:
         if self._at.device != h.device or self._values.dtype != h.dtype:
             self._at, self._values = self._at.to(h.device), self._values.to(h)
-        new, where, values = h.clone(), self._where.edited, self._values
-        if where is not None:
-            there = where.to(h.device).reshape(
-                h.shape[:-1]
-            )  # some models flatten rows and steps in their MLPs
-            values = torch.where(there[..., None], values, h[..., self._at])
+        new, there, values = h.clone(), self._where.of(h), self._values
+        if there is not None:
+            values = torch.where(there, values, h[..., self._at])
         new[..., self._at] = values
         return new
+
+
+class _SettingInBasis:
+    """Sets some coordinates of a site in a basis."""
+
+    def __init__(self, at: Tensor, values: Tensor, where: _Where, basis: Basis) -> None:
+        self._at, self._values, self._where, self._basis = at, values, where, basis
+
+    def __call__(self, h: Tensor) -> Tensor:
+        wide = torch.promote_types(h.dtype, torch.float32)
+        if self._at.device != h.device:
+            self._at, self._values = self._at.to(h.device), self._values.to(h.device)
+        basis, there = self._basis.to(h.device), self._where.of(h)
+        z = basis.encode(h.to(wide), self._at)
+        change = basis.decode(self._values.to(wide) - z, self._at).to(h.dtype)
+        return h + (change if there is None else change * there)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,6 +22,7 @@ from pivotal.models.recurrent.folder import is_of_transformers, local_folder
 from pivotal.models.transformers.broken import check_has_tokenizer, check_json, check_whole
 from pivotal.models.transformers.files import PACKAGED, converted, digest, joined, packaged, remembered
 from pivotal.models.transformers.gguf_header import read_header
+from pivotal.models.transformers.sizes import check_layers, check_shapes, misfit
 from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
 
 _WEIGHTS = ("*.safetensors", "*.bin")
@@ -107,6 +108,9 @@ def _load(
     from pivotal.models.transformers.lm import TransformersLM
 
     check_has_tokenizer(folder)
+    if not ours:
+        check_whole(_weights(folder))
+        check_layers(folder / "config.json", _weights(folder))
     settings: dict[str, Any] = {"dtype": dtype or torch.float32}
     if _too_large(_weights(folder), device, settings["dtype"]):
         settings["device_map"] = "auto"
@@ -114,6 +118,8 @@ def _load(
         with _quietly():
             config = AutoConfig.from_pretrained(folder, **_NO_CODE)
             _check_kind(name, config)
+            if not ours:
+                check_shapes(folder, config, _weights(folder))
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder,
                 config=config,
@@ -136,10 +142,7 @@ def _load(
     model, loading = loaded
     if others := sorted(loading["mismatched_keys"]):
         weight, stored, wanted = others[0]
-        raise PivotalError(
-            f"{folder / 'config.json'} must describe the weights, but it says that {weight} is {_by(wanted)}, and the "
-            f"weights have {_by(stored)}. Take both from the same model."
-        )
+        raise misfit(folder, weight, wanted, stored)
     if lacking := sorted(loading["missing_keys"]):
         # transformers would use random numbers instead
         raise PivotalError(
@@ -169,10 +172,6 @@ def _check_no_code(name: str, error: Exception) -> None:
             f"{name} needs Python code that comes with the model, and pivotal never runs such code. Use a model that "
             "transformers itself supports, or load it yourself and wrap it with pivotal.TransformersLM."
         ) from None
-
-
-def _by(shape: Iterable[int]) -> str:
-    return " × ".join(map(str, shape))
 
 
 def _tokenizer(name: str, folder: Path, *, ours: bool) -> Any:

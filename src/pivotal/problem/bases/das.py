@@ -25,7 +25,8 @@ from pivotal.records.basis import BasisCard
 from pivotal.units import InBasis
 
 if TYPE_CHECKING:
-    from pivotal.problem.problem import Outcome, Problem
+    from pivotal.problem.outcome import Outcome
+    from pivotal.problem.problem import Problem
 
 _UPDATES, _PREFIXES = 120, 48
 _RATE, _RATE_OF_VALUES = 0.01, 0.1
@@ -75,10 +76,13 @@ class _Learner:
         self._name, self._problem = f"{asked.site.name}@das", problem
         self._mean = states.mean(0)
         some, width = start.shape
-        layer = nn.Linear(width, some, bias=False, device=start.device)
-        with torch.no_grad():
-            layer.weight.copy_(start)
-        self._layer: Any = orthogonal(layer)
+        # The parametrisation completes the rows to a square matrix at random, from the global generator.
+        with torch.random.fork_rng([start.device] if start.is_cuda else []):
+            torch.manual_seed(0)
+            layer = nn.Linear(width, some, bias=False, device=start.device)
+            with torch.no_grad():
+                layer.weight.copy_(start)
+            self._layer: Any = orthogonal(layer)
         self._spread = ((states - self._mean) @ start.T).std(0).clamp(min=1e-6) * _STRIDE
         # Direction d flips to label d. The probe is positive for the states that are flipped to label 1.
         self._x = torch.zeros(len(problem.labels), some, device=start.device)
@@ -116,7 +120,7 @@ class _Learner:
     def _run(self, batch: Problem) -> Outcome:
         """A masked run with all directions set. It goes past `Problem.run`, because the basis changes with every
         update, and counts its own work."""
-        from pivotal.problem.problem import Outcome
+        from pivotal.problem.outcome import Outcome
 
         rows = self._layer.weight
         basis = Basis("das", rows.T, rows, -(rows @ self._mean), whole=self._card)

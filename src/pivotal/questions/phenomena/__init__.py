@@ -40,7 +40,7 @@ class Listed:
 
 def load_phenomenon(spec: str | Path, reading: Reading | None = None, **options: object) -> PairSet:
     """Load pairs by name ("number-agreement"), with a reader ("blimp:FILE"), or from a file: a template file
-    ("my.yaml") or a pairs file ("my.jsonl"). `reading` says how files of others are read."""
+    ("my.yaml") or a pairs file ("my.jsonl"). `reading` says how files in other formats are read."""
     reading = reading or Reading()
     if (reader := reader_of(spec, reading)) is not None:
         _check_no_options(options)
@@ -66,7 +66,7 @@ def load_phenomenon(spec: str | Path, reading: Reading | None = None, **options:
     near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
     raise PivotalError(
         f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
-        f"({', '.join(pairs_file.SUFFIXES)}) or a file of others (blimp:PATH …), but '{spec}' is none of them."
+        f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is none of them."
         f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
 
@@ -96,7 +96,7 @@ def _check_no_options(options: dict[str, object]) -> None:
 
 
 def _from_file(path: Path, reading: Reading) -> PairSet:
-    """The pairs of a pairs file. With a map of columns it is a table of others."""
+    """The pairs of a pairs file. With a map of columns it is a table in another format."""
     if reading.columns:
         return READERS.get("table")(str(path), reading).pairs()
     try:

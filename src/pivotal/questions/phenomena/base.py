@@ -16,7 +16,7 @@ class Phenomenon(ABC):
     summary: ClassVar[str]
     """One line for `pivotal list phenomena`."""
     takes_path: ClassVar[bool] = False
-    """Whether it reads files of others. It then has a field `path`, and users write `name:PATH`."""
+    """Whether it reads files in other formats. It then has a field `path`, and users write `name:PATH`."""
 
     @abstractmethod
     def pairs(self) -> PairSet:

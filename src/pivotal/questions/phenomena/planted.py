@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import ClassVar
 
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena.base import Phenomenon
 
 LEXICON = tuple(

@@ -1,4 +1,4 @@
-"""Readers of the files of others. Each file in this folder with a `Reader` adds one."""
+"""Readers of files in other formats. Each file in this folder with a `Reader` adds one."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.questions.bad_rows import BadRows
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.cues import FindCue, between_prefixes, cue_rule, twins
 from pivotal.questions.readers.labels import Labelling, labelled

@@ -1,4 +1,4 @@
-"""The interface of a reader of files of others."""
+"""The interface of a reader of files in another format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pivotal.questions.pairs import PairSet
 
 @dataclass(frozen=True)
 class Reading:
-    """How files of others are read."""
+    """How files in other formats are read."""
 
     columns: str = ""
     """The columns of a table: `prefix=sentence,good=right,bad=wrong`."""
@@ -43,7 +43,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Reader(ABC):
-    """Reads files of others as minimal pairs: users write `name:PATH`. A subclass is a frozen dataclass."""
+    """Reads files in another format as minimal pairs: users write `name:PATH`. A subclass is a frozen dataclass."""
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -1,4 +1,4 @@
-"""What most files of others hold: a prefix, a good and a bad next word, and sometimes another prefix."""
+"""What most files in other formats hold: a prefix, a good and a bad next word, and sometimes another prefix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MARKS = ".,;:?!"
 
 @dataclass(frozen=True)
 class Choice:
-    """A row of a file of others."""
+    """A row of a file in another format."""
 
     where: str
     """File and line, for messages."""

@@ -1,4 +1,4 @@
-"""Which columns of a table of others have what."""
+"""Which columns of a table hold what."""
 
 from __future__ import annotations
 

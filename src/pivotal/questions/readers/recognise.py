@@ -1,4 +1,4 @@
-"""Recognise files of others, to name the reader that the user should write before the path."""
+"""Recognise files in other formats, to name the reader that the user should write before the path."""
 
 from __future__ import annotations
 

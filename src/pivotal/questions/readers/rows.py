@@ -1,4 +1,4 @@
-"""The rows of tables and JSON files of others, whatever their format."""
+"""The rows of tables and JSON files in other formats."""
 
 from __future__ import annotations
 
@@ -48,18 +48,26 @@ def _line_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]]
                 yield f"{path}, line {number}", row
 
 
+def json_document(path: Path, text: str) -> Any:
+    """The content of a JSON file. Errors name the file, the line and the column."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise PivotalError(
+            f"{path}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})."
+        ) from error
+    except (ValueError, RecursionError):
+        raise PivotalError(f"{path}: a number or a nesting is too large.") from None
+
+
 def _list_in(path: Path, text: str) -> Iterator[tuple[str, Row]] | None:
     """The rows of a JSON document; None if the file has a JSON object on every line instead."""
     try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        if error.msg.startswith("Extra data"):
+        content = json_document(path, text)
+    except PivotalError as error:
+        if isinstance(error.__cause__, json.JSONDecodeError) and error.__cause__.msg == "Extra data":
             return None
-        raise PivotalError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})."
-        ) from None
-    except (ValueError, RecursionError):
-        raise PivotalError(f"{path}: a number or a nesting is too large.") from None
+        raise
     if isinstance(content, dict):
         inside = [key for key in _INSIDE if isinstance(content.get(key), list)]
         content = content[inside[0]] if inside else [content]

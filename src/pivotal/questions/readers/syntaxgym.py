@@ -6,7 +6,6 @@ words before the region, the first words of the region are two words after one p
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from pivotal.questions.pairs_file import name_of
 from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.choice import Choice, between_continuations
+from pivotal.questions.readers.rows import json_document
 
 _REGION = r"\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)"
 _COMPARED = re.compile(rf"{_REGION}\s*([<>])\s*{_REGION}")
@@ -62,14 +62,7 @@ class SyntaxGym(Reader):
 
 
 def _suite(path: Path) -> dict[str, Any]:
-    try:
-        suite = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise PivotalError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})."
-        ) from None
-    except (ValueError, RecursionError):
-        raise PivotalError(f"{path}: a number or a nesting is too large.") from None
+    suite = json_document(path, read_text(path))
     if not isinstance(suite, dict):
         raise PivotalError(f"{path}: a test suite is a JSON object with items and predictions.")
     for key in ("items", "predictions"):

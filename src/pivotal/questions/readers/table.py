@@ -1,4 +1,4 @@
-"""Reader of tables of others: CSV, TSV, JSON, JSON Lines and Parquet, with a map of the columns."""
+"""Reader of tables: CSV, TSV, JSON, JSON Lines and Parquet, with a map of the columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table(Reader):
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = (
-        "reads tables of others: table:FILE (.csv, .tsv, .json, .jsonl, .parquet), with --columns good=NAME,bad=NAME"
+        "reads tables: table:FILE (.csv, .tsv, .json, .jsonl, .parquet), with --columns good=NAME,bad=NAME"
     )
 
     def pairs(self) -> PairSet:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.base import Reader
+from pivotal.questions.readers.rows import json_document
 
 TEMPLATES_FILE = "templates.json"
 # The first file that exists is used. The published list also has phrases, which have no single cue.
@@ -61,14 +62,7 @@ def _pair(template: str, profession: str, group: str, label: str) -> MinimalPair
 
 
 def _list(path: Path) -> list[object]:
-    try:
-        content = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise PivotalError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})."
-        ) from None
-    except (ValueError, RecursionError):
-        raise PivotalError(f"{path}: a number or a nesting is too large.") from None
+    content = json_document(path, read_text(path))
     if not isinstance(content, list) or not content:
         raise PivotalError(f"{path}: the file must hold a JSON list with at least one entry.")
     return content

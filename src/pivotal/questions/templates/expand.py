@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 
 from pivotal.errors import PivotalError
-from pivotal.questions.pairs import MinimalPair, find_cue
+from pivotal.questions.minimal_pair import MinimalPair, find_cue
 from pivotal.questions.templates.draw import Draw, plan
 from pivotal.questions.templates.slots import Choice, Text
 from pivotal.questions.templates.template import Template

@@ -28,7 +28,7 @@ def write_new(path: Path, like: str | None = None) -> Path:
     if name in bundled():
         raise PivotalError(f"'{name}' is a bundled phenomenon. Choose another name, such as my-{name}.")
     if path.exists():
-        raise PivotalError(f"{path} is there already, and nothing was written. Choose another name.")
+        raise PivotalError(f"{path} exists already, and nothing was written. Choose another name.")
     if like is None:
         text = read_text(asset("new-phenomenon.yaml")).replace("NAME", name)
     else:

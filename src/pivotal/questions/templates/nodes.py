@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.pairs import clean_text
+from pivotal.questions.minimal_pair import clean_text
 from pivotal.yaml_places import Place
 
 
@@ -74,7 +74,7 @@ class Node:
             place = self.place.within(key)
             name = Node(key, place, f"a key of {self.name}").text()
             if name in found:
-                raise PivotalError(f"{place}: '{name}' is there twice. Remove one.")
+                raise PivotalError(f"{place}: '{name}' occurs twice. Remove one.")
             found[name] = Node(value, place, f"'{name}'")
         return found
 

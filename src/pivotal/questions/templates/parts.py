@@ -96,7 +96,7 @@ def _set(node: Node, lexicon: Lexicon, labels: Labels) -> tuple[Text, ...]:
         if not text.slots and " " in text.parts[0]:  # type: ignore[operator]
             raise inner.error(f"each of the words is one word without spaces, not '{text.parts[0]}'.")
         if texts.count(text) > 1:
-            raise inner.error(f"the words of a label differ, but '{inner.value}' is there twice.")
+            raise inner.error(f"the words of a label differ, but '{inner.value}' occurs twice.")
     return texts
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import asset, read_text
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates.draw import plan
 from pivotal.questions.templates.expand import expand
 from pivotal.questions.templates.lexicon import RESERVED, Lexicon, read_lexicon

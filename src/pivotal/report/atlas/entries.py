@@ -75,6 +75,12 @@ class Entry:
         return self.row.found if self.row is not None and self.row.done else ()
 
     @property
+    def comparable(self) -> Sequence[FoundUnit]:
+        """The units whose names mean the same in other entries of the model."""
+        sites = "" if self.row is None else self.row.sites
+        return [unit for unit in self.units if not _is_fitted(unit.site, sites)]
+
+    @property
     def said(self) -> str:
         """The result in a few words."""
         row = self.row
@@ -116,12 +122,21 @@ class Atlas:
         return sum(entry.standing == standing for entry in self.entries)
 
     def units(self, model: str) -> dict[str, list[Entry]]:
-        """The units that the interventions of a model set, each with its entries; the most shared unit first."""
+        """The units that the interventions of a model set, each with its entries; the most shared unit first.
+
+        Coordinates of a basis that was fitted to the pairs of one phenomenon are left out: in another phenomenon the
+        same name means another direction.
+        """
         found: dict[str, list[Entry]] = {}
         for entry in self.of(model=model):
-            for unit in entry.units:
-                found.setdefault(f"{unit.site}:{unit.index}", []).append(entry)
+            for unit in entry.comparable:
+                found.setdefault(str(unit), []).append(entry)
         return dict(sorted(found.items(), key=lambda item: -len({entry.phenomenon for entry in item[1]})))
+
+    def shared(self, model: str) -> dict[str, list[Entry]]:
+        """The units of a model that several phenomena share, each with its entries."""
+        units = self.units(model)
+        return {unit: entries for unit, entries in units.items() if len({e.phenomenon for e in entries}) > 1}
 
 
 def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
@@ -156,6 +171,12 @@ def _told(rows: Sequence[StudyRow]) -> StudyRow | None:
 def _named(phenomenon: str) -> str:
     """The name of a phenomenon without the folder of its file: blimp:data/npi.jsonl is npi."""
     return re.sub(r"(\.\w{1,6}){1,2}$", "", phenomenon.rpartition("/")[2].rpartition(":")[2])
+
+
+def _is_fitted(site: str, pattern: str) -> bool:
+    """Whether a site is in a basis that was fitted to the pairs, and not read from a file that `pattern` names."""
+    basis = site.partition("@")[2]
+    return bool(basis) and not re.search(rf"@{re.escape(basis)}:(?!\d+(,|$))", pattern)
 
 
 def slug(text: str) -> str:

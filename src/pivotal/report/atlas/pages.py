@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from pivotal.records.study_rows import JudgedRow, StudyRow
 from pivotal.report.atlas.cross import cross_table
 from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, slug
-from pivotal.report.html import Section, definitions, document, paragraph, paragraphs, table_of
+from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within
+from pivotal.report.atlas.unit_pages import shared_units, unit_address
+from pivotal.report.html import Section, definitions, paragraph, table_of
 from pivotal.report.tables import Table, counted, number, percent, points, table
 
+Downloads = Mapping[str, Sequence[str]]
+"""The interventions to download: the names of their files, by the name of the entry."""
 
-def index_page(atlas: Atlas, name: str, about: str, downloads: Collection[str], findings: str) -> str:
+
+def index_page(atlas: Atlas, name: str, about: str, downloads: Downloads, findings: str) -> str:
     lead = about or f"{len(atlas.phenomena)} phenomena in {counted(len(atlas.models), 'model')}."
     models = "".join(
         f'<li><a href="models/{slug(model)}.html">{escape(model)}</a></li>' for model in atlas.models
     )
-    return _document(
+    return atlas_page(
         f"Atlas: {name}",
         lead,
         [
-            Section("Verdicts", _key() + _find("phenomena") + _matrix(atlas)),
+            Section("Verdicts", _key() + search_field("phenomena") + _matrix(atlas)),
             Section("What it says", findings),
             Section("Models", f"<ul>{models}</ul>"),
             Section(
@@ -36,17 +41,17 @@ def index_page(atlas: Atlas, name: str, about: str, downloads: Collection[str], 
     )
 
 
-def phenomenon_page(atlas: Atlas, phenomenon: str, downloads: Collection[str]) -> str:
+def phenomenon_page(atlas: Atlas, phenomenon: str, downloads: Downloads) -> str:
     entries = atlas.of(phenomenon=phenomenon)
-    return _document(
+    return atlas_page(
         phenomenon,
         f"Which units switch it, in {counted(len({entry.model for entry in entries}), 'model')}.",
         [
             Section("Results", table_of(_results(entries, "model", lambda entry: entry.column))),
-            *(Section(entry.column, _details(entry, downloads)) for entry in entries),
+            *(Section(entry.column, _details(atlas, entry, downloads)) for entry in entries),
             Section("What moves it", _moved_by(atlas, phenomenon)),
         ],
-        home=True,
+        above=HOME,
     )
 
 
@@ -54,42 +59,20 @@ def model_page(atlas: Atlas, model: str) -> str:
     entries = atlas.of(model=model)
     several = len({(entry.steps, entry.variant) for entry in entries}) > 1
     asked = len({entry.phenomenon for entry in entries})
-    return _document(
+    return atlas_page(
         model,
         f"The phenomena that were asked of it ({asked}), and the units that switch them.",
         [
-            Section(
-                "Results", table_of(_results(entries, "phenomenon", _within if several else _phenomenon))
-            ),
-            Section("Shared units", _shared(atlas, model)),
+            Section("Results", table_of(_results(entries, "phenomenon", within if several else _phenomenon))),
+            Section("Shared units", shared_units(atlas, model)),
             Section("What each intervention does to the others", cross_table(entries)),
         ],
-        home=True,
+        above=HOME,
     )
-
-
-def _document(
-    title: str,
-    lead: str,
-    sections: Sequence[Section],
-    *,
-    facts: Sequence[tuple[str, str]] = (),
-    home: bool = False,
-) -> str:
-    page = document(
-        title, lead, sections, description=f"{title}: a page of an atlas", facts=facts, also="atlas"
-    )
-    page = page.replace("<body>", "<body class=atlas>", 1)
-    crumbs = '<p class=crumbs><a href="../index.html">The whole atlas</a></p>\n'
-    return page.replace("<header>\n", f"<header>\n{crumbs}", 1) if home else page
 
 
 def _phenomenon(entry: Entry) -> str:
     return entry.phenomenon
-
-
-def _within(entry: Entry) -> str:
-    return ", ".join(filter(None, (entry.phenomenon, entry.steps, entry.variant)))
 
 
 # -- the matrix --------------------------------------------------------------------------------------------
@@ -101,13 +84,6 @@ def _key() -> str:
         for standing in STANDINGS
     )
     return f"<ul class=verdict-key>{items}</ul>"
-
-
-def _find(what: str) -> str:
-    return (
-        f"<form class=filters hidden><label class=wide>Find {escape(what)}<input id=find type=search "
-        "autocomplete=off></label><p id=found role=status></p></form>"
-    )
 
 
 def _matrix(atlas: Atlas) -> str:
@@ -169,19 +145,20 @@ def _figures(row: StudyRow | None) -> tuple[str, ...]:
     )
 
 
-def _details(entry: Entry, downloads: Collection[str]) -> str:
+def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> str:
     row = entry.row
     if row is None:
         return paragraph("This cell was not run.")
     if not row.done:
         said = "The model does not know the phenomenon" if entry.standing == "unknown" else "The run failed"
         return paragraph(f"{said}. {row.error or ''}")
-    parts = [_judgement(row.judged), _units(entry)]
+    parts = [_judgement(row.judged), _units(atlas, entry)]
     if entry.name in downloads:
         folder = f"../interventions/{entry.name}"
+        files = downloads[entry.name]
+        listed = " and ".join(f'<a href="{folder}/{name}" download>{name}</a>' for name in files)
         parts.append(
-            f'<p>Download: <a href="{folder}/card.json" download>card.json</a> and '
-            f'<a href="{folder}/values.safetensors" download>values.safetensors</a>. Save both in one folder; '
+            f"<p>Download: {listed}. Save them in one folder; "
             "<code>pivotal evaluate FOLDER QUESTION</code> applies it.</p>"
         )
     return "".join(parts)
@@ -201,13 +178,14 @@ def _judgement(judged: JudgedRow | None) -> str:
     )
 
 
-def _units(entry: Entry) -> str:
+def _units(atlas: Atlas, entry: Entry) -> str:
+    shared = atlas.shared(entry.model)
+    links = {
+        name: f"../{unit_address(entry.model, name)}" for name in map(str, entry.units) if name in shared
+    }
     labels = list(dict.fromkeys(label for unit in entry.units for label in unit.values))
-    rows = [
-        (f"{unit.site}:{unit.index}", *(number(unit.values.get(label)) for label in labels))
-        for unit in entry.units
-    ]
-    return table_of(table("", ("unit", *(f"set to, {label}" for label in labels)), rows))
+    rows = [(str(unit), *(number(unit.values.get(label)) for label in labels)) for unit in entry.units]
+    return table_of(table("", ("unit", *(f"set to, {label}" for label in labels)), rows), links=links)
 
 
 def _moved_by(atlas: Atlas, phenomenon: str) -> str:
@@ -223,7 +201,7 @@ def _moved_by(atlas: Atlas, phenomenon: str) -> str:
     found.sort(key=lambda pair: -pair[1].moved)
     rows = [
         (
-            _within(entry),
+            within(entry),
             entry.model,
             percent(score.flipped),
             percent(score.untouched),
@@ -241,28 +219,4 @@ def _moved_by(atlas: Atlas, phenomenon: str) -> str:
             text=2,
             note="Edited: accuracy with the intervention applied in its first and in its second direction.",
         )
-    )
-
-
-def _shared(atlas: Atlas, model: str) -> str:
-    units = atlas.units(model)
-    if not units:
-        return paragraphs("No unit was found.")
-    rows = []
-    for unit, entries in units.items():
-        links = ", ".join(
-            f'<a href="../phenomena/{slug(name)}.html">{escape(name)}</a>'
-            for name in dict.fromkeys(entry.phenomenon for entry in entries)
-        )
-        count = len({entry.phenomenon for entry in entries})
-        rows.append(
-            f'<tr id="unit-{slug(unit)}" data-find="{escape(unit.lower())} '
-            f'{escape(" ".join(entry.phenomenon for entry in entries).lower())}"><th scope=row>{escape(unit)}</th>'
-            f"<td class=n>{count}</td><td>{links}</td></tr>"
-        )
-    return (
-        _find("units or phenomena")
-        + '<div class=scroll tabindex=0 role=group aria-label="Units"><table><thead><tr><th scope=col>unit</th>'
-        "<th scope=col class=n>phenomena</th><th scope=col>which</th></tr></thead><tbody>"
-        f"{''.join(rows)}</tbody></table></div>"
     )

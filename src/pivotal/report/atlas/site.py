@@ -7,10 +7,11 @@ from pathlib import Path
 
 from pivotal.files import disk, inside, read_bytes, write_atomically, write_text
 from pivotal.jobs.run_files import INTERVENTIONS
-from pivotal.records.intervention import CARD, VALUES
+from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.report.atlas.entries import Atlas, Entry, atlas_of, slug
 from pivotal.report.atlas.findings import findings_of
 from pivotal.report.atlas.pages import index_page, model_page, phenomenon_page
+from pivotal.report.atlas.unit_pages import unit_address, unit_page
 from pivotal.report.study import StudyFolder
 
 SITE = "site"
@@ -28,25 +29,41 @@ def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
         )
     for model in atlas.models:
         write_text(inside(site, "models", f"{slug(model)}.html"), model_page(atlas, model))
+    _write_units(atlas, site)
     first = site / "index.html"
     page = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads, findings_of(atlas))
     write_text(first, page)
     return first
 
 
-def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> set[str]:
-    """Copy the interventions that the study still has; return the names of their entries."""
-    copied = set()
+def _write_units(atlas: Atlas, site: Path) -> None:
+    """Write a page for each unit that several phenomena share, and remove pages of units that are no longer shared."""
+    pages = {
+        inside(site, *unit_address(model, unit).split("/")): unit_page(atlas, model, unit)
+        for model in atlas.models
+        for unit in atlas.shared(model)
+    }
+    for path, page in pages.items():
+        write_text(path, page)
+    for path in (site / "units").glob("*.html"):
+        if path not in pages:
+            path.unlink()
+
+
+def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> dict[str, list[str]]:
+    """Copy the interventions that the study still has; return the names of the files of each entry."""
+    copied = {}
     for entry in atlas.searched:
         source = _intervention(study, entry)
         if source is None:
             continue
-        for name in (CARD, VALUES):
+        files = [name for name in (CARD, VALUES, BASES) if (source / name).is_file()]
+        for name in files:
             target = inside(site, INTERVENTIONS, entry.name, name)
             with disk(target):
                 target.parent.mkdir(parents=True, exist_ok=True)
                 write_atomically(target, partial(_write, read_bytes(source / name)))
-        copied.add(entry.name)
+        copied[entry.name] = files
     return copied
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms
-from pivotal.problem.problem import Outcome, Problem
+from pivotal.problem.outcome import Outcome
+from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings

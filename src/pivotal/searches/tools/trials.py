@@ -251,8 +251,8 @@ def score_runs(
     score = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
     if terms.wants_kl:
         # All trials measure KL at the same positions, so that only the units differ.
-        nodes = problem.draw_positions(_KL_NODES, torch.Generator().manual_seed(0))
+        nodes = problem.positions.draw(_KL_NODES, torch.Generator().manual_seed(0))
         direction = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
-        of = (direction[:, None] == labels).float() * problem.live_share / len(nodes)
+        of = (direction[:, None] == labels).float() * problem.positions.live_share / len(nodes)
         score = score + price[:, None] * (problem.kl(outcome.states, nodes).T @ of)
     return Scores(score, outcome.flipped().float() @ share)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pivotal.serve.turns import Busy, Turns
+from pivotal.serve.model_queue import Busy, ModelQueue
 
 T = TypeVar("T")
 
@@ -32,8 +32,8 @@ def test_computations_take_turns() -> None:
         return threading.get_ident()
 
     async def several() -> list[int]:
-        turns = Turns()
-        return await asyncio.gather(*(turns.take(compute) for _ in range(20)))
+        queue = ModelQueue()
+        return await asyncio.gather(*(queue.take(compute) for _ in range(20)))
 
     assert len(set(run(several))) == 1 and most == 1
 
@@ -42,15 +42,15 @@ def test_a_full_queue_and_an_ending_server_refuse() -> None:
     release, closing = threading.Event(), threading.Event()
 
     async def scene() -> list[str]:
-        turns = Turns(closing.is_set, most=2)
-        waiting = [asyncio.create_task(turns.take(release.wait)) for _ in range(2)]
+        queue = ModelQueue(closing.is_set, most=2)
+        waiting = [asyncio.create_task(queue.take(release.wait)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(Busy, match="2 requests are waiting"):
-            await turns.take(release.wait)
+            await queue.take(release.wait)
         closing.set()
         said = [str(one) for one in await asyncio.gather(*waiting, return_exceptions=True)]
         release.set()
-        turns.close()
+        queue.close()
         return said
 
     assert run(scene) == ["The server is ending."] * 2

@@ -14,58 +14,58 @@ from pivotal.evidence.intervals import share_of
 from pivotal.evidence.trace import trace_pairs
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair
+from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.sentence import pair_of
 from pivotal.records.serial import replace
 from pivotal.records.share import Share
-from pivotal.serve.bench import Bench
-from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Look, Paste
+from pivotal.serve.live_intervention import LiveIntervention
+from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Paste, SentenceRequest
 
 _TOP = 6
 """The number of the most likely words that are listed for each side."""
 _FORM = "“The *athlete* near the cars admires/admire”"
 
 
-def look(bench: Bench, asked: Look) -> dict[str, Any]:
+def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
     """The two words, the most likely words, KL and the trace, with and without the units of the request."""
-    pair, has_cue = _pair(bench, asked.sentence, asked.words, asked.cue)
+    pair, has_cue = _pair(live, asked.sentence, asked.words, asked.cue)
     try:
-        seen = Asking(bench.model, bench.intervention.steps).ask(pair)
+        seen = Asking(live.model, live.intervention.steps).ask(pair)
         if len(seen.ids) > MOST_TOKENS:
             raise PivotalError(
                 f"it has {len(seen.ids)} tokens, and the live page reads {MOST_TOKENS} at most."
             )
     except PivotalError as error:
         raise PivotalError(f"“{pair.prefix}” cannot be asked: {error}") from None
-    to = _direction(bench, asked.direction, seen)
-    intervention = bench.edited(asked.units, to)
-    trace = trace_pairs(bench.model, intervention, [pair], [to])[0]
+    to = _direction(live, asked.direction, seen)
+    intervention = live.edited(asked.units, to)
+    trace = trace_pairs(live.model, intervention, [pair], [to])[0]
     trace = replace(trace, cue=trace.cue if has_cue else None)
-    prefix = bench.model.encode(pair.prefix).ids
-    before = bench.untouched(prefix)
-    after = bench.with_units(intervention, to, prefix, seen.cue)
+    prefix = live.model.encode(pair.prefix).ids
+    before = live.untouched(prefix)
+    after = live.with_units(intervention, to, prefix, seen.cue)
     return {
         "prefix": pair.prefix,
         "words": pair.words,
         "cue": pair.cue if has_cue else None,
-        "direction": bench.labels[to],
+        "direction": live.labels[to],
         "untouched": [trace.probability(word)[0] for word in range(2)],
         "edited": [trace.probability(word)[1] for word in range(2)],
         "log_odds": trace.log_odds,
         "flipped": trace.flipped,
         "kl": sum(trace.kl) / (len(trace.tokens) + 1),
         "kl_last": trace.kl[-1],
-        "next": _likely(bench, before, after),
+        "next": _likely(live, before, after),
         "trace": trace.as_dict(),
     }
 
 
-def score(bench: Bench, asked: Paste) -> dict[str, Any]:
+def score(live: LiveIntervention, asked: Paste) -> dict[str, Any]:
     """Flips on the user's own pairs, with an interval, and the outcome of each pair."""
-    pairs = bench.as_read(_lines(bench, asked.text))
-    intervention = bench.edited(asked.units)
+    pairs = live.as_read(_lines(live, asked.text))
+    intervention = live.edited(asked.units)
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-    problem = Problem(bench.model, pairs, sites=sites, steps=intervention.steps)
+    problem = Problem(live.model, pairs, sites=sites, steps=intervention.steps)
     outcome = problem.run_intervention(intervention)
     flipped = outcome.flipped()[0].cpu().numpy()
     before, after = (-problem.clean_log_ratio).tolist(), (-outcome.log_ratio[0]).tolist()
@@ -91,21 +91,21 @@ def score(bench: Bench, asked: Paste) -> dict[str, Any]:
 
 
 def _pair(
-    bench: Bench, sentence: str, words: tuple[str, str] | None, cue: str | None
+    live: LiveIntervention, sentence: str, words: tuple[str, str] | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
     """The pair of a typed sentence, as the model reads it, and whether it has a cue."""
     try:
         made, has_cue = pair_of(
             sentence,
-            bench.labels,
-            cache(lambda: bench.pairs),
+            live.labels,
+            cache(lambda: live.pairs),
             words=words,
             cue=cue,
-            at_cue=bench.intervention.steps == "single",
+            at_cue=live.intervention.steps == "single",
         )
     except PivotalError as error:
         raise PivotalError(_for_the_page(str(error))) from None
-    return bench.as_read([made])[0], has_cue
+    return live.as_read([made])[0], has_cue
 
 
 def _for_the_page(message: str) -> str:
@@ -115,23 +115,23 @@ def _for_the_page(message: str) -> str:
     return message
 
 
-def _direction(bench: Bench, label: str | None, seen: AskedPair) -> int:
+def _direction(live: LiveIntervention, label: str | None, seen: AskedPair) -> int:
     """The label to flip to: the one given, or that of the word that the untouched model does not prefer."""
     if label is not None:
-        return bench.intervention.direction(label)
-    log_p = bench.untouched(seen.ids)
+        return live.intervention.direction(label)
+    log_p = live.untouched(seen.ids)
     first, second = (float(log_p[list(side)].logsumexp(-1)) for side in seen.sides)
     return 1 if first >= second else 0
 
 
-def _likely(bench: Bench, before: Tensor, after: Tensor) -> list[dict[str, Any]]:
+def _likely(live: LiveIntervention, before: Tensor, after: Tensor) -> list[dict[str, Any]]:
     """The most likely next words of both sides, with their probabilities in both."""
     tokens = torch.cat(
         [after.topk(min(_TOP, len(after))).indices, before.topk(min(_TOP, len(before))).indices]
     )
     return [
         {
-            "word": bench.model.word(token),
+            "word": live.model.word(token),
             "untouched": float(before[token].exp()),
             "edited": float(after[token].exp()),
         }
@@ -142,7 +142,7 @@ def _likely(bench: Bench, before: Tensor, after: Tensor) -> list[dict[str, Any]]
 # -- pasted lines ---------------------------------------------------------------------------------------------------
 
 
-def _lines(bench: Bench, text: str) -> list[MinimalPair]:
+def _lines(live: LiveIntervention, text: str) -> list[MinimalPair]:
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not lines:
         raise PivotalError(f"Each line holds a pair, such as {_FORM}, but there is no line.")
@@ -158,13 +158,13 @@ def _lines(bench: Bench, text: str) -> list[MinimalPair]:
                 raise PivotalError(
                     f"a pair may have {MOST_LETTERS} letters at most, but this one has {len(line)}."
                 )
-            found.append(_line(bench, line))
+            found.append(_line(live, line))
         except PivotalError as error:
             raise PivotalError(f"Line {number}: {error}") from None
     return found
 
 
-def _line(bench: Bench, line: str) -> MinimalPair:
+def _line(live: LiveIntervention, line: str) -> MinimalPair:
     """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks, or a JSON object as
     in a pairs file."""
     if line.startswith("{"):
@@ -173,7 +173,7 @@ def _line(bench: Bench, line: str) -> MinimalPair:
     first, slash, second = words.partition("/")
     if not prefix or not slash or not first or not second or "/" in second:
         raise PivotalError(
-            f"A pair is a sentence that ends in the two words, {bench.labels[0]} first, such as {_FORM}, but it is "
+            f"A pair is a sentence that ends in the two words, {live.labels[0]} first, such as {_FORM}, but it is "
             f"{line!r}."
         )
     marked = [i for i, word in enumerate(prefix) if len(word) > 2 and word[0] == word[-1] == "*"]
@@ -182,7 +182,7 @@ def _line(bench: Bench, line: str) -> MinimalPair:
     for i in marked:
         prefix[i] = prefix[i][1:-1]
     cue = str(marked[0]) if marked else None
-    return _pair(bench, " ".join(prefix), (first, second), cue)[0]
+    return _pair(live, " ".join(prefix), (first, second), cue)[0]
 
 
 def _json(line: str) -> MinimalPair:

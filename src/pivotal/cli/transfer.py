@@ -1,4 +1,4 @@
-"""An intervention on other questions, whatever their labels: `pivotal evaluate RUN QUESTION`."""
+"""The transfer of an intervention to other questions, with any labels: `pivotal evaluate RUN QUESTION`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pivotal.models import LanguageModel
     from pivotal.questions.question import Question
     from pivotal.questions.readers import Part
-    from pivotal.records.elsewhere import Elsewhere, ElsewhereRow
     from pivotal.records.intervention import Intervention
+    from pivotal.records.transfer import Transfer, TransferRow
 
 
 def parts_of(question: Question) -> list[Part]:
@@ -33,17 +33,17 @@ def parts_of(question: Question) -> list[Part]:
     return parts
 
 
-def score_elsewhere(
+def score_transfer(
     intervention: Intervention,
     lm: LanguageModel,
     question: Question,
     parts: list[Part],
     labels: Mapping[str, str],
-) -> Elsewhere:
+) -> Transfer:
     """Every question with the intervention applied."""
-    from pivotal.records.elsewhere import Elsewhere
+    from pivotal.records.transfer import Transfer
 
-    return Elsewhere(
+    return Transfer(
         model=lm.name,
         phenomenon=intervention.phenomenon,
         directions=intervention.directions,
@@ -57,24 +57,24 @@ def _row(
     question: Question,
     part: Part,
     labels: Mapping[str, str],
-) -> ElsewhereRow:
+) -> TransferRow:
     from pivotal.evidence.checks.effects import effect_on
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import relabelled
-    from pivotal.records.elsewhere import ElsewhereRow
+    from pivotal.records.transfer import TransferRow
 
     if part.pairs is None:
-        return ElsewhereRow(question=part.name, reason=part.reason)
+        return TransferRow(question=part.name, reason=part.reason)
     known = {label: to for label, to in labels.items() if label in part.pairs.labels}
     pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
     try:
         effect = effect_on(intervention, lm, as_read(question, lm, pairs), most=len(pairs))
     except PivotalError as error:
-        return ElsewhereRow(question=part.name, reason=str(error))
-    return ElsewhereRow(question=part.name, effect=effect)
+        return TransferRow(question=part.name, reason=str(error))
+    return TransferRow(question=part.name, effect=effect)
 
 
-def print_elsewhere(found: Elsewhere) -> None:
+def print_transfer(found: Transfer) -> None:
     """A table of the questions that could be asked, and the reasons for the others."""
     from pivotal.report.evidence import effects_table
     from pivotal.report.tables import counted

@@ -7,7 +7,7 @@ from pivotal.records.serial import Record
 from pivotal.records.summary import Rejections
 
 
-class ElsewhereRow(Record, frozen=True, kw_only=True):
+class TransferRow(Record, frozen=True, kw_only=True):
     """One question with the intervention applied."""
 
     question: str
@@ -18,11 +18,11 @@ class ElsewhereRow(Record, frozen=True, kw_only=True):
     """Why it cannot be asked."""
 
 
-class Elsewhere(Record, frozen=True, kw_only=True):
-    """An intervention on other questions than the one that it was found for."""
+class Transfer(Record, frozen=True, kw_only=True):
+    """The transfer of an intervention to other questions than the one that it was found for."""
 
     model: str
     phenomenon: str
     """The phenomenon that the intervention was found for."""
     directions: tuple[str, str]
-    rows: tuple[ElsewhereRow, ...]
+    rows: tuple[TransferRow, ...]

@@ -20,7 +20,7 @@ class Busy(PivotalError):
     """Too many requests are waiting."""
 
 
-class Turns:
+class ModelQueue:
     """Everything that touches a model runs in one thread, in the order of arrival. A model keeps caches, and a second
     computation at the same time would only make both slower."""
 

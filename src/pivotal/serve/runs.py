@@ -13,14 +13,15 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.prepare import model_of
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.intervention import CARD
-from pivotal.serve.bench import Bench, UnitAnswer
+from pivotal.serve.live_intervention import LiveIntervention, UnitAnswer
 
 T = TypeVar("T")
 
-_MODELS, _BENCHES, _RUNS, _PAIRS = 2, 6, 200, 300
+_MODELS, _INTERVENTIONS, _RUNS, _PAIRS = 2, 6, 200, 300
 """The most models and interventions in memory, runs in the list, and stored pairs that a page offers."""
 
 _MEANS = (
@@ -29,7 +30,7 @@ _MEANS = (
 )
 
 
-class Shelf:
+class LiveRuns:
     """Numbers the run folders, and opens their interventions. The page names a run by its number, never by a path."""
 
     def __init__(self, given: Sequence[str], root: str, device: str | None = None) -> None:
@@ -38,7 +39,7 @@ class Shelf:
         self._root = None if given else Path(root)
         self._paths: list[Path] = []
         self._models: OrderedDict[Hashable, LanguageModel] = OrderedDict()
-        self._benches: OrderedDict[Hashable, Bench] = OrderedDict()
+        self._open: OrderedDict[Hashable, LiveIntervention] = OrderedDict()
         for path in given:
             self.add(_run_folder(Path(path)))
 
@@ -71,43 +72,43 @@ class Shelf:
         path = self.path(run) / REPORT
         return path if path.is_file() and not path.is_symlink() else None
 
-    def bench(self, run: int, which: int | None = None) -> Bench:
+    def live(self, run: int, which: int | None = None) -> LiveIntervention:
         """An intervention with its model. Those used last are kept."""
         folder = RunFolder.open(self.path(run))
         chosen = _best(folder) if which is None else which
         card = folder.path / INTERVENTIONS / str(chosen) / CARD
         changed = card.stat().st_mtime_ns if card.is_file() else 0
         return _kept(
-            self._benches, (folder.path, chosen, changed), _BENCHES, lambda: self._opened(folder, chosen)
+            self._open, (folder.path, chosen, changed), _INTERVENTIONS, lambda: self._opened(folder, chosen)
         )
 
     def opened(self, run: int, which: int | None = None) -> dict[str, Any]:
         """What the page shows of a run: labels, units with their ranges, sites and stored pairs."""
-        folder, bench = RunFolder.open(self.path(run)), self.bench(run, which)
+        folder, live = RunFolder.open(self.path(run)), self.live(run, which)
         return {
             "run": run,
             "which": _best(folder) if which is None else which,
             "runs": folder.runs_saved(),
             "path": _shown(folder.path),
-            "model": bench.model.describe(),
-            "phenomenon": bench.intervention.phenomenon,
-            "steps": bench.intervention.steps,
-            "note": _MEANS if bench.intervention.found_with == "interchange" else "",
-            "labels": bench.labels,
-            "units": [bench.about(unit) for unit in bench.intervention.units],
-            "sites": [{"name": site.name, "units": site.width} for site in bench.model.sites],
+            "model": live.model.describe(),
+            "phenomenon": live.intervention.phenomenon,
+            "steps": live.intervention.steps,
+            "note": _MEANS if live.intervention.found_with == "interchange" else "",
+            "labels": live.labels,
+            "units": [live.about(unit) for unit in live.intervention.units],
+            "sites": [{"name": site.name, "units": site.width} for site in live.model.sites],
             "pairs": [
                 {"prefix": pair.prefix, "words": pair.words, "cue": pair.cue, "group": pair.group}
-                for pair in bench.pairs.sample(min(_PAIRS, len(bench.pairs)))
+                for pair in live.pairs.sample(min(_PAIRS, len(live.pairs)))
             ],
             "report": self.report(run) is not None,
         }
 
     def unit(self, run: int, which: int | None, name: str) -> UnitAnswer:
-        bench = self.bench(run, which)
-        return bench.about(bench.unit(name))
+        live = self.live(run, which)
+        return live.about(live.unit(name))
 
-    def _opened(self, folder: RunFolder, which: int) -> Bench:
+    def _opened(self, folder: RunFolder, which: int) -> LiveIntervention:
         question = Question.of(folder.settings)
         intervention = folder.intervention(which)
         model = _kept(
@@ -119,7 +120,9 @@ class Shelf:
         )
         intervention.check_model(model.name, model.fingerprint())
         model = in_bases(model, folder.bases()).carrying(intervention)
-        return Bench(model, question, intervention, _pairs(folder, question, intervention.directions))
+        return LiveIntervention(
+            model, question, intervention, _pairs(folder, question, intervention.directions)
+        )
 
 
 def _run_folder(path: Path) -> Path:
@@ -166,7 +169,7 @@ def _entry(number: int, path: Path) -> dict[str, Any] | None:
         if folder.finished:
             summary = folder.summary()
             entry |= {"units": summary.units, "flip_accuracy": summary.flip_accuracy}
-    except PivotalError as error:
+    except (PivotalError, OSError) as error:
         entry["error"] = str(error)
     return entry
 

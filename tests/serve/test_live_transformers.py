@@ -10,12 +10,13 @@ from tests.models.tiny import random_model, tokenizer
 
 from pivotal.evidence.trace import trace
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
-from pivotal.serve.bench import Bench
-from pivotal.serve.look import look, score
-from pivotal.serve.requests import Look, Paste, UnitValues
+from pivotal.serve.answers import predict, score
+from pivotal.serve.live_intervention import LiveIntervention
+from pivotal.serve.requests import Paste, SentenceRequest, UnitValues
 from pivotal.units import Steps
 
 PREFIXES = [
@@ -33,7 +34,7 @@ def model() -> TransformersLM:
 
 
 @pytest.fixture(params=["every", "single"])
-def bench(request: pytest.FixtureRequest, model: TransformersLM) -> Bench:
+def live(request: pytest.FixtureRequest, model: TransformersLM) -> LiveIntervention:
     steps: Steps = request.param
     space = model.unit_space("head,mlp.1")
     units = tuple(unit for unit in space if str(unit) in ("head.0:1", "mlp.1:5"))
@@ -42,39 +43,41 @@ def bench(request: pytest.FixtureRequest, model: TransformersLM) -> Bench:
     found = Intervention(
         units, ("singular", "plural"), values, steps, model.name, model.fingerprint(), "pairs", "x"
     )
-    return Bench(model, Question(steps=steps), found, PairSet("pairs", found.directions, PAIRS))
+    return LiveIntervention(model, Question(steps=steps), found, PairSet("pairs", found.directions, PAIRS))
 
 
-def as_found(bench: Bench) -> list[UnitValues]:
-    return [UnitValues(str(unit), bench.about(unit).values) for unit in bench.intervention.units]
+def as_found(live: LiveIntervention) -> list[UnitValues]:
+    return [UnitValues(str(unit), live.about(unit).values) for unit in live.intervention.units]
 
 
-def test_the_units_of_the_run_give_what_the_run_gives(bench: Bench) -> None:
+def test_the_units_of_the_run_give_what_the_run_gives(live: LiveIntervention) -> None:
     pair = PAIRS[7]
-    seen = look(bench, Look(run=0, units=as_found(bench), sentence=pair.prefix, words=pair.words, cue="1"))
-    known = trace(bench.model, bench.intervention, pair)
+    seen = predict(
+        live, SentenceRequest(run=0, units=as_found(live), sentence=pair.prefix, words=pair.words, cue="1")
+    )
+    known = trace(live.model, live.intervention, pair)
     assert seen["direction"] == known.direction
     assert seen["log_odds"] == pytest.approx(known.log_odds, abs=1e-4)
     assert seen["kl"] > 0
 
 
-def test_a_head_is_scaled_and_any_unit_can_be_added(bench: Bench) -> None:
-    head = next(bench.about(unit) for unit in bench.intervention.units if unit.size > 1)
+def test_a_head_is_scaled_and_any_unit_can_be_added(live: LiveIntervention) -> None:
+    head = next(live.about(unit) for unit in live.intervention.units if unit.size > 1)
     assert head.natural is None and head.values == (1.0, 1.0) and head.limits == (-2.0, 2.0)
-    doubled = bench.edited([UnitValues(head.unit, (2.0, 0.5))])
-    factors = doubled.values / bench.edited([UnitValues(head.unit, (1.0, 1.0))]).values
+    doubled = live.edited([UnitValues(head.unit, (2.0, 0.5))])
+    factors = doubled.values / live.edited([UnitValues(head.unit, (1.0, 1.0))]).values
     assert factors == pytest.approx(np.repeat([[2.0], [0.5]], factors.shape[1], 1))
     for name in ("mlp.2:3", "head.2:0"):
-        about = bench.about(bench.unit(name))
+        about = live.about(live.unit(name))
         units = [UnitValues(name, about.values)]
-        asked = Look(run=0, units=units, sentence=PREFIXES[1], words=("runs", "run"), cue="1")
-        assert look(bench, asked)["kl"] > 0
-    low, high = bench.about(bench.unit("mlp.2:3")).natural or (0, 0)
+        asked = SentenceRequest(run=0, units=units, sentence=PREFIXES[1], words=("runs", "run"), cue="1")
+        assert predict(live, asked)["kl"] > 0
+    low, high = live.about(live.unit("mlp.2:3")).natural or (0, 0)
     assert low < high
 
 
-def test_own_pairs_are_scored(bench: Bench) -> None:
+def test_own_pairs_are_scored(live: LiveIntervention) -> None:
     text = "\n".join(f"{pair.prefix} runs/run" for pair in PAIRS)
-    scored = score(bench, Paste(run=0, units=as_found(bench), text=text))
+    scored = score(live, Paste(run=0, units=as_found(live), text=text))
     assert scored["share"].n == len(PAIRS) and scored["kl"] > 0
     assert scored["flipped"] == sum(row["flipped"] for row in scored["rows"])

@@ -16,7 +16,8 @@ from pivotal.models.intervened import IntervenedModel
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import MinimalPair, PairSet
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import Record
@@ -59,7 +60,7 @@ class Usual:
 
 
 @dataclass(frozen=True)
-class Bench:
+class LiveIntervention:
     """The model of a run, its intervention, and the pairs that the run has stored."""
 
     model: LanguageModel

@@ -1,0 +1,84 @@
+"""Questions that ask nothing get no verdict above "no evidence", however much a search flips."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.paths import ROOT
+
+from pivotal.jobs.find import find
+from pivotal.models import LanguageModel, load_model
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
+from pivotal.records.summary import Summary
+from pivotal.searches.learned import LearnedMask
+
+PLANTED = load_phenomenon("planted")
+LABELS = PLANTED.labels
+
+
+@cache
+def model(name: str) -> LanguageModel:
+    return load_model(name)
+
+
+def asked(name: str, pairs: PairSet, place: Path, search: LearnedMask) -> Summary:
+    pairs.save(place / "pairs.jsonl")
+    question = Question(name, str(place / "pairs.jsonl"))
+    return find(question, search, out=str(place / "run"), model=model(name)).summary
+
+
+def relabelled(pairs: PairSet, labels: list[str]) -> PairSet:
+    """The pairs with other labels, and so without counterfactual prefixes for them."""
+    made = (
+        replace(pair, label=label, counterfactuals=("", ""))
+        for pair, label in zip(pairs, labels, strict=True)
+    )
+    return PairSet("nonsense", pairs.labels, tuple(made))
+
+
+def shuffled(pairs: PairSet) -> PairSet:
+    labels = [pair.label for pair in pairs]
+    random.Random(0).shuffle(labels)
+    return relabelled(pairs, labels)
+
+
+SOME = PLANTED.sample(90, seed=1)
+NONSENSE = {
+    "shuffled labels": shuffled(SOME),
+    "one direction": PairSet("one", LABELS, tuple(pair for pair in SOME if pair.label == "plural")),
+    "six pairs": PLANTED.sample(6, seed=2),
+    "no labels": relabelled(SOME, [""] * len(SOME)),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_no_evidence(name: str, tmp_path: Path) -> None:
+    found = asked("planted", NONSENSE[name], tmp_path, LearnedMask(max_units=3, updates=30, refit=10))
+    assert found.verdict is not None and found.verdict.word == "no evidence", found.verdict
+    assert "the model knows it" in [check.name for check in found.verdict.checks if not check.passed]
+
+
+def benchmark() -> Any:
+    spec = importlib.util.spec_from_file_location("nonsense", ROOT / "benchmarks" / "nonsense.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+@pytest.mark.slow
+def test_nonsense_in_a_trained_model_is_no_evidence(tmp_path: Path) -> None:
+    made = benchmark()
+    for pairs in (made.alternating(), made.labels_of_words(), made.never_predicted(0)):
+        place = tmp_path / pairs.name
+        place.mkdir()
+        found = asked("wiki-lstm", pairs, place, LearnedMask(updates=30, refit=10))
+        assert found.verdict is not None and found.verdict.word == "no evidence", found.verdict

@@ -1,0 +1,70 @@
+"""The process of a search: two are never started at once, and nothing that it writes can stop the reading."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import pytest
+
+pytest.importorskip("starlette")
+
+from pivotal.errors import PivotalError
+from pivotal.serve.requests import Start
+from pivotal.serve.searching import Search
+
+T = TypeVar("T")
+
+NOISE = """
+print(3)
+print([1])
+print('{"a": 1}')
+print('{"kind": 3}')
+print('[' * 100_000)
+print('x' * 3_000_000)
+print('{"kind": "said", "text": "still there"}')
+"""
+
+
+def run(scene: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a scene in a thread of its own: the browser of other tests may have a loop in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: asyncio.run(scene())).result()
+
+
+def told(program: str) -> list[dict[str, Any]]:
+    """The events of a search whose process runs this program."""
+
+    async def scene() -> list[dict[str, Any]]:
+        search = Search(program=(sys.executable, "-c", program))
+        number = await search.start(Start())
+        return [event async for _, event in search.events(number) if event is not None]
+
+    return run(scene)
+
+
+def test_what_a_library_prints_is_no_event() -> None:
+    assert told(NOISE + """print('{"kind": "done", "path": "there"}')""") == [
+        {"kind": "said", "text": "still there"},
+        {"kind": "done", "path": "there"},
+    ]
+
+
+def test_a_process_that_dies_is_told_with_its_last_line() -> None:
+    (end,) = told("import sys; sys.exit('no more')")
+    assert end["kind"] == "failed" and "unexpectedly (1). no more" in end["text"]
+
+
+def test_two_requests_at_once_start_one_search() -> None:
+    async def scene() -> list[Any]:
+        search = Search(program=(sys.executable, "-c", "input(); import time; time.sleep(60)"))
+        started = await asyncio.gather(*(search.start(Start()) for _ in range(3)), return_exceptions=True)
+        search.cancel()
+        assert await search.close()
+        return started
+
+    first, *others = run(scene)
+    assert first == 1 and all(isinstance(other, PivotalError) for other in others)
