@@ -26,7 +26,7 @@ from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.units import Site, Steps, Values
 
 T = TypeVar("T")
 
@@ -333,13 +333,15 @@ class Problem:
         values: Float[Tensor, "runs directions coordinates"],
         *,
         zeros_stay: bool = False,
+        sites: tuple[Site, ...] | None = None,
     ) -> Outcome:
         """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
 
         With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
-        states of the counterfactual prefixes take the place of `values`.
+        states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
+        they are known: a fixed mask is looked through once.
         """
-        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources)
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]
