@@ -161,6 +161,18 @@ def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word
     assert verdict_of(summary(flips=flips, p=p)).word == word
 
 
+@pytest.mark.parametrize(
+    ("flips", "p", "said"),
+    [
+        (HIGH, 0.02, "but not clearly more often than random units do"),
+        (LOW, 0.01, "but not reliably"),
+        (LOW, 0.02, "but neither reliably nor clearly more often than random units do"),
+    ],
+)
+def test_a_nudge_says_what_it_lacks(flips: Share, p: float, said: str) -> None:
+    assert f"preference, {said}. Failed:" in verdict_of(summary(flips=flips, p=p)).sentence
+
+
 def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path() -> None:
     direct = Paths(change=4.0, last_step=1.0, direct=1.0)
     agreeing = evidence(natural=natural(LOW), paths=direct, interchange=swapped())

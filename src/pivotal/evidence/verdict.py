@@ -13,6 +13,8 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, Verdict, Word
 from pivotal.records.knowledge import Knowledge
@@ -81,8 +83,7 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     meaning = {
         "decide": "Decide: these units decide the phenomenon in this model.",
         "switch": "Switch: these units switch the model's preference.",
-        "nudge": "Nudge: these units change the model's preference, but not reliably, or not clearly more often than "
-        "random units do.",
+        "nudge": f"Nudge: these units change the model's preference, but {_short_of(failed)}.",
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
@@ -91,6 +92,14 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     if missing:
         parts.append(f"Not checked: {', '.join(missing)}.")
     return " ".join(parts)
+
+
+def _short_of(failed: Sequence[str]) -> str:
+    """What keeps a nudge from being a switch."""
+    clearly = "clearly more often than random units do"
+    if "flips" not in failed:
+        return f"not {clearly}"
+    return f"neither reliably nor {clearly}" if "random sets" in failed else "not reliably"
 
 
 # -- can the question be asked? ----------------------------------------------------------------------------
