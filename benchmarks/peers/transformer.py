@@ -1,7 +1,7 @@
 """One update of a search in SmolLM2, beside the same update in other libraries, in one process.
 
-    python benchmarks/peers/transformer.py [--prefixes 128] [--repeat 3]          # hooks of torch
-    build/peers/pyvene/bin/python benchmarks/peers/transformer.py --peer pyvene   # after `make peers`
+    python benchmarks/peers/transformer.py [--prefixes 128] [--repeat 3] [--out FILE]   # hooks of torch
+    build/peers/pyvene/bin/python benchmarks/peers/transformer.py --peer pyvene       # after `make peers`
 
 An update is the log ratios of the pairs of some prefixes with a mask over all neurons of the MLPs, and their gradients
 by the mask and by the values. A neuron is set at every step. Every way has one row per distinct prefix and direction,

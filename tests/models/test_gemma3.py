@@ -58,7 +58,7 @@ def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: s
     with torch.no_grad():
         states = lm.states(lm.prepare(tree), edit)
         if steps == "single":
-            assert lm._chunks.chunks(lm.prepare(tree), 1)[0].past is not None
+            assert lm._chunks.division(lm.prepare(tree), 1).chunks[0].past is not None
         for ids, leaf in zip(sequences, tree.leaf, strict=True):
             whole = torch.tensor([[*lm._tokens.priming, *ids]])
             expected = lm._model(input_ids=whole).logits[0, -1]

@@ -68,7 +68,7 @@ def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: s
     with torch.no_grad():
         states = lm.states(lm.prepare(tree), edit)
     if steps == "single":
-        assert lm._chunks.chunks(lm.prepare(tree), 1)[0].past is not None
+        assert lm._chunks.division(lm.prepare(tree), 1).chunks[0].past is not None
     for text, leaf in zip(PREFIXES, tree.leaf, strict=True):
         node, expected = int(leaf), plain(lm, text)
         while node and tree.live[node]:

@@ -157,7 +157,7 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
     monkeypatch.setattr("pivotal.models.chunks.FEWEST", 4)
     lm.batch_nodes = 8
     in_parts = run()
-    assert len(lm._chunks.chunks(lm.prepare(tree), 2)) > 1
+    assert len(lm._chunks.division(lm.prepare(tree), 2).chunks) > 1
     for a, b in zip(whole, in_parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -169,12 +169,12 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
     short = lm.prepare(tree)
     states = lm.states(short)
-    lengths = [chunk.layout.places for chunk in short.chunks]
+    lengths = [chunk.layout.places for chunk in lm._chunks.division(short, 1).chunks]
     assert len(lengths) > 1 and max(lengths) <= 256
     monkeypatch.setattr("pivotal.models.transformers.lm._LONGEST_ROW_CPU", 10_000)
     long = lm.prepare(tree)
     torch.testing.assert_close(lm.states(long), states, atol=1e-5, rtol=1e-5)
-    assert [chunk.layout.places for chunk in long.chunks] == [tree.n_live]
+    assert [chunk.layout.places for chunk in lm._chunks.division(long, 1).chunks] == [tree.n_live]
 
 
 @pytest.mark.slow

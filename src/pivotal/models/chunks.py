@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from weakref import WeakMethod
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
@@ -31,13 +31,22 @@ class Chunk(Protocol):
 C = TypeVar("C", bound=Chunk)
 
 
+@dataclass(frozen=True)
+class Division:
+    """A tree in parts of at most `most` nodes."""
+
+    most: int
+    chunks: list
+    order: Int[Tensor, " live"]
+    """The row of each live node among the rows of all parts."""
+
+
 @dataclass
 class PreparedChunks:
     """A tree, and its parts for the size that was last requested."""
 
     tree: PrefixTree
-    most: int = 0
-    chunks: list = field(default_factory=list)
+    division: Division | None = None
 
 
 class Chunks:
@@ -64,13 +73,15 @@ class Chunks:
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         return as_memory_allows(self, lambda: self._states(prepared, edit))
 
-    def chunks(self, prepared: PreparedChunks, runs: int) -> list:
+    def division(self, prepared: PreparedChunks, runs: int) -> Division:
+        """The parts for a number of runs. They are kept until another number of runs needs smaller or larger ones."""
         most = max(FEWEST, self.batch_nodes // runs)
         with self._lock:
-            if prepared.most != most:
-                prepared.chunks = _alive(self._divide)(prepared.tree, most)
-                prepared.most = most
-            return prepared.chunks
+            if prepared.division is None or prepared.division.most != most:
+                chunks = _alive(self._divide)(prepared.tree, most)
+                order = torch.cat([chunk.layout.live_rows for chunk in chunks]).argsort()
+                prepared.division = Division(most, chunks, order)
+            return prepared.division
 
     def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
         """Hold the lock for one part only: the backward pass may run a part again, on a GPU in another thread."""
@@ -79,7 +90,8 @@ class Chunks:
 
     def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)
-        chunks = self.chunks(prepared, runs)
+        division = self.division(prepared, runs)
+        chunks = division.chunks
         # If all parts do not fit in memory together, the backward pass computes each of them again.
         again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
         again = again and prepared.tree.n_live * runs > self.batch_nodes
@@ -92,8 +104,7 @@ class Chunks:
             checkpoint(run_again, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
             for chunk in chunks
         ]
-        order = torch.cat([chunk.layout.live_rows for chunk in chunks])
-        return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], order.argsort())
+        return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], division.order)
 
 
 def _alive(method: WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:

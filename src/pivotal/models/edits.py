@@ -108,12 +108,12 @@ _MANY = 8
 skip them. With fewer sites, the look-up only makes a GPU wait. On a CPU it always pays."""
 
 
-def _touched(space: UnitSpace, mask: Tensor) -> tuple[Site, ...]:
-    """The sites where the mask is not zero, or the last site if there is none."""
+def touched(space: UnitSpace, mask: Float[Tensor, "*rows units"]) -> tuple[Site, ...]:
+    """The sites where the mask is not zero, or the last site if there is none. A GPU has to wait for the answer."""
     used = (mask != 0).flatten(0, -2).any(0)
     sizes = [site.width for site in space.sites]
-    touched = torch.stack([part.any() for part in used.split(sizes)]).tolist()
-    return tuple(site for site, on in zip(space.sites, touched, strict=True) if on) or space.sites[-1:]
+    there = torch.stack([part.any() for part in used.split(sizes)]).tolist()
+    return tuple(site for site, on in zip(space.sites, there, strict=True) if on) or space.sites[-1:]
 
 
 def spread(space: UnitSpace, of_units: Shaped[Tensor, "*rows units"]) -> Shaped[Tensor, "*rows coordinates"]:
@@ -139,13 +139,15 @@ class MaskedEdit:
         *,
         zeros_stay: bool = False,
         sources: Sources | None = None,
+        sites: tuple[Site, ...] | None = None,
     ) -> None:
         """With `zeros_stay`, a zero of the mask has no gradient, as in a Hard Concrete mask. A site whose mask is all
         zeros then needs no edit. With `sources`, units take the states of other nodes, and `values` only says how many
-        directions there are."""
+        directions there are. `sites` are those that the mask touches, if they are known."""
         self.runs = mask.shape[0]
-        few = (mask.is_cuda and len(space.sites) < _MANY) or (mask.requires_grad and not zeros_stay)
-        sites = space.sites if few else _touched(space, mask)
+        if sites is None:
+            few = (mask.is_cuda and len(space.sites) < _MANY) or (mask.requires_grad and not zeros_stay)
+            sites = space.sites if few else touched(space, mask)
         self.sites = frozenset(site.name for site in sites)
         self._parts = {}
         self.columns: dict[str, Tensor] = {}

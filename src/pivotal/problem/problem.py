@@ -18,15 +18,15 @@ from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure
-from pivotal.problem.divergence import Divergence
+from pivotal.problem.divergence import KLReference
 from pivotal.problem.examples import Examples, Rejected
-from pivotal.problem.kept import Kept
+from pivotal.problem.kept import KeptSentences
 from pivotal.problem.natural_range import SAMPLE, NaturalRange, sampled
 from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Steps, Values
+from pivotal.units import Site, Steps, Values
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ class Problem:
             if part_of is None
             else part_of._range
         )
-        self.kept: Kept | None = None
+        self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
 
     def _with_bases(self, model: LanguageModel) -> LanguageModel:
@@ -257,7 +257,7 @@ class Problem:
         """For each example, the node of its prefix."""
         return self.tree.leaf[: len(self)]
 
-    def keeping(self, kept: Kept | None) -> Problem:
+    def keeping(self, kept: KeptSentences | None) -> Problem:
         """The same problem with sentences that must not change: its KL is that of the predictions after them."""
         if kept is None:
             return self
@@ -333,13 +333,15 @@ class Problem:
         values: Float[Tensor, "runs directions coordinates"],
         *,
         zeros_stay: bool = False,
+        sites: tuple[Site, ...] | None = None,
     ) -> Outcome:
         """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
 
         With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
-        states of the counterfactual prefixes take the place of `values`.
+        states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
+        they are known: a fixed mask is looked through once.
         """
-        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources)
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
         states = self.model.states(self.prepared, edit)
         edit.check_reached()
         runs = mask.shape[0]
@@ -417,8 +419,8 @@ class Problem:
         return Positions(self._examples, self.model.device)
 
     @cached_property
-    def _divergence(self) -> Divergence:
-        return Divergence(self.model, self.clean_states)
+    def _divergence(self) -> KLReference:
+        return KLReference(self.model, self.clean_states)
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None

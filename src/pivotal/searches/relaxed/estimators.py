@@ -102,4 +102,6 @@ def uniform(
     generators: list[torch.Generator], shape: tuple[int, ...], device: torch.device
 ) -> Float[Tensor, "runs ..."]:
     """Noise in (0, 1). Each run has its own generator, so that its noise does not depend on the number of runs."""
-    return torch.stack([torch.rand(shape, generator=g) for g in generators]).to(device, non_blocking=True)
+    drawn = torch.stack([torch.rand(shape, generator=g) for g in generators])
+    # A copy from ordinary memory waits until the GPU has done everything before it.
+    return drawn.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else drawn.to(device)

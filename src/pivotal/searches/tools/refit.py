@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import spread
+from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools.gradients import drop_infinite
@@ -100,7 +100,7 @@ class Refit:
         def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, " runs"] | None:
             """Compute the gradients by the values. Return KL."""
             optimiser.zero_grad()
-            outcome = batch.run(mask, standard.values(x))
+            outcome = batch.run(mask, standard.values(x), sites=best.sites)
             loss, kl = self.terms.loss(outcome), None
             if drawn is not None:
                 kl = self.terms.kl(batch, outcome, drawn)
@@ -161,6 +161,7 @@ class _Best:
 
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
+        self.sites = touched(sample.space, mask)
         self._on = spread(sample.space, mask)
         self.values = torch.zeros_like(self._on)
         self.score = torch.full((len(mask),), torch.inf, device=mask.device)
@@ -175,7 +176,7 @@ class _Best:
 
     @torch.no_grad()
     def look(self, values: Float[Tensor, "runs directions coordinates"]) -> None:
-        outcome = self._sample.run(self._mask, values)
+        outcome = self._sample.run(self._mask, values, sites=self.sites)
         score = self._terms.loss(outcome)
         if self._terms.wants_kl:
             score = self._terms.score(score, self._sample.mean_kl(outcome.states))
