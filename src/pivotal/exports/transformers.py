@@ -13,7 +13,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_weights_hold, folder_names
 from pivotal.exports.texts import about_priming, python_block
-from pivotal.exports.weights import Change, change_of
+from pivotal.exports.weights import WeightChange, change_of
 from pivotal.files import library_errors
 from pivotal.models.transformers.source import untied
 from pivotal.units import Steps
@@ -93,7 +93,7 @@ def _no_bias(network: Any, edit: SiteEdit) -> PivotalError:
     )
 
 
-def _bake(state: dict[str, Tensor], change: Change) -> None:
+def _bake(state: dict[str, Tensor], change: WeightChange) -> None:
     weight, bias = f"{change.path}.weight", f"{change.path}.bias"
     dtype = state[bias].dtype
     less = change.columns @ change.reads
