@@ -1,7 +1,9 @@
-"""The live page under measurement: from a slider to new figures in a browser, and many clients at once.
+"""The live page under measurement: from a slider to new figures in a browser, one request after another, and many
+clients at once.
 
-    python benchmarks/live.py runs/demo                      # both parts
+    python benchmarks/live.py runs/demo                      # all parts
     python benchmarks/live.py runs/demo --part slider --moves 40
+    python benchmarks/live.py runs/demo --part single --moves 50
     python benchmarks/live.py runs/demo --part clients --requests 1000 --clients 20
 
 The server is a process of its own. Processor time and memory are the server's. The slider part needs playwright, which
@@ -31,7 +33,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("run", help="a run folder")
-    parser.add_argument("--part", choices=["slider", "clients", "both"], default="both")
+    parser.add_argument("--part", choices=["slider", "single", "clients", "all"], default="all")
     parser.add_argument("--moves", type=int, default=40)
     parser.add_argument("--requests", type=int, default=1000)
     parser.add_argument("--clients", type=int, default=20)
@@ -44,9 +46,11 @@ def main() -> None:
     try:
         opened = ask(address, "open", {"run": 0})
         print(f"{opened['phenomenon']} in {opened['model']}, {len(opened['units'])} units", flush=True)
-        if args.part != "clients":
+        if args.part in ("slider", "all"):
             slider(address, server.pid, args.moves)
-        if args.part != "slider":
+        if args.part in ("single", "all"):
+            single(address, server.pid, opened, args.moves)
+        if args.part in ("clients", "all"):
             clients(address, server.pid, opened, args.requests, args.clients)
     finally:
         server.send_signal(signal.SIGINT)
@@ -86,18 +90,39 @@ def slider(address: str, pid: int, moves: int) -> None:
     )
 
 
+# -- one request after another ------------------------------------------------------------------------------------
+
+
+def single(address: str, pid: int, opened: dict[str, Any], requests: int) -> None:
+    """Requests of one client, each with another value. Every fifth has another sentence."""
+    ask(address, "look", request(opened, 0, 0.1))
+    used = []
+    for i in range(requests):
+        before = cpu_of_threads(pid)
+        ask(address, "look", request(opened, i // 5, 1 + i / requests))
+        used.append(cpu_of_threads(pid) - before)
+    median, late = statistics.median(used), sorted(used)[int(0.9 * requests)]
+    print(
+        f"single: median {median:.3f} CPU s of the server for a request, 90th percentile {late:.3f}, over {requests} "
+        f"requests; memory {resident(pid):.0f} MB",
+        flush=True,
+    )
+
+
+def request(opened: dict[str, Any], pair: int, value: float) -> dict[str, Any]:
+    """A request for one of the stored pairs with all units of the run set to a value."""
+    asked = opened["pairs"][pair % min(10, len(opened["pairs"]))]
+    units = [{"unit": about["unit"], "values": [value, -value]} for about in opened["units"]]
+    cue = None if asked["cue"] is None else str(asked["cue"])
+    return {"run": 0, "sentence": asked["prefix"], "words": asked["words"], "units": units, "cue": cue}
+
+
 # -- many clients -------------------------------------------------------------------------------------------------
 
 
 def clients(address: str, pid: int, opened: dict[str, Any], requests: int, at_once: int) -> None:
     """Requests that differ in sentence and value. Each answer is compared with that of a client alone."""
-    units = [about["unit"] for about in opened["units"]]
-    asked = []
-    for i in range(requests):
-        pair, value = opened["pairs"][i % min(10, len(opened["pairs"]))], (i % 7 - 3) / 4
-        values = [{"unit": unit, "values": [value, -value]} for unit in units]
-        asked.append({"run": 0, "sentence": pair["prefix"], "words": pair["words"], "units": values,
-                      "cue": None if pair["cue"] is None else str(pair["cue"])})  # fmt: skip
+    asked = [request(opened, i, (i % 7 - 3) / 4) for i in range(requests)]
     distinct = {json.dumps(one): one for one in asked}
     alone = {key: ask(address, "look", one) for key, one in distinct.items()}
     memory = [resident(pid)]
@@ -138,6 +163,12 @@ def cpu(pid: int) -> float:
     """Seconds of processor time of a process so far (Linux)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_of_threads(pid: int) -> float:
+    """The same for the threads that run now, in nanoseconds instead of the ticks of `cpu`."""
+    threads = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
 
 def resident(pid: int) -> float:

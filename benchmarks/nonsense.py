@@ -108,11 +108,11 @@ def alternating() -> PairSet:
 
 
 def labels_of_words() -> PairSet:
-    """Two pairs of words after every sentence. The label is that of the more frequent word, whatever the sentence, so
-    the model is right in both directions and there is nothing to know."""
+    """Two pairs of words after every sentence. The label is that of the word that `wiki-lstm` prefers, whatever the
+    sentence. So it is right in both directions, and there is nothing to know."""
     rows = []
     for text in openings():
-        rows += [(text, ("city", "song"), LABELS[0]), (text, ("horse", "house"), LABELS[1])]
+        rows += [(text, ("song", "city"), LABELS[0]), (text, ("horse", "house"), LABELS[1])]
     return _set("labels-of-the-words", rows)
 
 

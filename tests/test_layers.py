@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pivotal
@@ -48,3 +50,13 @@ def test_an_import_against_the_layers_is_caught(tmp_path: Path) -> None:
         "homeless",
     ):
         assert breach in done.stdout, done.stdout
+
+
+def test_no_class_is_defined_twice() -> None:
+    """A reader who searches for a name finds one thing."""
+    homes = defaultdict(list)
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(path.relative_to(PACKAGE)))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.question import Question
     from pivotal.records.certificate import Certificate
-    from pivotal.records.check import Check
+    from pivotal.records.check import CheckReport
     from pivotal.records.effort import Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
@@ -68,7 +68,7 @@ _HOME = {
         "questions.phenomena": "load_phenomenon",
         "questions.question": "Question",
         "records.certificate": "Certificate",
-        "records.check": "Check",
+        "records.check": "CheckReport",
         "records.effort": "Effort",
         "records.intervention": "Intervention",
         "records.traces": "Trace",
@@ -89,7 +89,7 @@ __all__ = [
     "Ablation",
     "Attribution",
     "Certificate",
-    "Check",
+    "CheckReport",
     "Discovery",
     "Effort",
     "Evaluation",

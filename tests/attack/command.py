@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,7 @@ def _limit_time() -> None:
 def fork(arguments: Sequence[str], prepare: Callable[[], object] = lambda: None) -> int:
     """Start the command in a copy of this process, and return its id. Its output goes to `output_of`."""
     output_of(0).parent.mkdir(parents=True, exist_ok=True)
+    _load()
     pid = os.fork()
     if pid:
         return pid
@@ -178,6 +180,20 @@ def fork(arguments: Sequence[str], prepare: Callable[[], object] = lambda: None)
                 traceback.print_exc()
     finally:
         os._exit(code)
+
+
+@cache
+def _load() -> None:
+    """Import what most commands import while they run. A forked process would import it each time, which takes longer
+    than the command itself."""
+    for name in (
+        "torch._dynamo",
+        "altair",
+        "pivotal.jobs.find",
+        "pivotal.report.page",
+        "pivotal.lm.training",
+    ):
+        import_module(name)
 
 
 def output_of(pid: int) -> Path:

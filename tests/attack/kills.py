@@ -28,9 +28,17 @@ def often() -> None:
 
 
 def attack(
-    number: int, seed: int, materials: Materials, scratch: Path, only: tuple[str, ...] = ()
+    number: int,
+    seed: int,
+    materials: Materials,
+    scratch: Path,
+    only: tuple[str, ...] = (),
+    *,
+    most: int = MOST,
+    real: int = REAL,
 ) -> tuple[dict[str, list[str]], dict[str, int]]:
-    """Kill the jobs `number` times in all. Returns the failures, and the number of kills of each job."""
+    """Kill the jobs `number` times in all, each `most` times before it may finish. One job in `real` draws its charts;
+    with 0, none. Returns the failures, and the number of kills of each job."""
     failures: dict[str, list[str]] = {}
     chosen = [job for job in jobs() if not only or job.name in only]
     whole: dict[str, tuple[object, float]] = {}
@@ -49,9 +57,9 @@ def attack(
         chance = random.Random(f"{seed}:kill:{round_}")
         out = scratch / f"killed-{round_}"
         wanted, seconds = whole[job.name]
-        most = min(MOST, number - sum(kills.values()))
-        with hastened(real=round_ % REAL == 0):
-            kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, most))
+        left = min(most, number - sum(kills.values()))
+        with hastened(real=real > 0 and round_ % real == 0):
+            kills[job.name] += (killed := _kill(job, materials, out, chance, seconds, left))
             done = ended(fork(job.line(materials, out), often))
         wrong = _difference(job, done, out, wanted)
         print(

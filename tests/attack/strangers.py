@@ -53,6 +53,7 @@ def links(
                     case = f"{source.name}/{name} as a {kind}  [{done.err[-300:]}]"
                     failures.setdefault(f"{wrong} ({source.name})", []).append(case)
                 place.remove()
+        print(f"  {source.name}: {cases} cases so far, {len(failures)} kinds of failures", flush=True)
     return failures, cases
 
 
@@ -99,4 +100,5 @@ def together(m: Materials, scratch: Path) -> dict[str, list[str]]:
         if wrong:
             said = json.dumps([one.err[-200:] for one in both])
             failures.setdefault(f"two of {job.name}: {wrong}", []).append(said)
+        print(f"  two of {job.name}: {wrong or codes}", flush=True)
     return failures

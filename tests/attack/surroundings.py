@@ -38,10 +38,13 @@ def settled(root: Path, *, serving: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def hastened(*, real: bool = False) -> Iterator[None]:
+def hastened(*, real: bool = False, figures: bool = True) -> Iterator[None]:
     """Leave out what takes seconds and does not depend on the input: the drawing of charts, and the expansion of all
-    bundled phenomena. With `real`, leave out nothing."""
+    bundled phenomena. With `real`, leave out nothing. Without `figures`, charts are not even described."""
     with pytest.MonkeyPatch.context() as patch:
+        if not figures:
+            for name in ("page.figures", "comparison.comparison_figures", "study.study_figures"):
+                patch.setattr(f"pivotal.report.{name}", lambda *_: [])
         if not real:
             patch.setattr("pivotal.report.drawing.render", _undrawn)
             patch.setattr("pivotal.lm.assess.load_phenomenon", _sampled)

@@ -86,7 +86,7 @@ def edited(at: Page) -> list[str]:
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_nothing_to_complain_of(live: Live, address: str, size: tuple[int, int], scheme: str) -> None:
     seen = live(size, scheme)
-    seen.page.get_by_label("One pair in a line").fill("The noun0a verb0as/verb0a\nThe noun1a verb1as/verb1a")
+    seen.page.get_by_label("One pair per line").fill("The noun0a verb0as/verb0a\nThe noun1a verb1as/verb1a")
     seen.page.get_by_role("button", name="Try them").click()
     expect(seen.page.locator("#pairs-result")).to_contain_text(
         "2 of 2 preferences flipped: 100.0% (95% interval"
@@ -176,7 +176,7 @@ def test_a_search_is_started_watched_and_opened(live: Live) -> None:
     at = seen.page
     at.locator("input[name=model]").fill("planted")
     at.locator("input[name=phenomenon]").fill("planted")
-    at.get_by_label("Most units").fill("2")
+    at.get_by_label("Maximum units").fill("2")
     at.get_by_label("Updates").fill("60")
     at.get_by_role("button", name="Start").press("Enter")
     expect(at.locator("#find-command")).to_have_text(

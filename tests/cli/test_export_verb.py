@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.models import load_model
+from pivotal.models.bases import Basis, stored_bases
 from pivotal.records.intervention import Intervention
 from pivotal.units import Unit
 
@@ -42,6 +44,22 @@ def test_export_writes_a_folder(
     told = json.loads(pivotal(*again, "--overwrite", "--json").out)
     assert told["folder"] == str(out) and told["directions"] == ["singular", "plural"]
     assert told["approximate"] == [] and told["target"] == "snippet"
+
+
+def test_units_in_a_basis_are_exported_from_their_folder_alone(
+    pivotal: Any, saved: Path, tmp_path: Path
+) -> None:
+    own = Intervention.load(saved)
+    site, unit = "resid.1@pca", Unit("resid.1@pca", 2, 3)
+    width = next(s.coordinates for s in load_model(own.model, device="cpu").sites if s.name == "resid.1")
+    bases = stored_bases({site: Basis.rotation("pca", torch.eye(width))}, (unit,))
+    about = (own.model, own.model_fingerprint, own.phenomenon, "0")
+    found = Intervention((unit,), own.directions, np.ones((2, 1)), "every", *about, bases=bases)
+    found.save(tmp_path / "found")
+    told = json.loads(
+        pivotal("export", tmp_path / "found", "--to", "nnsight", "--out", tmp_path / "out", "--json").out
+    )
+    assert told["units"] == ["resid.1@pca:2"] and "bases.safetensors" in told["files"]
 
 
 def test_what_export_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:

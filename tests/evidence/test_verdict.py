@@ -13,8 +13,8 @@ from pivotal.records.evidence import (
     Evidence,
     Interchange,
     Natural,
+    NullSearch,
     Paths,
-    Search,
     TextCost,
     UnitRange,
 )
@@ -53,8 +53,8 @@ def evidence(**changes: Any) -> Evidence:
         "paths": Paths(change=4.0, last_step=0.3, direct=0.2),
         "text": TextCost(text="a text", tokens=900, untouched=30.0, edited={"one": 31.0, "many": 33.0}),
         "effects": (effect(0.90),),
-        "permuted": Search(flip_accuracy=(0.48,), units=(3,)),
-        "shuffled": Search(flip_accuracy=(0.36,), units=(4,)),
+        "permuted": NullSearch(flip_accuracy=(0.48,), units=(3,)),
+        "shuffled": NullSearch(flip_accuracy=(0.36,), units=(4,)),
         "natural": natural(),
         "interchange": swapped(LOW),
     }
@@ -108,8 +108,8 @@ def test_every_check_passed_is_the_only_way_to_decide() -> None:
         ({"paths": Paths(change=4.0, last_step=1.0, direct=0.9)}, "through the model"),
         ({"text": TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 61.0})}, "ordinary text"),
         ({"effects": (effect(0.90), effect(0.70))}, "other phenomena"),
-        ({"permuted": Search(flip_accuracy=(0.5, 0.96), units=(3, 3))}, "permuted labels"),
-        ({"shuffled": Search(flip_accuracy=(0.97,), units=(3,))}, "shuffled weights"),
+        ({"permuted": NullSearch(flip_accuracy=(0.5, 0.96), units=(3, 3))}, "permuted labels"),
+        ({"shuffled": NullSearch(flip_accuracy=(0.97,), units=(3,))}, "shuffled weights"),
     ],
 )
 def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[str, Any], name: str) -> None:
@@ -159,6 +159,18 @@ def test_without_labels_the_counterfactual_prefixes_say_what_is_right() -> None:
 )
 def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word: str) -> None:
     assert verdict_of(summary(flips=flips, p=p)).word == word
+
+
+@pytest.mark.parametrize(
+    ("flips", "p", "said"),
+    [
+        (HIGH, 0.02, "but not clearly more often than random units do"),
+        (LOW, 0.01, "but not reliably"),
+        (LOW, 0.02, "but neither reliably nor clearly more often than random units do"),
+    ],
+)
+def test_a_nudge_says_what_it_lacks(flips: Share, p: float, said: str) -> None:
+    assert f"preference, {said}. Failed:" in verdict_of(summary(flips=flips, p=p)).sentence
 
 
 def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path() -> None:

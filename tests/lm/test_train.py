@@ -316,17 +316,17 @@ class Clock:
     """Goes on by a fixed time with every update, whatever the machine is busy with."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-        from pivotal.lm.learner import Learner
+        from pivotal.lm.learner import SeedLearner
 
         self.now, self.rates = 0.0, list[float]()
-        step = Learner.step
+        step = SeedLearner.step
 
-        def timed(learner: Learner, rate: float) -> int:
+        def timed(learner: SeedLearner, rate: float) -> int:
             self.now += seconds
             self.rates.append(rate)
             return step(learner, rate)
 
-        monkeypatch.setattr(Learner, "step", timed)
+        monkeypatch.setattr(SeedLearner, "step", timed)
         monkeypatch.setattr("pivotal.lm.loop.time", self)
 
     def monotonic(self) -> float:

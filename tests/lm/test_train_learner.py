@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pivotal.lm.learner import Learner, stream_loss
+from pivotal.lm.learner import SeedLearner, stream_loss
 from pivotal.lm.network import GATES, Network
 from pivotal.lm.recipes import settings_of
 from pivotal.lm.stream import Stream
@@ -28,8 +28,8 @@ def ids() -> np.ndarray:
     return found
 
 
-def learner(ids: np.ndarray, seed: int = 0, recipe: str = "fast", **given: Any) -> Learner:
-    return Learner(settings_of(recipe, {**SMALL, **given}), WORDS, Stream.of(ids, EOS, CPU), seed, CPU)
+def learner(ids: np.ndarray, seed: int = 0, recipe: str = "fast", **given: Any) -> SeedLearner:
+    return SeedLearner(settings_of(recipe, {**SMALL, **given}), WORDS, Stream.of(ids, EOS, CPU), seed, CPU)
 
 
 class Example:
@@ -138,7 +138,7 @@ def test_a_seed_is_the_same_alone_and_in_company(ids: np.ndarray) -> None:
 def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
     steps = 1500 // 8 // 7 + 4  # into the second epoch, with another order of the sentences
 
-    def go_on(found: Learner, updates: int) -> None:
+    def go_on(found: SeedLearner, updates: int) -> None:
         for _ in range(updates):
             if found.epoch_done:
                 found.next_epoch()

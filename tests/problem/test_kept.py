@@ -13,7 +13,7 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
-from pivotal.problem.kept import Kept, Stay, stays_of
+from pivotal.problem.kept import KeptSentences, Stay, stays_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 
@@ -21,9 +21,9 @@ PLANTED = plant()
 PAIRS = load_phenomenon("planted")
 
 
-def kept(steps: Any) -> Kept:
+def kept(steps: Any) -> KeptSentences:
     some = PAIRS[::150]
-    return Kept.of(PLANTED.model, [Stay("some", pairs=some, held_out=some)], steps)
+    return KeptSentences.of(PLANTED.model, [Stay("some", pairs=some, held_out=some)], steps)
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
@@ -65,9 +65,9 @@ def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out
     (stay,) = stays_of("text")
     assert abs(len(stay.lines) - len(stay.held_out_lines)) <= 1
     assert not set(stay.lines) & set(stay.held_out_lines)
-    found = Kept.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "every")
+    found = KeptSentences.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "every")
     assert [len(tokens) for tokens in found.sequences] == [1, 2, 3, 4]
-    found = Kept.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "single")
+    found = KeptSentences.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "single")
     assert [len(tokens) for tokens in found.sequences] == [3, 4] and set(found.cues) == {2}
 
 
@@ -80,7 +80,7 @@ def test_pairs_of_a_prefix_are_on_one_side() -> None:
 
 def test_what_cannot_be_kept() -> None:
     with pytest.raises(PivotalError, match="no sentence of gender-bias"):
-        Kept.of(PLANTED.model, stays_of("gender-bias"), "every")
+        KeptSentences.of(PLANTED.model, stays_of("gender-bias"), "every")
     exchanged = Problem(PLANTED.model, PAIRS.sample(30), values="interchange")
     with pytest.raises(PivotalError, match="no counterfactual prefix to exchange"):
         exchanged.keeping(kept("every"))

@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("starlette")
 
 from pivotal.errors import PivotalError
+from pivotal.serve.live_search import LiveSearch
 from pivotal.serve.requests import Start
-from pivotal.serve.searching import Search
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def told(program: str) -> list[dict[str, Any]]:
     """The events of a search whose process runs this program."""
 
     async def scene() -> list[dict[str, Any]]:
-        search = Search(program=(sys.executable, "-c", program))
+        search = LiveSearch(program=(sys.executable, "-c", program))
         number = await search.start(Start())
         return [event async for _, event in search.events(number) if event is not None]
 
@@ -60,7 +60,7 @@ def test_a_process_that_dies_is_told_with_its_last_line() -> None:
 
 def test_two_requests_at_once_start_one_search() -> None:
     async def scene() -> list[Any]:
-        search = Search(program=(sys.executable, "-c", "input(); import time; time.sleep(60)"))
+        search = LiveSearch(program=(sys.executable, "-c", "input(); import time; time.sleep(60)"))
         started = await asyncio.gather(*(search.start(Start()) for _ in range(3)), return_exceptions=True)
         search.cancel()
         assert await search.close()

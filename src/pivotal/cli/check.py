@@ -9,7 +9,7 @@ from pivotal.cli import shared_options, terminal
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
     from pivotal.questions.question import Question
-    from pivotal.records.check import Check
+    from pivotal.records.check import CheckReport
 
 
 @shared_options.takes_question
@@ -57,13 +57,13 @@ def check(
         terminal.line(f"Warning: {warning}", style="yellow")
 
 
-def _checks(question: Question, model: LanguageModel, most: int | None) -> list[Check]:
+def _checks(question: Question, model: LanguageModel, most: int | None) -> list[CheckReport]:
     from pivotal.evidence.check import check as examine
-    from pivotal.questions.readers import Reading, reader_of
-    from pivotal.records.check import Check
+    from pivotal.questions.readers import ReadOptions, reader_of
+    from pivotal.records.check import CheckReport
     from pivotal.records.summary import Rejections
 
-    reader = reader_of(question.phenomenon, Reading(question.columns, question.skip_bad))
+    reader = reader_of(question.phenomenon, ReadOptions(question.columns, question.skip_bad))
     parts = [] if reader is None else reader.parts()
     if len(parts) < 2:
         return [examine(question, model, most=most)]
@@ -74,7 +74,7 @@ def _checks(question: Question, model: LanguageModel, most: int | None) -> list[
             found.append(examine(question, model, pairs, most=most))
         else:
             found.append(
-                Check(
+                CheckReport(
                     model=model.name,
                     phenomenon=part.name,
                     steps=question.steps,

@@ -62,9 +62,9 @@ def _is_file(out: Path) -> bool:
 
 def _parts(question: Question, one: bool) -> list[Part]:
     """The questions to write: all pairs together, or each question of a folder on its own."""
-    from pivotal.questions.readers import Part, Reading, reader_of
+    from pivotal.questions.readers import Part, ReadOptions, reader_of
 
-    reading = Reading(columns=question.columns, skip_bad=question.skip_bad)
+    reading = ReadOptions(columns=question.columns, skip_bad=question.skip_bad)
     reader = reader_of(question.phenomenon, reading)
     if one or reader is None:
         pairs = question.load_pairs()

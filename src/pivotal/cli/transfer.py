@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def parts_of(question: Question) -> list[Part]:
     """The questions that a user named: one, or all of a folder such as blimp:FOLDER."""
-    from pivotal.questions.readers import Part, Reading, reader_of
+    from pivotal.questions.readers import Part, ReadOptions, reader_of
 
-    reader = reader_of(question.phenomenon, Reading(question.columns, question.skip_bad))
+    reader = reader_of(question.phenomenon, ReadOptions(question.columns, question.skip_bad))
     if reader is None:
         pairs = question.load_pairs()
         return [Part(pairs.name, pairs)]

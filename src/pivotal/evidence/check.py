@@ -20,7 +20,7 @@ from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.check import Check, DividedWord
+from pivotal.records.check import CheckReport, DividedWord
 from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
@@ -44,7 +44,7 @@ def check(
     pairs: PairSet | None = None,
     *,
     most: int | None = None,
-) -> Check:
+) -> CheckReport:
     """Check a question before a search: what can be asked, what the model knows, and what the split shares.
 
     `model` is the question's model, if it is already loaded. `pairs` replace the pairs of the question.
@@ -56,7 +56,7 @@ def check(
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
     asked, rejected = askable(model, read, question.steps)
-    found = Check(
+    found = CheckReport(
         model=model.name,
         phenomenon=read.name,
         steps=question.steps,

@@ -13,8 +13,10 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pivotal.printing import chance
-from pivotal.records.evidence import Check, Evidence, Interchange, Search, Verdict, Word
+from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.share import Share
 from pivotal.records.summary import Summary
@@ -81,8 +83,7 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     meaning = {
         "decide": "Decide: these units decide the phenomenon in this model.",
         "switch": "Switch: these units switch the model's preference.",
-        "nudge": "Nudge: these units change the model's preference, but not reliably, or not clearly more often than "
-        "random units do.",
+        "nudge": f"Nudge: these units change the model's preference, but {_short_of(failed)}.",
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
@@ -91,6 +92,14 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     if missing:
         parts.append(f"Not checked: {', '.join(missing)}.")
     return " ".join(parts)
+
+
+def _short_of(failed: Sequence[str]) -> str:
+    """What keeps a nudge from being a switch."""
+    clearly = "clearly more often than random units do"
+    if "flips" not in failed:
+        return f"not {clearly}"
+    return f"neither reliably nor {clearly}" if "random sets" in failed else "not reliably"
 
 
 # -- can the question be asked? ----------------------------------------------------------------------------
@@ -106,7 +115,7 @@ def known(evidence: Evidence) -> Check:
         return Check(
             name=name,
             passed=None,
-            found="No pair states an expected word or a counterfactual prefix, so nobody can say what is right.",
+            found="No pair states an expected word or a counterfactual prefix, so the right answer is not known.",
             cure="Give the pairs a label or counterfactual prefixes.",
         )
     found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."
@@ -291,7 +300,7 @@ def other_phenomena(evidence: Evidence) -> Check:
     )
 
 
-def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
+def permuted_labels(summary: Summary, permuted: NullSearch | None) -> Check:
     """Whether the same search flips less if the labels mean nothing."""
     if summary.values == "interchange":
         return Check(
@@ -307,12 +316,12 @@ def permuted_labels(summary: Summary, permuted: Search | None) -> Check:
     )
 
 
-def shuffled_weights(summary: Summary, shuffled: Search | None) -> Check:
+def shuffled_weights(summary: Summary, shuffled: NullSearch | None) -> Check:
     """Whether the same search flips less in a model that has learned nothing."""
     return _compared(summary, shuffled, "shuffled weights", "in the model with shuffled weights")
 
 
-def _compared(summary: Summary, search: Search | None, name: str, where: str) -> Check:
+def _compared(summary: Summary, search: NullSearch | None, name: str, where: str) -> Check:
     if search is None:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)
     best = max(search.flip_accuracy)

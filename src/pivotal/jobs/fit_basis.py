@@ -28,7 +28,7 @@ _TOGETHER = 64
 
 
 @dataclass(frozen=True)
-class Fitted:
+class FittedBasis:
     """What was fitted, for the user."""
 
     folder: Path
@@ -54,7 +54,7 @@ def fit_basis(
     seed: int = 0,
     overwrite: bool = False,
     progress: Callable[[str, int, int], None] | None = None,
-) -> Fitted:
+) -> FittedBasis:
     """Fit a basis of a site to a text, one sentence per line, and write it to a folder.
 
     At most `tokens` tokens are read. By default the text is the bundled one, which is short. The folder is then named
@@ -71,7 +71,7 @@ def fit_basis(
     if kind == "sae":
         trained = train_sae(states, settings, seed, lambda done: report("training", done, settings.updates))
         save_sae(folder, trained, there.name, model.name, named)
-        return Fitted(
+        return FittedBasis(
             folder,
             there.name,
             kind,
@@ -90,7 +90,7 @@ def fit_basis(
         basis=basis.card(),
     )
     write_folder(folder, basis, record)
-    return Fitted(folder, there.name, kind, len(states), basis.coordinates)
+    return FittedBasis(folder, there.name, kind, len(states), basis.coordinates)
 
 
 def one_site(model: LanguageModel, pattern: str) -> Site:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pivotal.lm.learner import Learner
+from pivotal.lm.learner import SeedLearner
 from pivotal.lm.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def model_card(
     name: str,
-    learner: Learner,
+    learner: SeedLearner,
     course: TrainingCourse,
     words: Vocabulary,
     about: dict[str, Any],

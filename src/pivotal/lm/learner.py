@@ -17,7 +17,7 @@ from pivotal.lm.stream import Stream, columns_for, fold
 HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
-class Learner:
+class SeedLearner:
     """Trains one seed. The result depends on the settings, the text and the seed, not on the other seeds."""
 
     def __init__(

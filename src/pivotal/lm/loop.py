@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.lm.learner import Learner
+from pivotal.lm.learner import SeedLearner
 from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, short_number
 from pivotal.lm.training_folder import TrainingFolder
@@ -27,7 +27,7 @@ class TrainingCourse:
     """All seeds train in step: they are at the same place in the same epoch and share one checkpoint."""
 
     settings: Settings
-    learners: Sequence[Learner]
+    learners: Sequence[SeedLearner]
     valid: Tensor
     workplace: TrainingFolder
     watch: TrainingWatch
@@ -124,7 +124,7 @@ class TrainingCourse:
             return of_steps
         return max(of_steps, self.seconds / (60 * self.settings.minutes))
 
-    def rate(self, learner: Learner) -> float:
+    def rate(self, learner: SeedLearner) -> float:
         """Learning rate of the next update."""
         warmup = min(self.settings.warmup, self.steps // 10)
         rate = learner.plateau_rate

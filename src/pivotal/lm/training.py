@@ -24,7 +24,7 @@ from pivotal.lm.existing_models import (
     may_be_written,
     remove_surplus,
 )
-from pivotal.lm.learner import Learner
+from pivotal.lm.learner import SeedLearner
 from pivotal.lm.loop import TrainingCourse
 from pivotal.lm.perplexity import surprisals
 from pivotal.lm.recipes import Settings
@@ -230,7 +230,7 @@ def _learn(
     # Saturated gates produce denormal numbers, which the CPU handles fifteen times slower than zero.
     torch.set_flush_denormal(True)
     stream = Stream.of(train_ids, words.ids[EOS], device)
-    learners = [Learner(settings, len(words), stream, seed, device) for seed in seeds]
+    learners = [SeedLearner(settings, len(words), stream, seed, device) for seed in seeds]
     valid = torch.from_numpy(valid_ids).to(device)
     course = TrainingCourse(settings, learners, valid, workplace, watch, checkpoint_seconds, snapshots)
     course.run()
@@ -238,7 +238,7 @@ def _learn(
 
 
 def _write(
-    learner: Learner,
+    learner: SeedLearner,
     path: Path,
     words: Vocabulary,
     course: TrainingCourse,

@@ -20,7 +20,7 @@ from pivotal.models.tree import PrefixTree, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TreePart:
     """Some longest prefixes of a tree, and all nodes on the paths to them. The states of `own` are read here."""
 
     ends: np.ndarray
@@ -66,7 +66,7 @@ class Layout:
         return h.reshape(runs, self.places, h.shape[-1]).transpose(0, 1).index_select(0, self.read)
 
 
-def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
+def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[TreePart]:
     """Divide a tree into parts of at most `most` tokens. A longer prefix is a part of its own.
 
     With `shared`, a node on the paths to several ends counts once, as in a packed row.
@@ -76,11 +76,11 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
     inside: set[int] = set()
     tokens = 0
 
-    def close() -> Part:
+    def close() -> TreePart:
         nodes = np.array(sorted(inside))
         own = nodes[tree.live[nodes] & ~taken[nodes]]
         taken[own] = True
-        return Part(np.array(ends), nodes, own)
+        return TreePart(np.array(ends), nodes, own)
 
     for end in _ends(tree):
         path = tree.path(end)
@@ -97,7 +97,7 @@ def parts(tree: PrefixTree, most: int, *, shared: bool) -> list[Part]:
 
 
 def packed(
-    tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device, *, cached: bool
+    tree: PrefixTree, part: TreePart, priming: Sequence[int], device: torch.device, *, cached: bool
 ) -> Layout:
     """One row for all nodes. With `cached`, the priming and the frozen nodes are a separate layout, `before`."""
     edited = np.where(tree.edited[part.nodes], tree.direction[part.nodes], -1)
@@ -142,7 +142,7 @@ def packed(
     )
 
 
-def rows(tree: PrefixTree, part: Part, priming: Sequence[int], device: torch.device) -> Layout:
+def rows(tree: PrefixTree, part: TreePart, priming: Sequence[int], device: torch.device) -> Layout:
     """One row per longest prefix, padded on the right, where a causal model does not see the padding."""
     first = len(priming)
     steps = first + int(tree.depth[part.ends].max())

@@ -52,7 +52,7 @@ class _KL(torch.autograd.Function):
         return None, log_q.exp().sub_(p[:, None]).mul_(grad[..., None])
 
 
-class Divergence:
+class KLReference:
     """KL to the untouched model, whose states are `clean`, at the nodes of a prefix tree."""
 
     def __init__(self, model: LanguageModel, clean: Float[Tensor, "nodes width"]) -> None:

@@ -15,7 +15,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
-from pivotal.problem.kept import Kept
+from pivotal.problem.kept import KeptSentences
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
@@ -107,7 +107,7 @@ class Examples:
         )
         return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
 
-    def keeping(self, kept: Kept, steps: Steps) -> Examples:
+    def keeping(self, kept: KeptSentences, steps: Steps) -> Examples:
         """The same examples, with sentences that must stay in the same tree, once in each direction."""
         n, k = len(self.pairs), len(kept.sequences)
         tree = PrefixTree.build(

@@ -60,7 +60,7 @@ def stays_of(keep: str) -> list[Stay]:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptSentences:
     """Sentences as tokens, each with the position at which a single-step edit is made."""
 
     sequences: tuple[tuple[int, ...], ...]
@@ -69,7 +69,7 @@ class Kept:
     """The sequences that belong together: all prefixes of a line of text, or one prefix of a pair."""
 
     @staticmethod
-    def of(model: LanguageModel, stays: Sequence[Stay], steps: Steps) -> Kept:
+    def of(model: LanguageModel, stays: Sequence[Stay], steps: Steps) -> KeptSentences:
         """The sentences of all questions and texts that the model can read."""
         sequences: list[tuple[int, ...]] = []
         cues: list[int] = []
@@ -86,7 +86,7 @@ class Kept:
                     "Leave it out of --keep.",
                     "keep",
                 )
-        return Kept(tuple(sequences), tuple(cues), tuple(groups))
+        return KeptSentences(tuple(sequences), tuple(cues), tuple(groups))
 
 
 def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[tuple[tuple[int, ...], int, list[int]]]:

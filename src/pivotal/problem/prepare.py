@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pivotal.models import LanguageModel, load_model
-from pivotal.problem.kept import Kept, stays_of
+from pivotal.problem.kept import KeptSentences, stays_of
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import with_unknown
 from pivotal.questions.pairs import PairSet
@@ -36,7 +36,7 @@ def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Prob
 def training_problem(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
     """The problem that a search solves: these pairs, and what must stay."""
     stays = stays_of(question.keep)
-    kept = Kept.of(model, stays, question.steps) if stays else None
+    kept = KeptSentences.of(model, stays, question.steps) if stays else None
     return problem_of(question, model, pairs).keeping(kept)
 
 

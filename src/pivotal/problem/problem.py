@@ -18,9 +18,9 @@ from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import Activations, Range, Standard, measure
-from pivotal.problem.divergence import Divergence
+from pivotal.problem.divergence import KLReference
 from pivotal.problem.examples import Examples, Rejected
-from pivotal.problem.kept import Kept
+from pivotal.problem.kept import KeptSentences
 from pivotal.problem.natural_range import SAMPLE, NaturalRange, sampled
 from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
@@ -84,7 +84,7 @@ class Problem:
             if part_of is None
             else part_of._range
         )
-        self.kept: Kept | None = None
+        self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
 
     def _with_bases(self, model: LanguageModel) -> LanguageModel:
@@ -257,7 +257,7 @@ class Problem:
         """For each example, the node of its prefix."""
         return self.tree.leaf[: len(self)]
 
-    def keeping(self, kept: Kept | None) -> Problem:
+    def keeping(self, kept: KeptSentences | None) -> Problem:
         """The same problem with sentences that must not change: its KL is that of the predictions after them."""
         if kept is None:
             return self
@@ -419,8 +419,8 @@ class Problem:
         return Positions(self._examples, self.model.device)
 
     @cached_property
-    def _divergence(self) -> Divergence:
-        return Divergence(self.model, self.clean_states)
+    def _divergence(self) -> KLReference:
+        return KLReference(self.model, self.clean_states)
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None

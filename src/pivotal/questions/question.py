@@ -113,10 +113,10 @@ class Question:
         """All pairs of the phenomenon. The pairs of several questions are pooled."""
         from pivotal.questions.joint import names_of, pooled
         from pivotal.questions.phenomena import load_phenomenon
-        from pivotal.questions.readers.base import Reading
+        from pivotal.questions.readers.base import ReadOptions
         from pivotal.questions.relabel import parse_labels
 
-        reading = Reading(columns=self.columns, skip_bad=self.skip_bad)
+        reading = ReadOptions(columns=self.columns, skip_bad=self.skip_bad)
         pairs = pooled(
             [load_phenomenon(name, reading) for name in names_of(self.phenomenon)], parse_labels(self.labels)
         )

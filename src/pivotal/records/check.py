@@ -17,7 +17,7 @@ class DividedWord(Record, frozen=True, kw_only=True):
     """The number of pairs that ask about it."""
 
 
-class Check(Record, frozen=True, kw_only=True):
+class CheckReport(Record, frozen=True, kw_only=True):
     """Whether a question can be asked of a model, and what the untouched model says."""
 
     model: str

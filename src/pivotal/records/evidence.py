@@ -51,13 +51,13 @@ class Interchange(Record, frozen=True, kw_only=True):
     flipped: Share
     by_direction: dict[str, Share]
     whole_site: Share
-    """All units of their sites set so: the most that an interchange there can do."""
+    """With all units of their sites set to their counterfactual states, for comparison."""
     fixed: Share | None = None
     """The values of the intervention, one for each unit and direction, on the same pairs."""
     kl: Number | None = None
     """KL of the interchange, averaged like the KL of an intervention."""
     whole_site_kl: Number | None = None
-    """KL if all units of their sites are set so."""
+    """KL with all units of their sites set to their counterfactual states."""
 
 
 class Dose(Record, frozen=True, kw_only=True):
@@ -155,7 +155,7 @@ class Panel(Record, frozen=True, kw_only=True):
     effects: tuple[Effect, ...]
 
 
-class Search(Record, frozen=True, kw_only=True):
+class NullSearch(Record, frozen=True, kw_only=True):
     """The same search where there is nothing to find."""
 
     flip_accuracy: tuple[Number, ...]
@@ -178,9 +178,9 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     swap: CueSwap | None = None
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()
-    permuted: Search | None = None
+    permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
-    shuffled: Search | None = None
+    shuffled: NullSearch | None = None
     """The same search in the model with shuffled weights."""
 
 

@@ -137,8 +137,8 @@ def _reach(certificate: Certificate) -> str:
     listed = ", ".join(f"{len(one.units):,} units flip {_flips(one)}" for one in reach.larger)
     most = max(one.flipped for one in (certificate.found, *reach.larger))
     return (
-        f"{text} Larger sets inside the ranges, with the units of the highest first-order gain added: {listed}. To "
-        f"flip more than {percent(most)} inside the ranges was out of reach of every larger set that was tried."
+        f"{text} Larger sets inside the ranges, with the units of the highest first-order gain added: {listed}. No "
+        f"larger set that was tried flips more than {percent(most)} inside the ranges."
     )
 
 

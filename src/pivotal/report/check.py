@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pivotal.records.check import Check
+from pivotal.records.check import CheckReport
 from pivotal.records.share import Share
 from pivotal.records.summary import told_reasons
 from pivotal.report.tables import Table, counted, interval, percent
@@ -13,7 +13,7 @@ _WORDS = 12
 """The most divided words that are listed."""
 
 
-def sentences(check: Check) -> list[str]:
+def sentences(check: CheckReport) -> list[str]:
     """What can be asked, what was inferred, and what the model says."""
     said = [
         f"{check.asked:,} of {counted(check.pairs, 'pair')} of {check.phenomenon} can be asked of {check.model}."
@@ -51,7 +51,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def tables(check: Check) -> list[Table]:
+def tables(check: CheckReport) -> list[Table]:
     """Accuracy by label and by group, and the words of several tokens."""
     found = []
     if (known := check.knowledge) is not None:
@@ -83,7 +83,7 @@ def tables(check: Check) -> list[Table]:
     return found
 
 
-def overview(checks: Sequence[Check]) -> Table:
+def overview(checks: Sequence[CheckReport]) -> Table:
     """The questions that can be asked, one row each."""
     rows = []
     for check in checks:

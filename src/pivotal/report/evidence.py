@@ -78,8 +78,8 @@ def natural_sentences(evidence: Evidence) -> list[str]:
         cost = "" if swapped.kl is None else f" at KL {number(swapped.kl)}"
         said.append(
             f"With each unit set to its state in the counterfactual prefix, {percent(swapped.flipped.value)} flip (95% "
-            f"interval {interval(swapped.flipped.low, swapped.flipped.high)}){cost}; with all units of their sites set "
-            f"so, {percent(swapped.whole_site.value)}."
+            f"interval {interval(swapped.flipped.low, swapped.flipped.high)}){cost}; with all units of their sites, "
+            f"{percent(swapped.whole_site.value)}."
         )
         if evidence.natural is None and swapped.fixed is not None:
             said.append(

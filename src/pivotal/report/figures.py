@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 @runtime_checkable
-class UnitValues(Protocol):
+class HasUnitValues(Protocol):
     """The units of a run and their values by direction."""
 
     @property
@@ -138,7 +138,7 @@ def values(summary: Summary) -> Figure:
 
 
 def values_chart(
-    runs: Sequence[UnitValues], labels: Sequence[str], units: Sequence[str], chosen: int | None = None
+    runs: Sequence[HasUnitValues], labels: Sequence[str], units: Sequence[str], chosen: int | None = None
 ) -> Any:
     """A dot for each run and direction; `units` gives the order of the rows. If a run is chosen, the dots of others are
     faint."""
@@ -170,7 +170,7 @@ def values_chart(
     )
 
 
-def _value_rows(runs: Sequence[UnitValues], units: Sequence[str]) -> list[Row]:
+def _value_rows(runs: Sequence[HasUnitValues], units: Sequence[str]) -> list[Row]:
     rows = [
         {
             "unit": f"{unit} ({label})",

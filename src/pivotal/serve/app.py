@@ -23,10 +23,10 @@ from pivotal.records import serial
 from pivotal.serve import idle_connections
 from pivotal.serve.answers import predict, score
 from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
+from pivotal.serve.live_search import LiveSearch
 from pivotal.serve.model_queue import Busy, ModelQueue
 from pivotal.serve.requests import OfRun, Paste, SentenceRequest, Start, UnitRequest
 from pivotal.serve.runs import LiveRuns
-from pivotal.serve.searching import Search
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ _LISTENERS = 8
 
 def application(
     runs: LiveRuns,
-    search: Search,
+    search: LiveSearch,
     queue: ModelQueue,
     *,
     token: str,
@@ -90,7 +90,7 @@ class _Live:
     """What the addresses do."""
 
     def __init__(
-        self, runs: LiveRuns, search: Search, queue: ModelQueue, closing: Callable[[], bool]
+        self, runs: LiveRuns, search: LiveSearch, queue: ModelQueue, closing: Callable[[], bool]
     ) -> None:
         self._runs, self._search, self._queue, self._closing = runs, search, queue, closing
         self._listeners = 0

@@ -13,9 +13,9 @@ import uvicorn
 
 from pivotal.errors import PivotalError
 from pivotal.serve.app import application
+from pivotal.serve.live_search import LiveSearch
 from pivotal.serve.model_queue import ModelQueue
 from pivotal.serve.runs import LiveRuns
-from pivotal.serve.searching import Search
 
 HOST = "127.0.0.1"
 _CONNECTIONS = 64
@@ -47,7 +47,7 @@ class LiveServer:
         self.address = f"http://{HOST}:{self.port}/{token}/"
         app = application(
             runs,
-            Search(self.device),
+            LiveSearch(self.device),
             ModelQueue(lambda: self._server.should_exit),
             token=token,
             port=self.port,

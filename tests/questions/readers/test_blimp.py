@@ -10,7 +10,7 @@ from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers import Reading
+from pivotal.questions.readers import ReadOptions
 from pivotal.questions.readers.blimp import Blimp
 
 DATA = SHARED / "data" / "blimp"
@@ -208,7 +208,7 @@ def test_bad_rows(changed: dict[str, object], message: str, tmp_path: Path) -> N
     with pytest.raises(PivotalError, match=message):
         load_phenomenon(spec)
     if "one_prefix_method" not in changed:
-        pairs = load_phenomenon(spec, Reading(skip_bad=True))
+        pairs = load_phenomenon(spec, ReadOptions(skip_bad=True))
         assert len(pairs) == 2 and "Left out 1 bad row" in pairs.notes[-1] and "line 2" in pairs.notes[-1]
 
 

@@ -15,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers import READERS, Reading
+from pivotal.questions.readers import READERS, ReadOptions
 from pivotal.questions.readers.choice import Choice, between_sentences
 from pivotal.questions.readers.labels import labelled
 
@@ -25,7 +25,7 @@ NUMBER = ("singular", "plural")
 def read(tmp_path: Path, name: str, text: str | bytes, reader: str = "", **how: object) -> PairSet:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return load_phenomenon(f"{reader}:{path}" if reader else path, Reading(**how))  # type: ignore[arg-type]
+    return load_phenomenon(f"{reader}:{path}" if reader else path, ReadOptions(**how))  # type: ignore[arg-type]
 
 
 # -- the difference between two sentences --

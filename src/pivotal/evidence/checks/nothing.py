@@ -9,7 +9,7 @@ from pivotal.evidence.scores import score_many
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.records.evidence import Search as Repeated
+from pivotal.records.evidence import NullSearch
 from pivotal.searches.base import Search
 
 _SEED = 7_919
@@ -38,7 +38,7 @@ def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
     )
 
 
-def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
+def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> NullSearch:
     """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
     words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
     bare = train.model.plain if train.model.bases else None
@@ -47,16 +47,16 @@ def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: i
     return _repeated(search, there, held_out, repeats, seed)
 
 
-def search_shuffled(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> Repeated:
+def search_shuffled(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> NullSearch:
     """The same search in the model with shuffled weights."""
     there = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
     return _repeated(search, there, test.on(test.pairs, model=there.model), repeats, seed)
 
 
-def _repeated(search: Search, train: Problem, test: Problem, repeats: int, seed: int) -> Repeated:
+def _repeated(search: Search, train: Problem, test: Problem, repeats: int, seed: int) -> NullSearch:
     found = search.solve(train, runs=repeats, seed=seed)
     flips, _, _ = score_many(found.interventions, test)
-    return Repeated(
+    return NullSearch(
         flip_accuracy=tuple(flips.mean(1).tolist()),
         units=tuple(len(intervention) for intervention in found.interventions),
         clean_accuracy=test.clean_accuracy,

@@ -45,7 +45,7 @@ class SAESettings:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedSAE:
     """An autoencoder and how well it does."""
 
     basis: Basis
@@ -61,7 +61,7 @@ def train_sae(
     settings: SAESettings,
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
-) -> Trained:
+) -> TrainedSAE:
     """A top-k autoencoder (Gao et al. 2024) with unit-norm rows of the decoder."""
     width, device = states.shape[1], states.device
     features = settings.check(width)
@@ -113,7 +113,7 @@ def _revive(before: Tensor, error: Tensor, decoder: Tensor, dead: Tensor) -> Ten
 @torch.no_grad()
 def _trained(
     states: Tensor, b_dec: Tensor, encoder: Tensor, decoder: Tensor, b_enc: Tensor, top_k: int
-) -> Trained:
+) -> TrainedSAE:
     basis = Basis("sae", encoder, decoder, b_enc - b_dec @ encoder, "topk", top_k=top_k)
     left = active = torch.zeros((), device=states.device)
     for part in states.split(2048):
@@ -121,10 +121,10 @@ def _trained(
         left = left + (part - b_dec - z @ decoder).square().sum()
         active = active + (z > 0).sum(0)
     total = (states - b_dec).square().sum()
-    return Trained(basis, b_dec, float(left / total), int((active == 0).sum()))
+    return TrainedSAE(basis, b_dec, float(left / total), int((active == 0).sum()))
 
 
-def save_sae(folder: Path, trained: Trained, site: str, model: str, corpus: str) -> None:
+def save_sae(folder: Path, trained: TrainedSAE, site: str, model: str, corpus: str) -> None:
     """Write `sae_weights.safetensors` and `cfg.json` as SAELens 6 does. SAELens names places by hooks of
     TransformerLens; a site that it does not have keeps our name."""
     kind, _, level = site.partition(".")

@@ -12,7 +12,7 @@ from pivotal.options import build
 from pivotal.questions import pairs_file, templates
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.questions.readers import READERS, Reading, hint, reader_of
+from pivotal.questions.readers import READERS, ReadOptions, hint, reader_of
 from pivotal.registry import Registry
 
 __all__ = ["PHENOMENA", "Listed", "Phenomenon", "listed_phenomena", "load_phenomenon", "phenomenon_names"]
@@ -38,10 +38,10 @@ class Listed:
     """The number of pairs, or None if it depends on a file."""
 
 
-def load_phenomenon(spec: str | Path, reading: Reading | None = None, **options: object) -> PairSet:
+def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **options: object) -> PairSet:
     """Load pairs by name ("number-agreement"), with a reader ("blimp:FILE"), or from a file: a template file
     ("my.yaml") or a pairs file ("my.jsonl"). `reading` says how files in other formats are read."""
-    reading = reading or Reading()
+    reading = reading or ReadOptions()
     if (reader := reader_of(spec, reading)) is not None:
         _check_no_options(options)
         return reader.pairs()
@@ -95,7 +95,7 @@ def _check_no_options(options: dict[str, object]) -> None:
         raise PivotalError(f"A file of pairs takes no options, not '{next(iter(options))}'.")
 
 
-def _from_file(path: Path, reading: Reading) -> PairSet:
+def _from_file(path: Path, reading: ReadOptions) -> PairSet:
     """The pairs of a pairs file. With a map of columns it is a table in another format."""
     if reading.columns:
         return READERS.get("table")(str(path), reading).pairs()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.questions.readers.base import Part, Reader, Reading
+from pivotal.questions.readers.base import Part, Reader, ReadOptions
 from pivotal.questions.readers.recognise import recognised
 from pivotal.registry import Registry
 
-__all__ = ["READERS", "Part", "Reader", "Reading", "hint", "reader_of"]
+__all__ = ["READERS", "Part", "ReadOptions", "Reader", "hint", "reader_of"]
 
 READERS: Registry[Reader] = Registry(
     "readers",
@@ -18,14 +18,14 @@ READERS: Registry[Reader] = Registry(
 )
 
 
-def reader_of(spec: str | Path, reading: Reading | None = None) -> Reader | None:
+def reader_of(spec: str | Path, reading: ReadOptions | None = None) -> Reader | None:
     """The reader of `name:PATH`; None if the name is no reader's."""
     name, colon, path = str(spec).partition(":")
     if name not in READERS or (not colon and Path(name).exists()):
         return None
     if not path:
         raise PivotalError(f"'{name}' reads files and needs to know where they are. Write {name}:PATH.")
-    return READERS.get(name)(path, reading or Reading())
+    return READERS.get(name)(path, reading or ReadOptions())
 
 
 def hint(path: Path) -> str:

@@ -11,7 +11,7 @@ from pivotal.questions.pairs import PairSet
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How files in other formats are read."""
 
     columns: str = ""
@@ -53,7 +53,7 @@ class Reader(ABC):
 
     path: str
     """The file or folder."""
-    reading: Reading = field(default_factory=Reading)
+    reading: ReadOptions = field(default_factory=ReadOptions)
     """How it is read."""
 
     @abstractmethod

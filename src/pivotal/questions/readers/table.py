@@ -18,7 +18,7 @@ from pivotal.questions.readers.rows import BINARY, Row, rows_of
 
 
 @dataclass(frozen=True)
-class Table(Reader):
+class TableReader(Reader):
     """Rows with a good and a bad word after a prefix, or with two sentences that differ in one word."""
 
     name: ClassVar[str] = "table"

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.templates.lexicon import ANY, Entry
+from pivotal.questions.templates.lexicon import ANY, LexiconEntry
 from pivotal.questions.templates.slots import Slot
 from pivotal.questions.templates.template import Template
 
 MOST = 100_000
 """The most pairs of a template that are made without `sample`, and the most combinations that are listed."""
 
-Fill = tuple[tuple[str, Entry], ...]
+Fill = tuple[tuple[str, LexiconEntry], ...]
 """Entries for some slots."""
 
 
@@ -24,7 +24,7 @@ Fill = tuple[tuple[str, Entry], ...]
 class Draw:
     """The words of one sentence: entries by slot, the forms of the slots that are `any`, and the label."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, LexiconEntry]
     forms: dict[str, str]
     label: str
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair, find_cue
 from pivotal.questions.templates.draw import Draw, plan
-from pivotal.questions.templates.slots import Choice, Text
+from pivotal.questions.templates.slots import SlotWords, Text
 from pivotal.questions.templates.template import Template
 from pivotal.questions.word_sets import joined
 
@@ -24,7 +24,7 @@ def expand(template: Template, labels: tuple[str, str], rng: random.Random) -> I
 
 def _pair(template: Template, labels: tuple[str, str], draw: Draw) -> MinimalPair:
     own = labels.index(draw.label) if draw.label else 0
-    choice = Choice(draw.entries, draw.forms, labels[1 - own])
+    choice = SlotWords(draw.entries, draw.forms, labels[1 - own])
     prefix = template.prefixes[own].render(choice, labels[own])
     first, second = (
         joined([text.render(choice, label) for text in texts])
@@ -41,7 +41,7 @@ def _pair(template: Template, labels: tuple[str, str], draw: Draw) -> MinimalPai
     )
 
 
-def _cue(template: Template, choice: Choice, labels: tuple[str, str], own: int, prefix: str) -> int:
+def _cue(template: Template, choice: SlotWords, labels: tuple[str, str], own: int, prefix: str) -> int:
     cue = template.cue
     if isinstance(cue, int):
         return cue
@@ -62,7 +62,7 @@ def _cue(template: Template, choice: Choice, labels: tuple[str, str], own: int, 
 
 
 def _counterfactuals(
-    template: Template, choice: Choice, labels: tuple[str, str], label: str, prefix: str
+    template: Template, choice: SlotWords, labels: tuple[str, str], label: str, prefix: str
 ) -> tuple[str, str]:
     """For each label the prefix that calls for it. The prefix itself is the one of its own label."""
     first, second = (
@@ -72,7 +72,7 @@ def _counterfactuals(
     return ("", "") if {first, second} <= {"", prefix} else (first, second)
 
 
-def _counterfactual(text: Text | None, choice: Choice, asked: str, label: str, prefix: str) -> str:
+def _counterfactual(text: Text | None, choice: SlotWords, asked: str, label: str, prefix: str) -> str:
     if asked == label:
         return prefix
     if text is None:

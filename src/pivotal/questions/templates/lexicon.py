@@ -19,7 +19,7 @@ _EXAMPLE = "noun: [{singular: car, plural: cars}, {singular: man, plural: men}]"
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class LexiconEntry:
     """A word. `forms` are its forms and features by name; a word without forms has the one form ''."""
 
     forms: Mapping[str, str]
@@ -35,7 +35,7 @@ class WordList:
     """A list of the lexicon. All its entries have the same forms."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LexiconEntry, ...]
     place: Place
 
     @property
@@ -60,7 +60,7 @@ def _word_list(name: str, node: Node) -> WordList:
     node = Node(node.value, node.place, f"the list '{name}'")
     entries = _columns(node) if node.is_mapping else [_entry(item) for item in node.items(_EXAMPLE)]
     first = entries[0]
-    seen: dict[tuple[tuple[str, str], ...], Entry] = {}
+    seen: dict[tuple[tuple[str, str], ...], LexiconEntry] = {}
     for entry in entries:
         if set(entry.forms) != set(first.forms):
             raise PivotalError(
@@ -76,16 +76,16 @@ def _word_list(name: str, node: Node) -> WordList:
     return WordList(name, tuple(entries), node.place)
 
 
-def _entry(node: Node) -> Entry:
+def _entry(node: Node) -> LexiconEntry:
     if node.is_text:
-        return Entry({"": node.text()}, node.place)
+        return LexiconEntry({"": node.text()}, node.place)
     if not node.is_mapping:
         raise node.error(f"{node.name} is a word or a mapping of its forms. Example: {_EXAMPLE}.")
     forms = {_form_name(form, inner): inner.text() for form, inner in node.entries().items()}
-    return Entry(forms, node.place)
+    return LexiconEntry(forms, node.place)
 
 
-def _columns(node: Node) -> list[Entry]:
+def _columns(node: Node) -> list[LexiconEntry]:
     """Entries that are given as one list for each form: {singular: [car, man], plural: [cars, men]}."""
     columns = {_form_name(form, inner): inner.items() for form, inner in node.entries(_EXAMPLE).items()}
     first, cells = next(iter(columns.items()))
@@ -96,7 +96,7 @@ def _columns(node: Node) -> list[Entry]:
                 f"word, but '{form}' has {len(others)} and '{first}' has {len(cells)}."
             )
     return [
-        Entry({form: column[i].text() for form, column in columns.items()}, cells[i].place)
+        LexiconEntry({form: column[i].text() for form, column in columns.items()}, cells[i].place)
         for i in range(len(cells))
     ]
 
@@ -110,5 +110,5 @@ def _form_name(form: str, node: Node) -> str:
     return form
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: LexiconEntry) -> str:
     return " and ".join(form for form in entry.forms if form) or "none"

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pivotal.errors import did_you_mean
-from pivotal.questions.templates.lexicon import ANY, OTHER, Entry, Lexicon, WordList
+from pivotal.questions.templates.lexicon import ANY, OTHER, Lexicon, LexiconEntry, WordList
 from pivotal.questions.templates.nodes import Node
 
 AGREES = ""
@@ -35,10 +35,10 @@ class Slot:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SlotWords:
     """The words in the slots of one sentence."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, LexiconEntry]
     forms: Mapping[str, str]
     """The forms of the slots whose form is `any`."""
     other: str = ""
@@ -55,17 +55,17 @@ class Text:
     def slots(self) -> tuple[Slot, ...]:
         return tuple(part for part in self.parts if isinstance(part, Slot))
 
-    def render(self, choice: Choice, label: str) -> str:
+    def render(self, choice: SlotWords, label: str) -> str:
         """The text with the forms that `label` asks for."""
         return "".join(part if isinstance(part, str) else _word(part, choice, label) for part in self.parts)
 
-    def end_of(self, slot: str, choice: Choice, label: str) -> int:
+    def end_of(self, slot: str, choice: SlotWords, label: str) -> int:
         """The index of the last word of a slot in the rendered text."""
         at = next(i for i, part in enumerate(self.parts) if isinstance(part, Slot) and part.name == slot)
         return len(Text(self.parts[: at + 1]).render(choice, label).split()) - 1
 
 
-def _word(slot: Slot, choice: Choice, label: str) -> str:
+def _word(slot: Slot, choice: SlotWords, label: str) -> str:
     forms = choice.entries[slot.name].forms
     if slot.form == ANY:
         word = forms[choice.forms[slot.name]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pivotal.errors import did_you_mean
-from pivotal.questions.templates.lexicon import Entry, Lexicon
+from pivotal.questions.templates.lexicon import Lexicon, LexiconEntry
 from pivotal.questions.templates.nodes import Node
 from pivotal.questions.templates.slots import Slot
 
@@ -36,7 +36,7 @@ class Condition:
     def slots(self) -> tuple[str, ...]:
         return (self.left.slot, self.right.slot) if isinstance(self.right, Feature) else (self.left.slot,)
 
-    def holds(self, entries: Mapping[str, Entry]) -> bool:
+    def holds(self, entries: Mapping[str, LexiconEntry]) -> bool:
         left = entries[self.left.slot].forms[self.left.form]
         right = self.right
         value = right if isinstance(right, str) else entries[right.slot].forms[right.form]

@@ -15,7 +15,7 @@ def cross_table(entries: Sequence[Entry]) -> str:
     scored = [(entry, {score.phenomenon: score for score in _scores(entry)}) for entry in entries]
     scored = [(entry, scores) for entry, scores in scored if scores]
     if not scored:
-        return paragraph("No intervention was asked the other phenomena.")
+        return paragraph("No intervention was tested on the other phenomena.")
     names = dict.fromkeys(entry.phenomenon for entry in entries)
     names |= dict.fromkeys(name for _, scores in scored for name in scores)
     asked = [name for name in names if any(name in scores for _, scores in scored)]
@@ -28,7 +28,7 @@ def cross_table(entries: Sequence[Entry]) -> str:
         cells = "".join(_cell(scores.get(column), column == entry.phenomenon) for column in asked)
         rows.append(f"<tr><th scope=row>{escape(name)}</th>{cells}</tr>")
     note = paragraph(
-        "A row is an intervention, a column a phenomenon that the model was asked with it. The number is the largest "
+        "A row is an intervention, and a column is a phenomenon that it was tested on. The number is the largest "
         "change in accuracy over the two directions, in points. F marks phenomena with the same labels, where flips "
         "are expected: the number is the share of preferences that flip, in percent."
     )

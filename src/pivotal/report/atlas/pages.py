@@ -197,7 +197,7 @@ def _moved_by(atlas: Atlas, phenomenon: str) -> str:
             if score.phenomenon == phenomenon:
                 found.append((entry, score))
     if not found:
-        return paragraph("No other intervention was asked this phenomenon.")
+        return paragraph("No other intervention was tested on this phenomenon.")
     found.sort(key=lambda pair: -pair[1].moved)
     rows = [
         (

@@ -26,7 +26,7 @@ _PROGRAM = (sys.executable, "-m", "pivotal.serve.find_process")
 ENDED = ("done", "failed", "stopped")
 
 
-class Search:
+class LiveSearch:
     """One process at a time. Its events stay here, so that a page that is reloaded sees the whole course."""
 
     def __init__(self, device: str | None = None, program: Sequence[str] = _PROGRAM) -> None:
