@@ -8,10 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.exports.base import ExportNotes, Portable, Target, check_weights_hold, folder_names
+from pivotal.exports.base import (
+    ExportNotes,
+    Portable,
+    Target,
+    check_weights_hold,
+    folder_names,
+    write_weights,
+)
 from pivotal.exports.texts import about_priming, literal, python_block
 from pivotal.exports.weights import WeightChange, change_of
 from pivotal.files import write_text
@@ -41,7 +47,7 @@ class PeftTarget(Target):
             check_weights_hold(self.name, edits)
             changed = [change_of(self.name, edit) for edit in edits]
             (folder / names[label]).mkdir()
-            save_file(_weights(changed), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
+            write_weights(folder / names[label] / WEIGHTS, _weights(changed))
             write_text(
                 folder / names[label] / CONFIG, json.dumps(_config(portable, changed), indent=2) + "\n"
             )
