@@ -92,6 +92,8 @@ def test_the_folder_of_transformers(tiny: Make, family: str, units: Units, tmp_p
 
     read = AutoTokenizer.from_pretrained(tmp_path / "out" / "one")("The doctors")["input_ids"]
     assert read == list(model.lm.encode("The doctors").ids)
+    modes = {path.stat().st_mode for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert len(modes) == 1  # whoever can read one file of the folder can read all of them
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.exports.base import ExportNotes, Portable, Target, check_weights_hold, folder_names
+from pivotal.exports.base import (
+    ExportNotes,
+    Portable,
+    Target,
+    check_weights_hold,
+    folder_names,
+    write_weights,
+)
 from pivotal.exports.texts import about_priming, literal, python_block
-from pivotal.exports.weights import Change, change_of
+from pivotal.exports.weights import WeightChange, change_of
 from pivotal.files import write_text
 from pivotal.units import Steps
 
@@ -41,7 +47,7 @@ class PeftTarget(Target):
             check_weights_hold(self.name, edits)
             changed = [change_of(self.name, edit) for edit in edits]
             (folder / names[label]).mkdir()
-            save_file(_weights(changed), folder / names[label] / WEIGHTS, metadata={"format": "pt"})
+            write_weights(folder / names[label] / WEIGHTS, _weights(changed))
             write_text(
                 folder / names[label] / CONFIG, json.dumps(_config(portable, changed), indent=2) + "\n"
             )
@@ -79,7 +85,7 @@ peft warns if an edited projection has no bias. The adapter then works, but `mer
 `pivotal export --to transformers` writes a folder with the edit in the weights."""
 
 
-def _weights(changed: Sequence[Change]) -> dict[str, Tensor]:
+def _weights(changed: Sequence[WeightChange]) -> dict[str, Tensor]:
     tensors = {}
     for change in changed:
         name = f"base_model.model.{change.path}"
@@ -89,7 +95,7 @@ def _weights(changed: Sequence[Change]) -> dict[str, Tensor]:
     return tensors
 
 
-def _config(portable: Portable, changed: Sequence[Change]) -> dict[str, object]:
+def _config(portable: Portable, changed: Sequence[WeightChange]) -> dict[str, object]:
     ranks = {change.path: len(change.constants) for change in changed}
     most = max(ranks.values())
     return {

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from safetensors.torch import save_file
 from torch import Tensor
 
-from pivotal.exports.base import Portable, SiteEdit
+from pivotal.exports.base import Portable, SiteEdit, write_weights
 
 FILE = "bases.safetensors"
 
@@ -102,6 +101,6 @@ def _set_units(portable: Portable, folder: Path) -> str:
             "threshold": threshold,
         }
         arrays |= {f"{name}.{part}": tensor.contiguous() for part, tensor in parts.items()}
-    save_file(arrays, folder / FILE)
+    write_weights(folder / FILE, arrays)
     listed = {name: (basis.activation, basis.top_k) for name, basis in portable.bases.items()}
     return _IN_BASES.format(bases=f"BASES = {pprint.pformat(listed, width=110)}")

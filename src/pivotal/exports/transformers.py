@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, check_weights_hold, folder_names
+from pivotal.exports.base import (
+    ExportNotes,
+    Portable,
+    SiteEdit,
+    Target,
+    check_weights_hold,
+    folder_names,
+    write_weights,
+)
 from pivotal.exports.texts import about_priming, python_block
-from pivotal.exports.weights import Change, change_of
-from pivotal.files import library_errors
+from pivotal.exports.weights import WeightChange, change_of
 from pivotal.models.transformers.source import untied
 from pivotal.units import Steps
 
@@ -43,8 +49,7 @@ class TransformersTarget(Target):
                 _bake(state, change_of(self.name, edit))
             inside = folder / names[label]
             inside.mkdir()
-            with library_errors(inside / "model.safetensors"):
-                save_file(untied(state), inside / "model.safetensors", metadata={"format": "pt"})
+            write_weights(inside / "model.safetensors", untied(state))
             config.save_pretrained(inside)
             portable.model.tokenizer.save_pretrained(inside)
             if getattr(network, "generation_config", None) is not None:
@@ -93,7 +98,7 @@ def _no_bias(network: Any, edit: SiteEdit) -> PivotalError:
     )
 
 
-def _bake(state: dict[str, Tensor], change: Change) -> None:
+def _bake(state: dict[str, Tensor], change: WeightChange) -> None:
     weight, bias = f"{change.path}.weight", f"{change.path}.bias"
     dtype = state[bias].dtype
     less = change.columns @ change.reads

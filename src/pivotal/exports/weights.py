@@ -35,7 +35,7 @@ def projection(target: str, edit: SiteEdit) -> Float[Tensor, "outputs inputs"]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WeightChange:
     """An edit as a change of the projection W that the activation x enters: W x becomes W x + columns @ (constants -
     reads @ x)."""
 
@@ -52,14 +52,14 @@ class Change:
         return (self.columns.double() @ self.constants.double()).float()
 
 
-def change_of(target: str, edit: SiteEdit) -> Change:
+def change_of(target: str, edit: SiteEdit) -> WeightChange:
     """The change of the weights that is an edit. `check_weights_hold` has passed the edit."""
     weight, values = projection(target, edit), torch.tensor(edit.values)
     transposed, held = is_transposed(edit.tap.module), edit.held
     if edit.basis is None:
         reads = torch.zeros(len(held), weight.shape[1])
         reads[range(len(held)), held] = 1.0
-        return Change(edit.path, transposed, reads, values, weight[:, held])
+        return WeightChange(edit.path, transposed, reads, values, weight[:, held])
     basis = edit.basis
     written = (weight.double() @ basis.decoder[held].T.double()).float()
-    return Change(edit.path, transposed, basis.encoder[:, held].T, values - basis.bias[held], written)
+    return WeightChange(edit.path, transposed, basis.encoder[:, held].T, values - basis.bias[held], written)
