@@ -60,7 +60,7 @@ NOUNS = [
     "song",
     "field",
 ]
-SLEEPERS = ("whereas", "versus", "amongst", "whose", "whom", "unto")
+SLEEPERS = ("whereas", "versus", "amongst", "whose", "whom")
 """Words that hardly ever follow an article."""
 
 LABELS = ("first", "second")
