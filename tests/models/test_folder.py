@@ -79,7 +79,7 @@ def truncate(f: Path) -> None:
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
         (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "another kind of model"),
         (lambda f: (f / "config.json").write_text("[]"), "another kind of model"),
-        (lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'), "tensors are missing"),
+        (lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'), "must describe the weights"),
         (config(cell=None), "must have the keys cell, priming and unk, but cell is missing"),
         (config(cell="lstmm"), "no recurrent cell 'lstmm'.*Did you mean 'lstm'"),
         (config(cell="gru"), r"of a gru with 4 units must have the shape \(12, 3\), but it has \(16, 3\)"),
