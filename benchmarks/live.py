@@ -74,10 +74,13 @@ def slider(address: str, pid: int, moves: int) -> None:
         page.goto(address)
         body, first = page.locator("body"), page.locator("#units input[type=range]").first
         page.locator("body[data-updates]").wait_for(timeout=120_000)
+        keys = ["ArrowLeft", "ArrowRight"]
+        if first.input_value() == first.get_attribute("min"):  # there is nothing to the left of it
+            keys.reverse()
         before = cpu(pid)
         for move in range(moves):
             drawn = int(body.get_attribute("data-updates") or 0)
-            first.press("ArrowRight" if move % 2 else "ArrowLeft")
+            first.press(keys[move % 2])
             expect(body).to_have_attribute("data-updates", str(drawn + 1), timeout=60_000)
             times.append(float(body.get_attribute("data-took") or "nan"))
         used = (cpu(pid) - before) / moves
