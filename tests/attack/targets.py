@@ -257,4 +257,7 @@ def nonsense(chance: random.Random, m: Materials, place: Place) -> Sequence[str]
         "=",
         str(m.run),
     ]
-    return [chance.choice(words).replace("\0", "") for _ in range(chance.randrange(6))]
+    line = [chance.choice(words).replace("\0", "") for _ in range(chance.randrange(6))]
+    # A verb with nothing behind it is no nonsense: `pivotal compare` compares all searches in the bundled model.
+    whole = line[:1] in (["compare"], ["find"]) and set(line[1:]) <= {"--json", "-q"}
+    return [*line, "--no-such-option"] if whole else line

@@ -494,3 +494,10 @@ def test_any_file_is_read_or_refused_with_a_sentence(
         assert str(error).strip().endswith((".", "?", ")")) and "Traceback" not in str(error)
     else:
         assert len(pairs) > 0 and len(set(pairs)) == len(pairs)
+
+
+def test_an_empty_prefix_has_no_cue_to_infer(tmp_path: Path) -> None:
+    rows = "prefix,good,bad\n,himself,herself\nThe boy hurt,himself,herself\nThe girl hurt,herself,himself\n"
+    with pytest.raises(PivotalError, match=r"line 2.*prefix is empty"):
+        read(tmp_path, "a.csv", rows, "table")
+    assert len(read(tmp_path, "a.csv", rows, "table", skip_bad=True)) == 2

@@ -95,8 +95,8 @@ def _cues(
                 between_prefixes(choice.prefix, others[row]),
                 "the word that differs from a similar row",
             )
-        if cues[row] is None and rule is not None:
-            cues[row], how = rule[0](choice.prefix.split()), rule[1]
+        if cues[row] is None and rule is not None and (words := choice.prefix.split()):
+            cues[row], how = rule[0](words), rule[1]
         if cues[row] is not None:
             inferred.setdefault(how, []).append(row)
     notes = [_cue_note(how, rows, choices, cues) for how, rows in inferred.items()]
