@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 from pivotal.questions.question import Question
+from pivotal.questions.relabel import relabelled
 from pivotal.records.intervention import Intervention
 
 pytestmark = pytest.mark.slow
@@ -34,10 +34,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a site. One cell of the recipe is not run."""
     place = tmp_path_factory.mktemp("atlas")
     pairs = Question(phenomenon="planted").load_pairs()
-    names = dict(zip(pairs.labels, ("one", "<many>"), strict=True))
-    renamed = tuple(dataclasses.replace(pair, label=names[pair.label]) for pair in pairs)
+    names = ("one", "<many>")
+    renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
+    assert renamed is not None
     path = place / "renamed.jsonl"
-    dataclasses.replace(pairs, labels=("one", "<many>"), pairs=renamed).save(path)
+    renamed.save(path)
     (place / "recipe.yaml").write_text(RECIPE.format(renamed=path))
     given = [
         "atlas",

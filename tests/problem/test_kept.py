@@ -52,9 +52,9 @@ def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pair
     plain = Problem(PLANTED.model, PAIRS)
     problem = plain.keeping(kept("every"))
     for part in (*problem.batches(32), problem.sample(20)):
-        assert len(part.leaves) == len(part) < len(part.tree.leaf)
+        assert len(part.examples.leaves) == len(part) < len(part.tree.leaf)
         assert float(part.positions.weight.sum()) == pytest.approx(1)
-    assert len(problem.leaves) == len(problem)
+    assert len(problem.examples.leaves) == len(problem)
     torch.testing.assert_close(problem.measure_activations().own, plain.measure_activations().own)
     torch.testing.assert_close(problem.natural_range()[0], plain.natural_range()[0])
     # A held-out problem has nothing to keep.

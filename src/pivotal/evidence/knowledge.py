@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from pivotal.evidence.intervals import shares_of
-from pivotal.evidence.verdict import HALF, LEAST_CUE, LEAST_MASS, LEAST_PREFIXES
+from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES, labels_ignore_cue
 from pivotal.problem.problem import Problem
 from pivotal.questions.cue_labels import contradicted, cue_tells
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
@@ -73,7 +73,7 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
                 if part.accuracy.value <= _CLEARLY_KNOWN
                 else f"Too few pairs to tell whether the model knows the answer: {share}."
             )
-    if knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE:
+    if labels_ignore_cue(knowledge):
         said.append(
             "The cue does not decide which word is right: cue words go with both labels almost as random labels would."
         )

@@ -121,7 +121,7 @@ def known(evidence: Evidence) -> Check:
     found = f"{how}: " + ", ".join(f"{label} {_percent(share)}" for label, share in shares.items()) + "."
     if len(shares) < 2:
         return Check(name=name, passed=False, found=found + " There is one label only.")
-    if _unrelated(evidence.knowledge):
+    if labels_ignore_cue(evidence.knowledge):
         found += " But the labels do not depend on the cue, so there is nothing to know."
         return Check(
             name=name,
@@ -132,7 +132,7 @@ def known(evidence: Evidence) -> Check:
     return Check(name=name, passed=all(share.low > HALF for share in shares.values()), found=found)
 
 
-def _unrelated(knowledge: Knowledge | None) -> bool:
+def labels_ignore_cue(knowledge: Knowledge | None) -> bool:
     """Whether the labels are those of the words, or random, whatever the cue."""
     return knowledge is not None and knowledge.cue_tells is not None and knowledge.cue_tells < LEAST_CUE
 

@@ -17,6 +17,8 @@ from pivotal.units import Site, UnitSpace
 Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
 """The lower and the upper end of a range for each coordinate."""
 
+SAMPLE = 512
+"""Number of prefixes on which activations are measured."""
 _OUTERMOST = 0.01
 """The share of activations on each side that counts as outliers in a site without bounds."""
 _BLOCK = 2048

@@ -120,6 +120,19 @@ class Examples:
             self, tree=tree, kept=tuple(n + np.concatenate([group, k + group]) for group in kept.groups)
         )
 
+    @property
+    def leaves(self) -> np.ndarray:
+        """For each example, the node of its prefix."""
+        return self.tree.leaf[: len(self.pairs)]
+
+    def sampled(self, prefixes: int, seed: int = 0) -> np.ndarray | None:
+        """The indices of all examples of a random sample of distinct prefixes; None if all are taken."""
+        distinct = np.unique(self.leaves)
+        if not prefixes or len(distinct) <= prefixes:
+            return None
+        chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
+        return np.flatnonzero(np.isin(self.leaves, chosen))
+
     def restrict(self, chosen: np.ndarray) -> Examples:
         """A subset of the examples. A subset of the sentences that must stay comes with them."""
         pairs, groups = self.pairs, self.kept

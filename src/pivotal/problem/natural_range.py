@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from pivotal.models.base import LanguageModel
-from pivotal.problem.activations import Range, natural_range
+from pivotal.problem.activations import SAMPLE, Range, natural_range
 from pivotal.problem.examples import Examples
 from pivotal.problem.outcome import Work
 from pivotal.units import UnitSpace
-
-SAMPLE = 512
-"""Number of prefixes on which activations are measured."""
 
 
 class NaturalRange:
@@ -27,17 +22,8 @@ class NaturalRange:
 
     def measure(self) -> Range:
         if self._found is None:
-            chosen = sampled(self._examples.tree.leaf, SAMPLE)
+            chosen = self._examples.sampled(SAMPLE)
             examples = self._examples if chosen is None else self._examples.restrict(chosen)
             self._work.forward += examples.tree.n_live
             self._found = natural_range(self._model, examples.tree, self._space)
         return self._found
-
-
-def sampled(leaves: np.ndarray, prefixes: int, seed: int = 0) -> np.ndarray | None:
-    """The examples of a random sample of distinct prefixes, by the node of each example; None if all are taken."""
-    distinct = np.unique(leaves)
-    if not prefixes or len(distinct) <= prefixes:
-        return None
-    chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
-    return np.flatnonzero(np.isin(leaves, chosen))

@@ -17,11 +17,11 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, Sources, dense
 from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.activations import Activations, Range, Standard, measure
+from pivotal.problem.activations import SAMPLE, Activations, Range, Standard, measure
 from pivotal.problem.divergence import KLReference
 from pivotal.problem.examples import Examples, Rejected
 from pivotal.problem.kept import KeptSentences
-from pivotal.problem.natural_range import SAMPLE, NaturalRange, sampled
+from pivotal.problem.natural_range import NaturalRange
 from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
 from pivotal.questions.pairs import PairSet
@@ -252,11 +252,6 @@ class Problem:
             part_of=self,
         )
 
-    @property
-    def leaves(self) -> np.ndarray:
-        """For each example, the node of its prefix."""
-        return self.tree.leaf[: len(self)]
-
     def keeping(self, kept: KeptSentences | None) -> Problem:
         """The same problem with sentences that must not change: its KL is that of the predictions after them."""
         if kept is None:
@@ -309,9 +304,10 @@ class Problem:
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            leaves = np.random.default_rng(seed).permutation(np.unique(self.leaves))
+            node_of = self._examples.leaves
+            leaves = np.random.default_rng(seed).permutation(np.unique(node_of))
             parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
-            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(self.leaves, part))) for part in parts]
+            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(node_of, part))) for part in parts]
         return self._batches[key]
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
@@ -319,7 +315,7 @@ class Problem:
         states of the untouched model."""
         key = (prefixes, seed)
         if key not in self._samples:
-            chosen = sampled(self.leaves, prefixes, seed)
+            chosen = self._examples.sampled(prefixes, seed)
             if chosen is None:
                 return self
             self._samples[key] = self.restrict(chosen)
@@ -419,14 +415,14 @@ class Problem:
         return Positions(self._examples, self.model.device)
 
     @cached_property
-    def _divergence(self) -> KLReference:
+    def _untouched(self) -> KLReference:
         return KLReference(self.model, self.clean_states)
 
     def kl(
         self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "nodes runs"]:
         """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
-        return self._divergence.at_all(states) if nodes is None else self._divergence.at(states, nodes)
+        return self._untouched.at_all(states) if nodes is None else self._untouched.at(states, nodes)
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""

@@ -14,6 +14,7 @@ from small_study import ATLAS, tiny
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.questions.question import Question
+from pivotal.questions.relabel import relabelled
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +34,10 @@ def atlas_recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     """Beside the planted phenomenon: the same with other labels, with random labels, and one of other words."""
     folder = tmp_path_factory.mktemp("pairs")
     pairs = Question(phenomenon="planted").load_pairs()
-    names = dict(zip(pairs.labels, ("one", "many"), strict=True))
-    renamed = tuple(dataclasses.replace(pair, label=names[pair.label]) for pair in pairs)
-    dataclasses.replace(pairs, name="renamed", labels=("one", "many"), pairs=renamed).save(
-        folder / "renamed.jsonl"
-    )
+    names = ("one", "many")
+    renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
+    assert renamed is not None
+    renamed.save(folder / "renamed.jsonl")
     draw = random.Random(0)
     chance = tuple(dataclasses.replace(pair, label=draw.choice(pairs.labels)) for pair in pairs)
     dataclasses.replace(pairs, name="chance", pairs=chance).save(folder / "chance.jsonl")

@@ -21,16 +21,13 @@ def dose_response(intervention: Intervention, problem: Problem) -> Dose:
     part = problem.sample(_PREFIXES)
     mask, values = dense(intervention, part.space, part.model.device)
     log_ratio, kl = [], []
+    share = part.positions.live_share
     positions = part.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
     # Only dose 1 may skip sites by its mask; the doses are run one by one to bound memory.
     for dose in DOSES:
         outcome = part.run(dose * mask, values) if dose else None
         log_ratio.append(part.clean_log_ratio if outcome is None else outcome.log_ratio[0])
-        drawn = (
-            0.0
-            if outcome is None
-            else float(part.kl(outcome.states, positions).mean()) * part.positions.live_share
-        )
+        drawn = 0.0 if outcome is None else float(part.kl(outcome.states, positions).mean()) * share
         kl.append(drawn)
     odds = -torch.stack(log_ratio).cpu().numpy()
     flips = (odds > 0).mean(1)
