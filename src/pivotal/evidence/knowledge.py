@@ -75,7 +75,8 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
             )
     if labels_ignore_cue(knowledge):
         said.append(
-            "The cue does not decide which word is right: cue words go with both labels almost as random labels would."
+            "The cue does not decide which word is right: cue words occur with both labels about as often as with "
+            "random labels."
         )
     if knowledge.contradicted:
         said.append(

@@ -213,7 +213,7 @@ def unseen_words(summary: Summary) -> Check:
         return Check(
             name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
         )
-    slots = " and ".join(unseen.slots)
+    slots = ", ".join(unseen.slots)
     return Check(
         name=name,
         passed=unseen.flip_accuracy.low > HALF,

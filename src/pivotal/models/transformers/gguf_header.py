@@ -62,5 +62,7 @@ def _number(file: BinaryIO, form: str) -> Any:
 def _read(file: BinaryIO, size: int) -> bytes:
     data = file.read(min(size, _LONGEST))  # a false length must not take memory
     if len(data) < size:
-        raise ValueError(f"it has a text of {size} bytes" if len(data) == _LONGEST else "it ends in its head")
+        raise ValueError(
+            f"it has a text of {size} bytes" if len(data) == _LONGEST else "it ends inside its header"
+        )
     return data

@@ -156,7 +156,7 @@ def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> str:
     if entry.name in downloads:
         folder = f"../interventions/{entry.name}"
         files = downloads[entry.name]
-        listed = " and ".join(f'<a href="{folder}/{name}" download>{name}</a>' for name in files)
+        listed = ", ".join(f'<a href="{folder}/{name}" download>{name}</a>' for name in files)
         parts.append(
             f"<p>Download: {listed}. Save them in one folder; "
             "<code>pivotal evaluate FOLDER QUESTION</code> applies it.</p>"
