@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--sizes", default="1..10")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--mode", default="converged")
+    parser.add_argument("--values", default="unbounded", help="what units may be set to")
     parser.add_argument("--max-kl", type=float)
     parser.add_argument("--kl-weight", type=float)
     parser.add_argument("--option", "-o", action="append", default=[])
@@ -53,7 +54,13 @@ def main() -> None:
         runs=args.runs,
         mode=args.mode,
     )
-    question = Question(model=args.model, phenomenon=args.phenomenon, steps=args.steps, split=args.split)
+    question = Question(
+        model=args.model,
+        phenomenon=args.phenomenon,
+        steps=args.steps,
+        values=args.values,
+        split=args.split,
+    )
     compare(question, plan, out=args.out, device=args.device, watch=Lines())
 
 

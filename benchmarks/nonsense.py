@@ -177,6 +177,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only the questions whose names contain this")
     parser.add_argument("--updates", type=int, default=160)
     parser.add_argument("--evidence", default="quick", choices=["quick", "full"])
+    parser.add_argument("--values", default="unbounded", help="what units may be set to")
     parser.add_argument("--device", default=None)
     asked = parser.parse_args()
     out = Path(asked.out)
@@ -193,7 +194,7 @@ def main() -> None:
         full = "full" if kind in ("known by construction", "real") else asked.evidence
         try:
             found = find(
-                Question(name, str(file)),
+                Question(name, str(file), values=asked.values),
                 search,
                 out=str(out / file.stem),
                 model=model,

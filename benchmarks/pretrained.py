@@ -106,7 +106,8 @@ class Bench:
         train, test = pairs.split(test=default_test(TASKS[task], len(pairs)), seed=0, by=split)
         if self._args.pairs:
             train = train.sample(min(self._args.pairs, len(train)))
-        problem = pv.Problem(self.model(model)[0], train, sites=sites, steps=steps)  # type: ignore[arg-type]
+        lm = self.model(model)[0]
+        problem = pv.Problem(lm, train, sites=sites, steps=steps, values="unbounded")  # type: ignore[arg-type]
         return problem, problem.on(test)
 
     def measure(self, row: Row) -> dict[str, Any]:

@@ -81,9 +81,9 @@ def main() -> None:
     if asked.learned:
         searches["learned"] = LearnedMask(max_units=asked.max_units)
     for steps in asked.steps:
-        test = Problem(model, test_pairs, sites=asked.sites, steps=steps)
+        test = Problem(model, test_pairs, sites=asked.sites, steps=steps, values="unbounded")
         for values, search in searches.items():
-            train = Problem(model, train_pairs, sites=asked.sites, steps=steps)
+            train = Problem(model, train_pairs, sites=asked.sites, steps=steps, values="unbounded")
             train.measure_activations()
             clock = Clock(train)
             found = search.solve(train, runs=asked.runs, seed=asked.seed)

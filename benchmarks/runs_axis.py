@@ -23,7 +23,7 @@ def main() -> None:
     model = pv.load_model("wiki-lstm", device=args.device)
     train, _ = pv.load_phenomenon("number-agreement").split(test=1000, seed=0)
     for steps in args.steps.split(","):
-        problem = pv.Problem(model, train, steps=steps)
+        problem = pv.Problem(model, train, steps=steps, values="unbounded")
         pv.LearnedMask(updates=10, refit=5).solve(problem)  # warm up: kernels, batches
         first = None
         for runs in map(int, args.runs.split(",")):

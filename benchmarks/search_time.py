@@ -1,6 +1,7 @@
 """The CPU seconds of a search alone, and where they go: model passes, KL, everything else.
 
-    python benchmarks/search_time.py [--phenomenon number-agreement] [--steps every] [--runs 3] [--seed 0]
+    python benchmarks/search_time.py [--phenomenon number-agreement] [--steps every] [--values natural unbounded]
+        [--runs 3] [--seed 0]
 
 The defaults are those of `make demo`. Preparing the pairs, the evidence and the report are not counted. The time of a
 pass is that of `Problem.run`, of `backward` (which includes the backward pass of KL) and of `Problem.kl`. The last
@@ -12,12 +13,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter, defaultdict
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 import pivotal as pv
 from pivotal.problem.problem import Problem
+from pivotal.units import Values
 
 spent: dict[str, float] = defaultdict(float)
 calls: Counter[str] = Counter()
@@ -46,21 +48,29 @@ def main() -> None:
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=("every", "single"))
+    parser.add_argument("--values", nargs="+", default=["natural"], choices=get_args(Values))
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     model = pv.load_model(args.model, device="cpu")
     train, test = pv.load_phenomenon(args.phenomenon).split(seed=args.seed)
-    problem = Problem(model, train, sites=args.sites, steps=args.steps)
     timed(Problem, "run", "model, forward")
     timed(torch.Tensor, "backward", "backward")
     timed(Problem, "kl", "KL, forward")
+    for values in args.values:
+        problem = Problem(model, train, sites=args.sites, steps=args.steps, values=values)
+        measure(problem, problem.on(test), args.runs, args.seed)
+
+
+def measure(problem: Problem, held_out: Problem, runs: int, seed: int) -> None:
+    spent.clear()
+    calls.clear()
     started = time.process_time()
-    found = pv.LearnedMask().solve(problem, runs=args.runs, seed=args.seed)
+    found = pv.LearnedMask().solve(problem, runs=runs, seed=seed)
     whole = time.process_time() - started
-    held_out = problem.on(test)
-    print(f"{whole:.1f} CPU seconds, {problem.work.forward + problem.work.backward:,} node evaluations")
+    nodes = problem.work.forward + problem.work.backward
+    print(f"{problem.values}: {whole:.1f} CPU seconds, {nodes:,} node evaluations")
     rest = whole - sum(spent.values())
     for label, seconds in [*spent.items(), ("everything else", rest)]:
         print(f"  {label:16} {seconds:7.1f} s {seconds / whole:6.1%} {calls[label]:6}")

@@ -25,6 +25,11 @@ LATER = MappingProxyType({"later": True})
 at its default, so that older results keep their settings and the keys made from them."""
 
 
+def later(absent: object) -> Mapping[str, Any]:
+    """The same for a field whose default has changed since: stored settings without it mean `absent`."""
+    return MappingProxyType({"later": True, "absent": absent})
+
+
 @dataclass(frozen=True)
 class Option:
     """A field of a plugin's dataclass."""
@@ -70,11 +75,21 @@ def stored_settings(plugin: object) -> dict[str, Any]:
     """The settings that decide what a plugin does, to be stored and compared."""
     if not dataclasses.is_dataclass(plugin) or isinstance(plugin, type):
         return {}
-    settings = dataclasses.asdict(plugin)
-    for field in dataclasses.fields(plugin):
-        if "later" in field.metadata and settings[field.name] == field.default:
-            del settings[field.name]
-    return settings
+    meant = absent_settings(type(plugin))
+    return {
+        name: value
+        for name, value in dataclasses.asdict(plugin).items()
+        if name not in meant or value != meant[name]
+    }
+
+
+def absent_settings(cls: type) -> dict[str, Any]:
+    """What stored settings mean if they lack a field that was added later."""
+    return {
+        field.name: field.metadata.get("absent", field.default)
+        for field in dataclasses.fields(cls)
+        if "later" in field.metadata
+    }
 
 
 def build(cls: type[T], values: Mapping[str, object]) -> T:

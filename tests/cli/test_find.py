@@ -16,6 +16,7 @@ import pytest
 
 from pivotal.cli.find import build_search
 from pivotal.errors import PivotalError
+from pivotal.jobs.run_folder import RunFolder
 
 FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
@@ -191,6 +192,24 @@ def test_options_go_over_the_preset() -> None:
     assert (changed.kl_weight, changed.updates, changed.objective) == (0.5, 7, "ratio")  # type: ignore[attr-defined]
     with pytest.raises(PivotalError):
         build_search("learned", "paper", {"kl_weight": 0.5}, ["kl_weight=1"], "every")
+
+
+@pytest.mark.parametrize(
+    ("given", "values"),
+    [
+        ((), "natural"),
+        (("--preset", "paper"), "unbounded"),
+        (("--preset", "exchange"), "natural"),
+        (("--preset", "paper", "--values", "natural"), "natural"),
+    ],
+)
+def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
+    pivotal: Any, tmp_path: Path, given: tuple[str, ...], values: str
+) -> None:
+    short = ("-o", "updates=1", "-o", "refit=1", "--controls", "0", "--evidence", "none")
+    done = pivotal("find", "planted", "planted", *given, *short, "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    assert RunFolder.open(tmp_path / "run").summary().values == values
 
 
 def start(*arguments: object) -> subprocess.Popen[str]:

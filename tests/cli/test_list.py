@@ -28,7 +28,7 @@ def test_list(pivotal: Any, kind: str) -> None:
 
 def test_list_searches_shows_options_and_presets(pivotal: Any) -> None:
     said = pivotal("list", "searches").out
-    assert "max_units" in said and "--preset paper" in said
+    assert "max_units" in said and "--preset paper: values=unbounded" in said
 
 
 def test_list_of_nothing_known(pivotal: Any) -> None:

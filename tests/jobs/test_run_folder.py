@@ -63,6 +63,12 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_pat
     assert files(tmp_path) == before
 
 
+def test_what_a_run_of_an_earlier_version_leaves_out_is_named(tmp_path: Path) -> None:
+    RunFolder.create(tmp_path, SETTINGS)
+    with pytest.raises(PivotalError, match="values is unbounded there and natural here"):
+        RunFolder.create(tmp_path, {**SETTINGS, "values": "natural"})
+
+
 def test_a_finished_run_is_refused_and_names_its_summary(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.write_json("summary.json", {"best": 0})

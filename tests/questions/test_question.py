@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from pivotal.errors import PivotalError
 from pivotal.options import options_of, stored_settings
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question, default_test
-from pivotal.units import Steps
+from pivotal.units import Steps, Values
 
 
 def test_every_field_has_a_default_and_a_help_text() -> None:
@@ -59,8 +60,24 @@ def test_what_can_be_asked(steps: Any) -> None:
 
 
 def test_settings_of_an_earlier_version_are_understood() -> None:
-    assert Question.of({"split": "random", "model": "planted"}) == Question(split="pairs", model="planted")
+    former = Question(split="pairs", model="planted", values="unbounded")
+    assert Question.of({"split": "random", "model": "planted"}) == former
     assert Question(split="lexical") == Question(split="words")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", get_args(Values))
+def test_stored_settings_without_values_mean_unbounded_values(values: Any) -> None:
+    """They were stored before the setting existed, or while unbounded values were the default."""
+    question = Question(values=values)
+    stored = stored_settings(question)
+    assert ("values" in stored) == (values != "unbounded")
+    assert Question.of(stored) == question
+
+
+def test_units_stay_in_their_natural_range_unless_the_question_says_otherwise() -> None:
+    assert Question().values == "natural"
+    parameters = inspect.signature(pv.Problem).parameters
+    assert parameters["values"].default == "natural"
 
 
 def test_a_whole_number_of_pairs_is_one_question_however_it_is_written() -> None:

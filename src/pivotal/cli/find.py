@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @shared_options.takes_question
 def find(
+    ctx: typer.Context,
     more: Annotated[
         list[str] | None,
         typer.Argument(
@@ -61,7 +62,8 @@ def find(
     preset: Annotated[
         str | None,
         shared_options.in_search(
-            "A named set of options of the search, e.g. paper.", autocompletion=complete.presets
+            "A named set of options of the search, e.g. paper, which also means --values unbounded.",
+            autocompletion=complete.presets,
         ),
     ] = None,
     option: Annotated[
@@ -111,8 +113,11 @@ def find(
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
+    from pivotal.searches.by_name import preset_values
 
     question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
+    if shared_options.is_default(ctx, "values"):
+        question |= preset_values(search, preset)
     asking = Question(**question, keep=JOINT.join(keep or ()))
     given = {
         "max_units": max_units,

@@ -100,7 +100,11 @@ def _entry(name: str, cls: type) -> dict[str, Any]:
         }
         for o in options_of(cls)
     ]
-    presets = {preset: dict(values) for preset, values in getattr(cls, "presets", {}).items()}
+    stated: dict[str, str] = getattr(cls, "preset_values", {})
+    presets = {
+        preset: ({"values": stated[preset]} if preset in stated else {}) | settings
+        for preset, settings in getattr(cls, "presets", {}).items()
+    }
     return {"name": name, "summary": getattr(cls, "summary", ""), "options": options, "presets": presets}
 
 

@@ -67,6 +67,12 @@ def _asked(option: Option) -> inspect.Parameter:
     return parameter(option.name, Annotated[kind, about], option.default)
 
 
+def is_default(context: typer.Context, name: str) -> bool:
+    """Whether the user has left a parameter at its default."""
+    source = context.get_parameter_source(name)
+    return source is None or source.name == "DEFAULT"
+
+
 def parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
@@ -90,6 +96,8 @@ _ARGUMENT = -2
 
 def _place(of: inspect.Parameter) -> int:
     """Arguments come first, then the panels in their order; a verb's own panels come before the shared ones."""
+    if of.annotation is typer.Context:  # not shown
+        return _ARGUMENT
     about = of.annotation.__metadata__[0]
     if isinstance(about, typer.models.ArgumentInfo):
         return _ARGUMENT

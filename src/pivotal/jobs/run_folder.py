@@ -38,7 +38,7 @@ from pivotal.jobs.run_files import (
     WHOLE_BASES,
     remove_own_files,
 )
-from pivotal.questions.question import updated
+from pivotal.questions.question import complete, updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
@@ -164,7 +164,7 @@ class RunFolder:
                 f"{self.path} holds a {self.kind}, not a {kind}. "
                 "Name another folder with --out, or replace its content with --overwrite."
             )
-        differing = differences(self.settings, wanted)
+        differing = differences(complete(self.settings), complete(wanted))
         if differing:
             raise PivotalError(
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "

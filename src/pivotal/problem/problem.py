@@ -48,7 +48,7 @@ class Problem:
         *,
         sites: str = "all",
         steps: Steps = "every",
-        values: Values = "unbounded",
+        values: Values = "natural",
         work: Work | None = None,
         part_of: Problem | None = None,
     ) -> None:

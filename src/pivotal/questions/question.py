@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import LATER, check_choices
+from pivotal.options import LATER, absent_settings, check_choices, later
 from pivotal.questions.splits import Split, todays
 from pivotal.units import Steps, Values
 
@@ -48,7 +48,7 @@ class Question:
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas. @ names another basis:
     resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
-    values: Values = field(default="unbounded", metadata=LATER)
+    values: Values = field(default="natural", metadata=later(absent="unbounded"))
     """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
     its own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
     split: Split = "prefixes"
@@ -100,10 +100,9 @@ class Question:
     def of(settings: Mapping[str, Any]) -> Question:
         """The question of a run, from the settings in its run.json."""
         names = {field.name for field in dataclasses.fields(Question)}
+        stored = complete(updated(settings))
         try:
-            return msgspec.convert(
-                {name: value for name, value in updated(settings).items() if name in names}, Question
-            )
+            return msgspec.convert({name: value for name, value in stored.items() if name in names}, Question)
         except msgspec.ValidationError as error:
             raise PivotalError(
                 f"The settings of the run must be those of a question, but they are not ({error}). run.json is damaged."
@@ -132,6 +131,11 @@ class Question:
 def updated(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that an earlier version may have stored, in the present spelling."""
     return {name: todays(value) if name == "split" else value for name, value in settings.items()}
+
+
+def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Stored settings with those that they leave out."""
+    return {**absent_settings(Question), **settings}
 
 
 def default_test(pairs: PairSet) -> int:

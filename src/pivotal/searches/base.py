@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -22,7 +22,7 @@ from pivotal.problem.problem import Problem
 from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.records.intervention import Intervention
 from pivotal.searches.progress import reporting
-from pivotal.units import MAX_UNITS
+from pivotal.units import MAX_UNITS, Values
 
 
 @runtime_checkable
@@ -157,6 +157,8 @@ class Search(ABC):
     summary: ClassVar[str]
     chance: ClassVar[bool] = False
     """Whether the search is a random control, which may find nothing."""
+    preset_values: ClassVar[Mapping[str, Values]] = {}
+    """What a preset sets units to, by its name. The command line and recipes use it if they do not say `values`."""
 
     @property
     def terms(self) -> Terms:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pivotal.errors import PivotalError
 from pivotal.options import build, preset_of
 from pivotal.searches.base import Search
-from pivotal.units import KEEP_KL, MAX_UNITS, Steps
+from pivotal.units import KEEP_KL, MAX_UNITS, Steps, Values
 
 
 def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
@@ -17,6 +17,14 @@ def choose(name: str, preset: str | None, given: Mapping[str, object], steps: St
 
     cls = SEARCHES.get(name)
     return settled(build(cls, {**preset_of(cls, preset), **given}), steps)
+
+
+def preset_values(name: str, preset: str | None) -> dict[str, Values]:
+    """The setting `values` of a question, if the preset states it."""
+    from pivotal.searches import SEARCHES
+
+    stated = SEARCHES.get(name).preset_values if name in SEARCHES else {}
+    return {} if preset is None or preset not in stated else {"values": stated[preset]}
 
 
 def bounded(search: Search) -> Search:

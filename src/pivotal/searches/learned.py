@@ -14,6 +14,7 @@ from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
 from pivotal.searches.relaxed.hardening import Hardening
 from pivotal.searches.relaxed.learner import Learner
 from pivotal.searches.relaxed.search import RelaxedSearch
+from pivotal.units import Values
 
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
@@ -32,6 +33,7 @@ class LearnedMask(RelaxedSearch):
     summary: ClassVar[str] = (
         "the paper's search: a relaxed mask and values learned together under an L0 constraint"
     )
+    preset_values: ClassVar[dict[str, Values]] = {"paper": "unbounded"}
     presets: ClassVar[dict[str, dict[str, object]]] = {
         # The paper's recipe: the ratio, the half-open mask, the full KL term, the final number of units as the target
         # from the start, multipliers without damping, and no refit or pruning. (A half-open mask has no mass at 1, so

@@ -10,6 +10,7 @@ from pivotal.searches.masks.base import Estimator, MaskFamily
 from pivotal.searches.masks.bernoulli import Bernoulli
 from pivotal.searches.relaxed.estimators import ScoreFunction
 from pivotal.searches.relaxed.search import RelaxedSearch
+from pivotal.units import Values
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Reinforce(RelaxedSearch):
 
     name: ClassVar[str] = "reinforce"
     summary: ClassVar[str] = "the search that the paper compares with: a binary mask learned by REINFORCE"
+    preset_values: ClassVar[dict[str, Values]] = {"paper": "unbounded"}
     presets: ClassVar[dict[str, dict[str, object]]] = {
         # As the paper describes it: the ratio, the full KL term, the final number of units as the target from the
         # start, one mask per update, and no refit or pruning. The paper does not give the rates. These rates are slow

@@ -70,6 +70,18 @@ def test_the_key_of_a_cell_is_its_settings_not_its_labels_and_its_seeds() -> Non
         assert not {cell.key for cell in cells(other)[:4]} & {cell.key for cell in cells()}
 
 
+def test_values_are_those_of_the_cell_else_of_the_preset_else_natural() -> None:
+    def values(cell: str) -> str:
+        text = f"name: toy\nabout: Values.\ngrid: {{model: [planted]}}\ndefaults: {{{cell}}}\n"
+        return cells(text)[0].question.values
+
+    assert values("search: learned") == "natural"
+    assert values("preset: paper") == "unbounded"
+    assert values("preset: paper, values: interchange") == "interchange"
+    with pytest.raises(PivotalError, match="no searches named 'gredy'"):
+        values("search: gredy, preset: paper")
+
+
 def test_more_seeds_from_the_command_line() -> None:
     assert {len(cell.seeds) for cell in cells(runs=9)} == {9}
 

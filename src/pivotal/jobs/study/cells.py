@@ -22,7 +22,7 @@ from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search
 from pivotal.searches.base import check_runs
-from pivotal.searches.by_name import choose
+from pivotal.searches.by_name import choose, preset_values
 from pivotal.units import Steps
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))
@@ -163,7 +163,8 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
     where = _Where(recipe, draft)
     try:
         own = build(CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION})
-        question = build(Question, {k: v for k, v in given.items() if k in QUESTION})
+        asked = preset_values(own.search, own.preset) | {k: v for k, v in given.items() if k in QUESTION}
+        question = build(Question, asked)
     except PivotalError as error:
         said = f"{error}".replace("of 'CellSettings'", "of a cell").replace("of 'Question'", "of a cell")
         raise where.error(error.field, said) from None
