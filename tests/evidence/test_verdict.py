@@ -210,3 +210,10 @@ def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> No
     found = replace(summary(evidence(natural=None, permuted=None)), values="interchange", unseen_words=None)
     assert verdict_of(found).word == "decide"
     assert verdict_of(replace(found, values="unbounded")).word == "switch"
+
+
+@pytest.mark.parametrize(("values", "cure"), [("unbounded", "--values natural"), ("natural", "")])
+def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cure: str) -> None:
+    found = replace(summary(evidence(natural=natural(LOW))), values=values)
+    (check,) = verdict_of(found).failed
+    assert check.name == "natural values" and cure in check.cure and bool(check.cure) == bool(cure)

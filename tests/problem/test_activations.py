@@ -66,7 +66,7 @@ def test_the_natural_range_is_that_of_the_edited_states(steps: str) -> None:
         assert other.bounds() == problem.natural_range()
     standard = problem.standard()
     torch.testing.assert_close(standard.standardised(high).clamp(max=1), (high > low).float())
-    unbounded = Problem(model, problem.pairs, steps=steps)  # type: ignore[arg-type]
+    unbounded = Problem(model, problem.pairs, steps=steps, values="unbounded")  # type: ignore[arg-type]
     assert unbounded.bounds()[1].eq(1).all() and unbounded.standard().scale.eq(1).all()
 
 

@@ -236,13 +236,20 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
         )
     if natural is None:
         return Check(name=name, passed=None, found="Not measured.")
-    outside = [found.unit for found in natural.ranges if not found.inside]
-    where = f"{len(natural.ranges) - len(outside)} of {len(natural.ranges)} units are set inside their natural range. "
-    found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
+    kept = summary.values == "natural"
+    if kept:
+        found = f"Set inside their natural range, the units flip {_percent(natural.flipped)}"
+    else:
+        inside = sum(one.inside for one in natural.ranges)
+        where = f"{inside} of {len(natural.ranges)} units are set inside their natural range. "
+        found = (where if natural.ranges else "") + f"Moved into it, they flip {_percent(natural.flipped)}"
     if swapped is not None:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
     return Check(
-        name=name, passed=_most(natural.by_direction) or _agrees(swapped), found=found + ".", cure=NATURAL
+        name=name,
+        passed=_most(natural.by_direction) or _agrees(swapped),
+        found=found + ".",
+        cure="" if kept else NATURAL,
     )
 
 

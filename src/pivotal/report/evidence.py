@@ -66,10 +66,12 @@ def text_sentence(text: TextCost) -> str:
     )
 
 
-def natural_sentences(evidence: Evidence) -> list[str]:
+def natural_sentences(summary: Summary, evidence: Evidence) -> list[str]:
     """What the units do inside their natural range, and with their counterfactual states."""
     said = []
-    if (natural := evidence.natural) is not None:
+    if summary.values == "natural":
+        said.append("The search kept every value inside the natural range of its unit.")
+    elif (natural := evidence.natural) is not None:
         said.append(
             f"With every value moved into the natural range of its unit, {percent(natural.flipped.value)} flip (95% "
             f"interval {interval(natural.flipped.low, natural.flipped.high)}) at KL {number(natural.kl)}."

@@ -160,7 +160,7 @@ def cost_figure(summary: Summary, evidence: Evidence) -> Figure | None:
     if evidence.swap is None:
         return None
     rows = [("these units", summary.kl, CHOSEN, summary.flip_accuracy)]
-    if evidence.natural is not None:
+    if evidence.natural is not None and summary.values != "natural":
         natural = evidence.natural
         rows.append(("values in the natural range", natural.kl, CHOSEN, natural.flipped.value))
     rows.append(("a real change of the cue", evidence.swap.kl, REAL, evidence.swap.flipped.value))

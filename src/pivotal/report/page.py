@@ -104,7 +104,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
         ),
         Section(
             "Are the values natural?",
-            paragraphs(*evidence.natural_sentences(summary.evidence)) + figure("natural"),
+            paragraphs(*evidence.natural_sentences(summary, summary.evidence)) + figure("natural"),
         ),
         Section(
             "What else it changes",
