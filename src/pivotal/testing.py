@@ -295,7 +295,7 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
 
     model = plant().model
     passed = _count_passes(model)
-    problem = Problem(model, PlantedAgreement().pairs().sample(120), steps=steps)
+    problem = Problem(model, PlantedAgreement().pairs().sample(120), steps=steps, values="unbounded")
     found = search.solve(problem, runs=runs, seed=0)
     assert passed[0] == problem.work.forward > 0, (
         f"Masked runs must go through problem.run, but of {passed[0]} node evaluations {problem.work.forward} did."
@@ -311,7 +311,8 @@ def check_search(search: Search, *, steps: Steps = "every", runs: int = 2) -> No
         assert used <= most, f"At most {most} units are allowed in a direction, not {used}."
     flipped = problem.run_intervention(found.best).flipped()
     assert search.chance or flipped.any(), "The best intervention must flip at least one preference."
-    again = search.solve(Problem(model, problem.pairs, steps=steps), runs=runs, seed=0)
+    anew = Problem(model, problem.pairs, steps=steps, values="unbounded")
+    again = search.solve(anew, runs=runs, seed=0)
     assert found.interventions == again.interventions, "The same seed must give the same interventions."
     assert found.train_score == again.train_score, "The same seed must give the same scores."
     _check_values(search, problem)

@@ -33,7 +33,7 @@ BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 
 
 def problem_of(steps: str, seed: int = 0, sites: str = "all") -> Problem:
-    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, sites=sites)  # type: ignore[arg-type]
+    return Problem(plant(seed).model, PAIRS.sample(300), steps=steps, sites=sites, values="unbounded")  # type: ignore[arg-type]
 
 
 def fitted(problem: Problem, units: tuple[Unit, ...]) -> Intervention:
@@ -213,7 +213,7 @@ def test_one_rule_for_every_part_of_a_certificate() -> None:
     """Three pairs, one for each planted unit: without a unit a third of the flips is lost, which is less than two
     standard errors of so few. So no unit matters, and two units are enough."""
     three = tuple(next(pair for pair in PAIRS if pair.group == group) for group in PAIRS.groups)
-    problem = Problem(plant().model, PairSet("three", PAIRS.labels, three), steps="every")
+    problem = Problem(plant().model, PairSet("three", PAIRS.labels, three), steps="every", values="unbounded")
     made = certify(fitted(problem_of("every"), plant().units), problem, effort=QUICK)
     assert made.found.flipped == 1.0 and made.neighbours.optimal
     assert [round(3 * row.left.flipped) for row in made.without] == [2, 2, 2]

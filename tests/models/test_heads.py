@@ -143,7 +143,7 @@ def test_a_unit_of_another_size_is_another_unit() -> None:
 def test_places_and_grid_of_units_that_differ_in_size() -> None:
     space = UnitSpace((Site("mlp.0", 2), Site("head.0", 2, size=3)))
     assert places_of(space, torch.device("cpu")).tolist() == [[0, 0, 0], [1, 1, 1], [2, 3, 4], [5, 6, 7]]
-    problem = Problem(lm_of(), PAIRS, sites="head.0,mlp.0")
+    problem = Problem(lm_of(), PAIRS, sites="head.0,mlp.0", values="unbounded")
     grid, seen = grid_of(problem, points=4), problem.measure_activations()
     head = problem.space.coordinates_of("head.0")
     torch.testing.assert_close(grid[0, :, head], seen.own[:, head])

@@ -64,7 +64,7 @@ def test_integrated_gradients_sum_to_the_change_of_the_loss(
 
 
 def test_the_bound_is_the_one_that_promises_more() -> None:
-    problem = planted_problem()
+    problem = planted_problem().with_values("unbounded")
     gain, values = rank(replace(QUICK, value="bound"), problem)
     assert set(values.flatten().tolist()) == {-1.0, 1.0}
     units = [problem.space.flat(unit) for unit in plant().units]

@@ -124,6 +124,7 @@ class Ranking(Selection):
             budget_of(size, len(problem.space))
         clock = Clock(problem)
         ranked = self._ranked(problem, attempt)
+        problem.bounds()  # measured once, like the ranking
         shared = clock.read()
         for size in sizes:
             clock = Clock(problem)

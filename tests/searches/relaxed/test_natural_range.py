@@ -32,4 +32,4 @@ def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
 def test_the_learner_starts_with_few_units_inside_the_natural_range() -> None:
     search = LearnedMask(max_units=3)
     assert search.learner(Problem(PLANTED.model, PAIRS, values="natural"), 1, 0).pool == 64
-    assert search.learner(Problem(PLANTED.model, PAIRS), 1, 0).pool == 128
+    assert search.learner(Problem(PLANTED.model, PAIRS, values="unbounded"), 1, 0).pool == 128

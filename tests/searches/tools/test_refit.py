@@ -39,7 +39,7 @@ def test_the_planted_units_learn_values_that_flip_and_decoys_do_not(steps: Steps
 
 
 def test_values_stay_where_the_site_can_reach_and_off_the_other_units() -> None:
-    problem, planted = planted_problem("every"), plant()
+    problem, planted = planted_problem("every").with_values("unbounded"), plant()
     mask = mask_of(problem, planted.units, planted.decoys)
     values = Refit(terms=Terms(margin=50.0), updates=60, rate=0.5).fit(problem, mask).values
     low, high = problem.bounds()

@@ -19,7 +19,7 @@ BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 
 
 def problem_of(steps: str = "every", pairs: int = 60) -> Problem:
-    return Problem(plant().model, PAIRS.sample(pairs), steps=steps)  # type: ignore[arg-type]
+    return Problem(plant().model, PAIRS.sample(pairs), steps=steps, values="unbounded")  # type: ignore[arg-type]
 
 
 def one_unit_set(problem: Problem, unit: int = 5) -> tuple[torch.Tensor, torch.Tensor]:

@@ -242,6 +242,7 @@ class _Job:
     def run(self) -> None:
         # Measured here, so that it is not part of the cost of the first search that needs it.
         self._train.measure_activations()
+        self._train.bounds()
         for contender in self._plan.converging():
             self._converge(contender)
         if self._plan.mode != "converged":
