@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from pivotal.cli.list import entries
@@ -85,8 +86,9 @@ def commands() -> str:
 def parameters_of(verb: Callable[..., Any]) -> list[Parameter]:
     found = []
     for name, parameter in inspect.signature(verb, eval_str=True).parameters.items():
-        kind, about = get_args(parameter.annotation)
-        found.append(Parameter(name, kind, parameter.default, about))
+        if parameter.annotation is not typer.Context:
+            kind, about = get_args(parameter.annotation)
+            found.append(Parameter(name, kind, parameter.default, about))
     return found
 
 

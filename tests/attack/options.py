@@ -34,6 +34,8 @@ def kinds(verb: str) -> dict[str, tuple[Any, ...]]:
     (info,) = [one for one in app.registered_commands if one.name == verb]
     found = {}
     for name, parameter in inspect.signature(info.callback, eval_str=True).parameters.items():  # type: ignore[arg-type]
+        if not get_args(parameter.annotation):  # the context, which is no option
+            continue
         kind = get_args(parameter.annotation)[0]
         found[name] = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
     return found
