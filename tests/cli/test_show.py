@@ -17,7 +17,7 @@ def test_a_finished_run(pivotal: Any, run_folder: Path) -> None:
     best = summary["runs"][summary["best"]]
     for part in (
         "planted in planted, units set at every step",
-        "81 held-out pairs, split by prefixes; 2 runs from seed 0",
+        "Sites all; values natural; 81 held-out pairs, split by prefixes; 2 runs from seed 0",
         "Search learned: max_units=4",
         "3 of 64 units switch planted",
         *best["unit_labels"],

@@ -19,7 +19,9 @@ from pivotal.records.effort import Effort
 from pivotal.report.page import write_report
 from pivotal.searches.greedy import Greedy
 
-QUESTION = Question(model="planted", phenomenon="planted", sites="hidden.0@probe", test=0.7, values="unbounded")
+QUESTION = Question(
+    model="planted", phenomenon="planted", sites="hidden.0@probe", test=0.7, values="unbounded"
+)
 SITE = "hidden.0@probe"
 
 

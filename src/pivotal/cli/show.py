@@ -88,9 +88,10 @@ def files_of(path: Path) -> dict[str, str]:
 
 def print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
+    from pivotal.questions.question import complete
     from pivotal.report.tables import counted
 
-    s = folder.settings
+    s = complete(folder.settings)
     search, runs = dict(folder.stated("search", dict)), folder.stated("runs", int)
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"
@@ -98,7 +99,7 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
     held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
     terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
     terminal.line(
-        f"Sites {s.get('sites')}; {held_out}, split by {s.get('split')}; "
+        f"Sites {s.get('sites')}; values {s.get('values')}; {held_out}, split by {s.get('split')}; "
         f"{counted(runs, 'run')} from seed {s.get('seed')}"
     )
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
