@@ -184,7 +184,8 @@ def shared_table(atlas: Atlas) -> str:
 
 def _sharing(entries: Sequence[Entry], kind: Callable[[Entry], str]) -> tuple[float, float]:
     """The share of pairs of phenomena that share a unit: of the same kind, and of different kinds."""
-    same, other = [], []
+    same: list[bool] = []
+    other: list[bool] = []
     for a, b in combinations(entries, 2):
         shares = bool({str(u) for u in a.comparable} & {str(u) for u in b.comparable})
         (same if kind(a) == kind(b) else other).append(shares)
@@ -204,10 +205,10 @@ def units_shared_table(atlas: Atlas) -> str:
             for unit in entry.comparable:
                 found[str(unit)].append(entry.phenomenon)
         most = sorted(found.items(), key=lambda item: -len(item[1]))[:8]
-        for unit, names in most:
+        for shared, names in most:
             kinds = Counter(family_of(name) for name in names)
-            said = ", ".join(f"{family} {n}" for family, n in kinds.most_common())
-            rows.append((model, steps, f"`{unit}`", said, len(names)))
+            said = "; ".join(f"{family} {n}" for family, n in kinds.most_common())
+            rows.append((model, steps, f"`{shared}`", said, len(names)))
     return lines(("model", "steps", "unit", "families", "phenomena"), rows, text=4)
 
 
@@ -219,7 +220,8 @@ def specific_table(atlas: Atlas) -> str:
         for entry in entries:
             for score in entry.cross:
                 near = family_of(score.phenomenon) == family_of(entry.phenomenon)
-                if near and score.flipped is not None:
+                known = (model, score.phenomenon) not in atlas.unknown
+                if near and known and score.flipped is not None:
                     own.append(score.flipped)
             away = [
                 score.moved
