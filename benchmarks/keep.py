@@ -78,6 +78,7 @@ VARIANTS = {
     "text": Variant(keep=(TEXT,), options={"max_kl": 0.15, "max_units": 8}),
     "four": Variant(keep=FOUR, options={"max_kl": 0.15, "max_units": 8}),
     "all": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.15, "max_units": 8}),
+    "all24": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.15, "max_units": 24}),
     "all05": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.05, "max_units": 12}),
     "all-natural": Variant(
         keep=(*UNRELATED, TEXT), values="natural", options={"max_kl": 0.15, "max_units": 8}
