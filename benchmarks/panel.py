@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, product
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,9 @@ from pivotal.searches.learned import LearnedMask
 
 Columns = dict[str, Callable[[dict[str, Any]], str]]
 """Columns of a table, and what stands in them for a row."""
+MODELS = ("wiki-lstm", "smollm2-135m")
+PHENOMENA = ("number-agreement", "gender-bias")
+VALUES = ("unbounded", "natural", "interchange")
 SHOWN = 3
 """How many unrelated phenomena are named, those that moved most."""
 
@@ -137,14 +140,19 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
         summary = run.summary()
         if summary.verdict is not None and summary.evidence is not None:
             rows.append(row(summary, run.stated("sites", str), run.info.machine))
-    order = ("unbounded", "natural", "interchange")
     return sorted(
         rows,
-        key=lambda row: (
-            [row[name] for name in ("model", "phenomenon", "steps", "sites")],
-            order.index(row["values"]),
-        ),
+        key=lambda row: [
+            *(_place(row[name], order) for name, order in (("model", MODELS), ("phenomenon", PHENOMENA))),
+            *((0, row[name]) for name in ("steps", "sites")),
+            _place(row["values"], VALUES),
+        ],
     )
+
+
+def _place(name: str, order: Sequence[str]) -> tuple[int, str]:
+    """Known names in their order, then others by name."""
+    return (order.index(name) if name in order else len(order), name)
 
 
 def markdown(rows: list[dict[str, Any]]) -> str:
@@ -152,7 +160,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     made = []
     for model, group in groupby(rows, key=lambda row: row["model"]):
         listed = list(group)
-        made.append(f"#### {model}\n\n" + "\n".join(_table(table, listed) for table in TABLES))
+        made += [f"**{title}, {model}**\n\n{_table(table, listed)}" for title, table in TABLES.items()]
     return "\n".join(made)
 
 
@@ -218,7 +226,12 @@ VERDICTS: Columns = {
     "failed": lambda row: ", ".join(row["failed"]),
     "not checked": lambda row: ", ".join(row["not_checked"]),
 }
-TABLES = (EFFECT, CHECKS, SIDE_EFFECTS, VERDICTS)
+TABLES = {
+    "The effect": EFFECT,
+    "What the flips rest on": CHECKS,
+    "Side effects": SIDE_EFFECTS,
+    "The verdict": VERDICTS,
+}
 TEXT = ("moved most, points", *VERDICTS)
 """The columns that hold words."""
 
@@ -227,14 +240,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--models", nargs="+", default=["wiki-lstm", "smollm2-135m"])
-    parser.add_argument("--phenomena", nargs="+", default=["number-agreement", "gender-bias"])
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--phenomena", nargs="+", default=list(PHENOMENA))
     parser.add_argument("--steps", nargs="+", default=["every", "single"], choices=("every", "single"))
     parser.add_argument(
         "--values",
         nargs="+",
-        default=["unbounded", "natural", "interchange"],
-        choices=("unbounded", "natural", "interchange"),
+        default=list(VALUES),
+        choices=VALUES,
     )
     parser.add_argument("--sites", nargs="+", default=["all"])
     parser.add_argument("--runs", type=int, default=3)

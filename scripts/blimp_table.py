@@ -43,6 +43,7 @@ def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict
     )
     known = check(question, model)
     row: dict[str, Any] = {
+        "model": args.model,
         "paradigm": part.name,
         "pairs": known.pairs,
         "asked": known.asked,
