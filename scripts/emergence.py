@@ -1,7 +1,7 @@
 """Draw when in training the units appear: flips, accuracy and perplexity over the tokens that a model has read.
 
     pivotal study emergence --out runs/emergence
-    python scripts/emergence.py runs/emergence docs/images/emergence.svg
+    python scripts/emergence.py docs/results/emergence docs/images/emergence.svg
 
 Flips and accuracy are those of the study. Tokens and perplexity are in the cards of its models, which are looked up by
 the paths in the rows, from the working directory or among the local models.
@@ -22,6 +22,11 @@ from pivotal.report.drawing import COLOURS, draw, picture
 
 SHOWN = (1, 2, 3, 5, 10)
 """Units allowed, a line each."""
+_STYLE = """<style>
+  svg { color: #1d2329; background: #ffffff }
+  @media (prefers-color-scheme: dark) { svg { color: #e6eaee; background: #14171f } }
+</style>"""
+"""A picture in a README cannot take its colours from the page."""
 
 
 def points(study: Path) -> list[dict[str, Any]]:
@@ -50,7 +55,10 @@ def chart(rows: list[dict[str, Any]]) -> Any:
         values=[m * 10**e for e in (6, 7, 8, 9) for m in (1, 3)],
         labelExpr="replace(format(datum.value, '~s'), 'G', 'B')",
     )
-    x = alt.X("tokens:Q", title="tokens read", scale=alt.Scale(type="log", nice=False), axis=ticks)
+    read = [row["tokens"] for row in rows]
+    # A margin on both sides, so that the axis labels the smallest number of tokens, which is a little above 10M.
+    along = alt.Scale(type="log", nice=False, domain=[0.9 * min(read), 1.1 * max(read)])
+    x = alt.X("tokens:Q", title="tokens read", scale=along, axis=ticks)
     seeds = sorted({row["seed"] for row in rows})
     dash = alt.StrokeDash("seed:N", scale=alt.Scale(domain=seeds, range=[[1, 0], [4, 3]]), legend=None)
     flips = [row for row in rows if row["units"] in SHOWN]
@@ -69,7 +77,10 @@ def chart(rows: list[dict[str, Any]]) -> Any:
     share = alt.Axis(format="%")
     flipped = {"scale": alt.Scale(domain=[0, 1]), "axis": share}
     accuracy = {"scale": alt.Scale(domain=[0.4, 1]), "axis": share}
-    perplexity = {"scale": alt.Scale(type="log", nice=False), "axis": alt.Axis(tickCount=4)}
+    perplexity = {
+        "scale": alt.Scale(type="log", nice=False),
+        "axis": alt.Axis(values=[40, 50, 70, 100, 150, 200]),
+    }
     return alt.hconcat(
         panel(flips, "flipped", "preferences flipped", y=flipped, color=units),
         panel(models, "accuracy", "agreement without intervention", y=accuracy),
@@ -88,7 +99,8 @@ def main() -> None:
     if args.out.suffix == ".png":
         args.out.write_bytes(picture(drawn))
     else:
-        args.out.write_text(draw(drawn), encoding="utf-8")
+        start, end, rest = draw(drawn).partition(">")
+        args.out.write_text(start + end + _STYLE + rest, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import shutil
 import subprocess
 import sys
@@ -20,13 +21,17 @@ from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results_script", ROOT / "scripts" / "results.py")
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{name}_script", ROOT / "scripts" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    return loaded("results")
 
 
 def test_the_page_is_what_its_sources_make(script: ModuleType) -> None:
@@ -90,3 +95,33 @@ def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Pat
         "| number single | without | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
         and "not measured yet" not in made
     )
+
+
+def test_the_figure_of_emergence_takes_tokens_and_perplexity_from_the_cards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for seed, (tokens, perplexity) in enumerate([(10_000_000, 186.7), (1_000_000_000, 38.7)]):
+        folder = Path("snapshots") / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"format": "pivotal-recurrent-1", "cell": "lstm"}))
+        card = {"tokens": {"read": tokens}, "seed": seed, "validation": {"perplexity": perplexity}}
+        (folder / "card.json").write_text(json.dumps(card))
+        for units in (1, 5):
+            cell = {"tokens read": str(tokens), "units allowed": str(units)}
+            told = {"model": str(folder), "options": {"max_units": units}, "clean_accuracy": 0.9}
+            rows += runs(cell, [units / 10], **told)
+    rows += runs({"tokens read": "2B"}, [0.5], model="snapshots/gone", options={"max_units": 1})
+    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
+    emergence = loaded("emergence")
+    points = emergence.points(Path())
+    assert [(one["tokens"], one["perplexity"], one["units"], one["flipped"]) for one in points] == [
+        (10_000_000, 186.7, 1, 0.1),
+        (10_000_000, 186.7, 5, 0.5),
+        (1_000_000_000, 38.7, 1, 0.1),
+        (1_000_000_000, 38.7, 5, 0.5),
+    ]
+    flips, *models = emergence.chart(points).to_dict()["hconcat"]
+    assert len(flips["data"]["values"]) == 4
+    assert [len(panel["data"]["values"]) for panel in models] == [2, 2]  # a point per model, not per run

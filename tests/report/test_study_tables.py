@@ -109,6 +109,26 @@ def test_a_failed_run_counts_once_though_it_is_in_two_lines() -> None:
     assert "1 run failed (number single, seed-0: no memory)." in table.note
 
 
+def test_an_axis_across_makes_columns_of_flips() -> None:
+    recipe = parse_recipe("name: t\ngrid: {tokens: [10M, 30M], units: ['1', '2']}\ntable: {across: units}")
+    rows = [
+        *runs({"tokens": "10M", "units": "1"}, [0.1, 0.3], clean_accuracy=0.7),
+        *runs({"tokens": "10M", "units": "2"}, [0.5], clean_accuracy=0.7),
+        *runs({"tokens": "30M", "units": "2"}, [0.9], clean_accuracy=None),
+    ]
+    (table,) = study_tables(recipe, rows)
+    assert table.columns == ("tokens", "right %", "1", "2")
+    assert table.rows == (("10M", "70.0", "20.0 ± 14.1", "50.0"), ("30M", "–", "–", "90.0"))
+    assert "The columns are units" in table.note
+
+
+def test_an_axis_that_is_pooled_and_across_has_a_column_of_all() -> None:
+    recipe = parse_recipe("name: t\ngrid: {model: [a, b]}\ntable: {across: model, pool: model}")
+    (table,) = study_tables(recipe, [*runs({"model": "a"}, [0.2]), *runs({"model": "b"}, [0.4])])
+    assert table.columns == ("right %", "a", "b", "all")
+    assert table.rows[0][1:] == ("20.0", "40.0", "30.0 ± 14.1")
+
+
 def test_cells_with_other_axes_stand_in_one_table() -> None:
     text = "name: two\ngrid: {steps: [single]}\nalso: [{label: {search: greedy}, search: greedy}]"
     (table,) = study_tables(parse_recipe(text), [])

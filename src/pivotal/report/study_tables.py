@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from pivotal.jobs.study.recipe import Recipe
@@ -26,7 +26,8 @@ _PAPER_NOTE = "The columns “paper” are what the paper prints for its own LST
 def study_tables(recipe: Recipe, rows: Sequence[StudyRow]) -> list[Table]:
     """The tables that the recipe asks for."""
     lines = lines_of(recipe, rows)
-    shown = [_scores_table(recipe, lines)]
+    across = recipe.table.across
+    shown = [_scores_table(recipe, lines) if across is None else _flips_table(lines, across)]
     if recipe.table.kind == "units":
         for line in filter(_comparable, lines):
             shown += _unit_tables(recipe.name, line, recipe.table.least)
@@ -73,6 +74,32 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     )
 
 
+def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
+    """Flips only, with a column for each value of the axis `across`."""
+    axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label if axis != across))
+    by_line: dict[tuple[str, ...], dict[str, CellRows]] = defaultdict(dict)
+    for cell in lines:
+        line = tuple(cell.label.get(axis, ALL if axis == cell.over else "") for axis in axes)
+        by_line[line][cell.label.get(across, ALL if across == cell.over else "")] = cell
+    values = list(dict.fromkeys(value for line in by_line.values() for value in line))
+    flipped = _METRICS[0]
+    rows = [
+        (
+            *line,
+            _right(found.values()),
+            *(flipped.text(found[value].spread(flipped.of)) if value in found else "" for value in values),
+        )
+        for line, found in by_line.items()
+    ]
+    note = (
+        "Preferences flipped, in %, on held-out pairs: mean over the runs, ± standard deviation if there are several. "
+        f"The columns are {across}; “{_RIGHT.title}” is the accuracy of the untouched model."
+    )
+    columns = [*axes, _RIGHT.title, *values]
+    notes = note, unknown(lines), failures(lines)
+    return table("", columns, rows, text=len(axes), note=" ".join(filter(None, notes)))
+
+
 @dataclass(frozen=True)
 class _Metric:
     title: str
@@ -96,6 +123,15 @@ _METRICS = (
     _Metric("units", "units", lambda row: row.units, digits=1),
     _Metric("KL", "kl", lambda row: row.kl, digits=3),
 )
+
+
+_RIGHT = _Metric("right %", "clean_accuracy", lambda row: row.clean_accuracy, digits=1, scale=100)
+
+
+def _right(line: Iterable[CellRows]) -> str:
+    """The accuracy of the untouched model, which does not depend on the run."""
+    there = CellRows({}, tuple(row for cell in line for row in cell.rows)).spread(_RIGHT.of)
+    return _RIGHT.text(None if there is None else (there[0], None))
 
 
 def _count(cell: CellRows) -> str:

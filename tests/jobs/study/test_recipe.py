@@ -139,6 +139,11 @@ def test_cells_are_chosen_by_a_part_of_their_name_or_a_pattern() -> None:
             "pool: modl",
             "line 11, column .*: 'pool' must name an axis .* Did you mean 'model'?",
         ),
+        (
+            "pool: model",
+            "across: modl",
+            "line 11, column .*: 'across' must name an axis .* Did you mean 'model'?",
+        ),
         ("pool: model", "kind: scroes", "line 11, column .*: Option 'kind' .* Did you mean 'scores'?"),
         ("cpus: 1", "cpus: 0", "line 12, column .*: 'cpus' must be 1 or more"),
         ("runs: 2", "runs: [2", "a recipe is YAML, but this is not"),

@@ -28,6 +28,8 @@ class TableLayout:
     """`scores`: a line per cell with means over its runs; `units`: also a table per cell of the units found."""
     pool: str | None = None
     """An axis to pool over, such as the models of one question: a further line takes all its runs together."""
+    across: str | None = None
+    """An axis whose values become columns: the table of scores then holds only accuracies and flips."""
     least: float = 0.1
     """Units found in a smaller share of the runs are counted, not listed."""
 
@@ -160,11 +162,12 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
         raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
     table = _part(TableLayout, parts, "table", place)
     axes = {axis for draft in drafts for axis in draft.label}
-    if table.pool is not None and table.pool not in axes:
-        raise PivotalError(
-            f"{place.within('table', 'pool')}: 'pool' must name an axis of the cells, but '{table.pool}' is not one."
-            + did_you_mean(table.pool, axes)
-        )
+    for key, axis in (("pool", table.pool), ("across", table.across)):
+        if axis is not None and axis not in axes:
+            raise PivotalError(
+                f"{place.within('table', key)}: '{key}' must name an axis of the cells, but '{axis}' is not one."
+                + did_you_mean(axis, axes)
+            )
     defaults_at = place.within("defaults")
     defaults = _mapping(parts.get("defaults", {}), defaults_at, "'defaults'")
     return Recipe(
