@@ -130,10 +130,13 @@ def _share(of: Share | None) -> list[float] | None:
     return None if of is None else [of.value, of.low, of.high]
 
 
-def rows_of(out: Path) -> list[dict[str, Any]]:
-    """The rows of all finished cells of a folder, or those that a JSONL file holds."""
-    if out.suffix == ".jsonl":
-        return [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+def stored(path: Path) -> list[dict[str, Any]]:
+    """Rows that were written before."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def measured(out: Path) -> list[dict[str, Any]]:
+    """The rows of all finished cells of a folder."""
     rows = []
     for path in sorted(out.glob("*/summary.json")):
         run = RunFolder.open(path.parent)
@@ -265,13 +268,12 @@ def main() -> None:
             model = load_model(name, device=args.device)
             for question in questions:
                 fill(args, question, model)
-    rows = rows_of(Path(args.out))
+    out = Path(args.out)
+    rows = stored(out) if out.suffix == ".jsonl" else measured(out)
     made = markdown(rows)
-    if Path(args.out).is_dir():
-        write_text(
-            Path(args.out) / "table.jsonl", "".join(f"{serial.encode(row, indent=-1)}\n" for row in rows)
-        )
-        write_text(Path(args.out) / "table.md", made)
+    if out.is_dir():
+        write_text(out / "table.jsonl", "".join(f"{serial.encode(row, indent=-1)}\n" for row in rows))
+        write_text(out / "table.md", made)
     print(made)
 
 
