@@ -41,7 +41,7 @@ def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict
         unknown="unk",
         seed=args.seed,
     )
-    known = check(question, model)
+    known = check(question, model, most=0)
     row: dict[str, Any] = {
         "model": args.model,
         "paradigm": part.name,
