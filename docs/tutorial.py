@@ -43,9 +43,9 @@ problem
 # ## Find
 #
 # The search learns a mask over all units and the values to set them to, and reduces the number of units to the four
-# that we allow. A value stays in the natural range of its unit, the 1st to 99th percentile of its own states; `Problem(…,
-# values="unbounded")` allows any value. All runs go through the model together, so a second run costs little. With
-# `progress=True`, `solve` shows a progress bar.
+# that we allow. A value stays in the natural range of its unit, the 1st to 99th percentile of its own states;
+# `Problem(…, values="unbounded")` allows any value. All runs go through the model together, so a second run costs
+# little. With `progress=True`, `solve` shows a progress bar.
 
 # %% tags=["varies"]
 search = pv.LearnedMask(max_units=4, updates=100, refit=30)

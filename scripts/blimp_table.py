@@ -26,7 +26,10 @@ from pivotal.records import serial
 from pivotal.report.tables import interval, number, percent
 from pivotal.searches.learned import LearnedMask
 
-COLUMNS = ("paradigm", "labels", "asked", "accuracy", "flipped", "95% interval", "units", "KL", "verdict")
+COLUMNS = (
+    *("paradigm", "labels", "asked", "accuracy", "flipped (95% interval)", "units", "KL"),
+    *("verdict", "failed"),
+)
 
 
 def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict[str, Any]:
@@ -35,11 +38,13 @@ def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict
         model=args.model,
         phenomenon=f"blimp:{Path(args.folder) / part.name}.jsonl",
         steps=args.steps,
+        values="unbounded",
         unknown="unk",
         seed=args.seed,
     )
-    known = check(question, model)
+    known = check(question, model, most=0)
     row: dict[str, Any] = {
+        "model": args.model,
         "paradigm": part.name,
         "pairs": known.pairs,
         "asked": known.asked,
@@ -62,7 +67,7 @@ def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict
         )
     except PivotalError as error:
         return {**row, "reason": str(error)}
-    best = done.summary.best_run
+    best, verdict = done.summary.best_run, done.summary.verdict
     return {
         **row,
         "accuracy": known.knowledge.accuracy,
@@ -71,26 +76,24 @@ def asked_of(args: argparse.Namespace, model: LanguageModel, part: Part) -> dict
         "by_direction": best.by_direction,
         "units": best.units,
         "kl": best.kl,
-        "verdict": None if done.summary.verdict is None else done.summary.verdict.word,
+        "verdict": None if verdict is None else verdict.word,
+        "failed": [] if verdict is None else [check.name for check in verdict.failed],
     }
 
 
 def markdown(rows: list[dict[str, Any]], refused: list[Part]) -> str:
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * 6 + "---|"]
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---|---|" + "---:|" * 5 + "---|---|"]
     for row in rows:
         labels = " / ".join(row["labels"] or ())
         asked = f"{row['asked']:,} of {row['pairs']:,}"
         if "reason" in row:
-            cells = [row["paradigm"], labels, asked, "", "", "", "", "", row["reason"]]
+            cells = [row["paradigm"], labels, asked, "", "", "", "", "not asked", row["reason"]]
         else:
             accuracy = "" if row["accuracy"] is None else percent(row["accuracy"].value)
-            scores = (
-                percent(row["flipped"]),
-                interval(*row["interval"]),
-                str(row["units"]),
-                number(row["kl"]),
-            )
-            cells = [row["paradigm"], labels, asked, accuracy, *scores, row["verdict"] or ""]
+            flipped = f"{percent(row['flipped'])} ({interval(*row['interval'])})"
+            scores = (flipped, str(row["units"]), number(row["kl"], 2))
+            failed = ", ".join(row["failed"])
+            cells = [row["paradigm"], labels, asked, accuracy, *scores, row["verdict"] or "", failed]
         lines.append(f"| {' | '.join(cells)} |")
     reasons = dict.fromkeys(part.reason for part in refused)
     for reason in reasons:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 from tests.browser.looking import PHONE, Open
+from tests.paths import ROOT
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
 from pivotal.records.intervention import Intervention
+from pivotal.report.atlas import write_site
+from pivotal.report.study import StudyFolder
 
 pytestmark = pytest.mark.slow
 
@@ -112,6 +115,40 @@ def test_a_model_lists_its_units_and_the_cross_table(site: Path, opened: Open) -
     assert len(heat) == 2 and "·" in heat[0]
     shared = page.locator("[data-find]").first.inner_text()
     assert "planted" in shared
+
+
+def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path: Path, opened: Open) -> None:
+    """The stored atlas: its names stay in view while it is scrolled, and the pointer gets a sentence."""
+    first = write_site(StudyFolder.open(ROOT / "docs" / "results" / "atlas"), tmp_path / "site")
+    path = first.parent / "models" / "wiki-lstm.html"
+    assert path.stat().st_size < 500_000 and first.stat().st_size < 300_000
+    seen = opened(path)
+    page = seen.page
+    assert not seen.complaints and seen.violations() == [] and not seen.is_wider_than_the_screen()
+    frame = page.locator(".tall:has(.heat)").first
+    frame.scroll_into_view_if_needed()
+    head, name = frame.locator("thead th").last, frame.locator("tbody th").last
+    frame.evaluate("it => { it.scrollTop = it.scrollHeight; it.scrollLeft = 300; }")
+    box, top, left = frame.bounding_box(), head.bounding_box(), name.bounding_box()
+    assert box is not None and top is not None and left is not None
+    assert box["y"] <= top["y"] < box["y"] + box["height"] and left["x"] == pytest.approx(box["x"], abs=2)
+    families = frame.locator(".families th").all_inner_texts()
+    assert families[0] == "singular / plural" and families[-1] == "other labels"
+    frame.evaluate("it => it.scrollTo(0, 0)")
+    frame.locator("tr", has=page.get_by_role("rowheader", name="agreement-have", exact=True)).locator(
+        "td"
+    ).first.hover()
+    said = page.locator(".reading").first.inner_text()
+    assert said.startswith("The intervention of agreement-have flips") and said.endswith("of agreement-be.")
+
+
+def test_a_phenomenon_with_a_label_is_one_phenomenon(tmp_path: Path) -> None:
+    """The recipe labels the paradigms of BLiMP; cross scores name them as their files do."""
+    atlas = StudyFolder.open(ROOT / "docs" / "results" / "atlas")
+    site = write_site(atlas, tmp_path / "site").parent
+    page = (site / "phenomena" / "blimp-anaphor-gender-agreement.html").read_text()
+    assert "No other intervention was tested" not in page and "reflexive-gender, every" in page
+    assert "<span>anaphor_gender_agreement" not in (site / "models" / "wiki-lstm.html").read_text()
 
 
 def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open) -> None:

@@ -33,6 +33,8 @@ VERBS = (
         "list",
         "compare",
         "study",
+        "atlas",
+        "merge",
     ),
     *("train-lm", "import-lm", "eval-lm"),
 )

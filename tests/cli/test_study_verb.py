@@ -90,3 +90,18 @@ def test_the_recipes_that_come_with_pivotal_can_be_planned(pivotal: Any, tmp_pat
     planned = pivotal("study", "summary", "--out", tmp_path / "s", "--dry-run")
     assert planned.code == 0, planned.err
     assert "number single, without" in planned.out
+
+
+def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, cell in zip(folders, "32", strict=True):
+        assert pivotal("study", recipe, "--out", folder, "--only", cell, "-q").code == 0
+    out = tmp_path / "out"
+    assert pivotal("merge", recipe, folders[0], "--out", out).out == (
+        f"Taken: 1 run. {out / 'results.jsonl'} has 1 of the 2 runs of the recipe.\n"
+    )
+    done = json.loads(pivotal("merge", recipe, *folders, "--out", out, "--light", "--json").out)
+    assert (done["taken"], done["had"], done["finished"], done["runs"]) == (1, 1, 2, 2)
+    assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
+    pivotal("merge", recipe, tmp_path / "none", "--out", out).refused("it has no study.json")
+    pivotal("merge", recipe).refused("FOLDER")

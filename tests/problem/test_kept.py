@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import divergence
-from pivotal.problem.kept import KeptSentences, Stay, stays_of
+from pivotal.problem.kept import KeptSentences, Stay
+from pivotal.problem.prepare import stays_of
 from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 
 PLANTED = plant()
 PAIRS = load_phenomenon("planted")
@@ -62,7 +67,7 @@ def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pair
 
 
 def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out() -> None:
-    (stay,) = stays_of("text")
+    (stay,) = stays_of(Question(keep="text"), PLANTED.model)
     assert abs(len(stay.lines) - len(stay.held_out_lines)) <= 1
     assert not set(stay.lines) & set(stay.held_out_lines)
     found = KeptSentences.of(PLANTED.model, [Stay("few", lines=("The noun0a near noun1a",))], "every")
@@ -72,15 +77,29 @@ def test_a_line_of_text_stays_at_every_position_and_half_of_the_text_is_held_out
 
 
 def test_pairs_of_a_prefix_are_on_one_side() -> None:
-    (stay,) = stays_of("planted")
+    (stay,) = stays_of(Question(keep="planted"), PLANTED.model)
     assert stay.pairs is not None and stay.held_out is not None
     assert not {pair.prefix for pair in stay.pairs} & {pair.prefix for pair in stay.held_out}
-    assert stays_of("") == []
+    assert stays_of(Question(), PLANTED.model) == []
+
+
+def test_kept_questions_are_read_as_the_question_is(tmp_path: Path) -> None:
+    strange = [
+        replace(pair, prefix=f"{pair.prefix} zebra", counterfactuals=("", "")) for pair in PAIRS[::150]
+    ]
+    PairSet("strange", PAIRS.labels, tuple(strange)).save(tmp_path / "strange.jsonl")
+    question = Question("planted", "planted", keep=str(tmp_path / "strange.jsonl"))
+    with pytest.raises(PivotalError, match="no sentence of"):
+        KeptSentences.of(PLANTED.model, stays_of(question, PLANTED.model), "every")
+    stays = stays_of(replace(question, unknown="unk"), PLANTED.model)
+    assert KeptSentences.of(PLANTED.model, stays, "every").sequences
+    held_out = stays[0].held_out
+    assert held_out is not None and all(pair.prefix.endswith(" <unk>") for pair in held_out)
 
 
 def test_what_cannot_be_kept() -> None:
     with pytest.raises(PivotalError, match="no sentence of gender-bias"):
-        KeptSentences.of(PLANTED.model, stays_of("gender-bias"), "every")
+        KeptSentences.of(PLANTED.model, stays_of(Question(keep="gender-bias"), PLANTED.model), "every")
     exchanged = Problem(PLANTED.model, PAIRS.sample(30), values="interchange")
     with pytest.raises(PivotalError, match="no counterfactual prefix to exchange"):
         exchanged.keeping(kept("every"))

@@ -32,6 +32,7 @@ from pivotal.cli import (
     generate,
     import_lm,
     list,
+    merge,
     new_phenomenon,
     open_page,
     pull,
@@ -146,7 +147,12 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "words": words.words,
     },
     "Bases": {"fit-basis": fit_basis.fit_basis},
-    "Compare": {"compare": compare.compare, "study": study.study, "atlas": atlas.atlas},
+    "Compare": {
+        "compare": compare.compare,
+        "study": study.study,
+        "atlas": atlas.atlas,
+        "merge": merge.merge,
+    },
     "Language models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,

@@ -28,6 +28,12 @@ def report(
             "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
         ),
     ] = None,
+    site: Annotated[
+        str | None,
+        shared_options.in_output(
+            "For an atlas: write its site to this folder, and nothing else.", metavar="DIR"
+        ),
+    ] = None,
     units: Annotated[
         bool,
         shared_options.in_run(
@@ -58,7 +64,9 @@ def report(
         _profile(folder, sentences, model, device)
     elif model is not None or device is not None:
         raise PivotalError("--model and --device are for --units and --sentences. Add one of them.")
-    if StudyFolder.holds(folder):
+    if site is not None:
+        _site(folder, site, form, json)
+    elif StudyFolder.holds(folder):
         _study(StudyFolder.open(folder), form, json)
     elif form is not None:
         raise PivotalError(
@@ -132,6 +140,22 @@ def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None, json: b
         terminal.table(shown)
     terminal.line(f"\n{measured(study.rows)}")
     terminal.line(f"Written to {study.path}: tables.md, tables.tex, tables.csv; read {page}")
+
+
+def _site(folder: str, out: str, form: str | None, json: bool) -> None:
+    from pivotal.report.atlas import write_site
+    from pivotal.report.study import StudyFolder
+
+    if form is not None:
+        raise PivotalError(f"--site and --format {form} both choose what to write. Give only one of them.")
+    study = StudyFolder.open(folder)
+    if study.loss:
+        terminal.error(study.loss)
+    page = write_site(study, Path(out))
+    if json:
+        terminal.as_json({"folder": folder, "kind": "study", "site": str(page)})
+    else:
+        terminal.line(f"The site is {page}.")
 
 
 def _run(folder: str, json: bool) -> None:

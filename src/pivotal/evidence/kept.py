@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.checks.effects import effect_on
 from pivotal.evidence.checks.text import text_cost
-from pivotal.problem.kept import stays_of
+from pivotal.problem.kept import Stay
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Effect, TextCost
 from pivotal.records.intervention import Intervention
@@ -18,7 +20,7 @@ _PREFIXES = 512
 
 
 @torch.no_grad()
-def kept_of(intervention: Intervention, train: Problem, keep: str, max_kl: float) -> Kept | None:
+def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], max_kl: float) -> Kept | None:
     """The KL of the sentences that the search kept, and the effect on the others. None if nothing had to stay."""
     if train.kept is None:
         return None
@@ -26,7 +28,7 @@ def kept_of(intervention: Intervention, train: Problem, keep: str, max_kl: float
     kl = float(part.mean_kl(part.run_intervention(intervention).states)[0])
     effects: list[Effect] = []
     texts: list[TextCost] = []
-    for stay in stays_of(keep):
+    for stay in stays:
         if stay.held_out is not None:
             try:
                 effects.append(effect_on(intervention, train.model, stay.held_out))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
 from pivotal.evidence.kept import kept_of
 from pivotal.evidence.overlap import overlap_of, unseen_words
+from pivotal.problem.kept import Stay
 from pivotal.problem.objective import KL_TOLERANCE, Terms
 from pivotal.problem.outcome import Work
 from pivotal.problem.problem import Problem
@@ -29,13 +30,13 @@ def summarise(
     controls: int = CONTROLS,
     dropped: int = 0,
     merged: int = 0,
-    keep: str = "",
+    stays: Sequence[Stay] = (),
 ) -> tuple[Summary, Evaluation]:
     """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
     `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
     compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
-    the file. `keep` names what had to stay.
+    the file. `stays` is what had to stay.
     """
     best = found.best_run
     scores = []
@@ -59,7 +60,7 @@ def summarise(
     # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
     handed = runs[best]
-    kept = None if terms.max_kl is None else kept_of(found.best, train, keep, terms.max_kl)
+    kept = None if terms.max_kl is None else kept_of(found.best, train, stays, terms.max_kl)
     bounded = handed.kl if kept is None else kept.kl
     summary = Summary(
         model=test.model.name,

@@ -27,7 +27,7 @@ from pivotal.models.bases import in_bases
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.problem.outcome import Work
-from pivotal.problem.prepare import as_read, model_of, training_problem
+from pivotal.problem.prepare import as_read, model_of, stays_of, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -177,7 +177,7 @@ def find(
                 controls=controls,
                 dropped=train_pairs.dropped,
                 merged=pairs.merged,
-                keep=question.keep,
+                stays=stays_of(question, model),
                 progress=watch.progress,
             )
             summary = judged(summary, collection.of(found.best, train, test))

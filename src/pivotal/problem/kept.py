@@ -7,7 +7,7 @@ them too. The KL of such a problem is the KL after these sentences, and the sear
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +18,6 @@ from pivotal.files import suffix_of
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking
 from pivotal.problem.ordinary_text import sentences_of, tokens_of
-from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.units import Steps
@@ -40,23 +39,18 @@ class Stay:
     held_out_lines: tuple[str, ...] = ()
 
     @staticmethod
-    def of(name: str) -> Stay:
-        """Read a question or a text. Half of it is held out from the search."""
+    def of(name: str, read: Callable[[str], PairSet] = load_phenomenon) -> Stay:
+        """Read a question, with `read`, or a text. Half of it is held out from the search."""
         if name == TEXT or suffix_of(Path(name)) == ".txt":
             lines = sentences_of(None if name == TEXT else name)
             return Stay(name, lines=tuple(lines[::2]), held_out_lines=tuple(lines[1::2]))
-        pairs = load_phenomenon(name)
+        pairs = read(name)
         prefixes = sorted({pair.prefix for pair in pairs})
         random.Random(0).shuffle(prefixes)
         half = set(prefixes[: len(prefixes) // 2])
         inside = tuple(pair for pair in pairs if pair.prefix in half)
         outside = tuple(pair for pair in pairs if pair.prefix not in half)
         return Stay(name, pairs=replace(pairs, pairs=inside), held_out=replace(pairs, pairs=outside))
-
-
-def stays_of(keep: str) -> list[Stay]:
-    """What must stay, from names such as `pronoun-case + text`."""
-    return [Stay.of(name) for name in names_of(keep)] if keep.strip() else []
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import SETTINGS, Cell, cells_of, chosen
-from pivotal.jobs.study.recipe import TableLayout, parse_recipe
+from pivotal.jobs.study.recipe import TableLayout, parse_recipe, read_recipe
+from pivotal.questions.templates import bundled
 
 GOOD = """\
 name: toy
@@ -216,3 +217,10 @@ def test_the_recipe_of_the_documentation_is_one() -> None:
     assert [len(cell.seeds) for cell in cells(text)] == [3] * 9
     for key in SETTINGS:
         assert f"`{key}`" in page, key
+
+
+def test_the_atlas_asks_every_bundled_phenomenon_and_the_larger_one_asks_more() -> None:
+    """The larger atlas has the cells of the other, so that its rows serve both."""
+    atlas, larger = cells_of(read_recipe("atlas")), cells_of(read_recipe("atlas-blimp"))
+    assert {cell.question.phenomenon for cell in atlas} == set(bundled())
+    assert {cell.key for cell in atlas} < {cell.key for cell in larger}

@@ -20,3 +20,21 @@
   field.closest("form").addEventListener("submit", (event) => event.preventDefault());
   apply();
 })();
+
+// A cross table: the line above it says in words what the cell under the pointer shows.
+(() => {
+  for (const table of document.querySelectorAll(".heat")) {
+    const line = table.closest(".scroll").previousElementSibling;
+    const names = [...table.tHead.rows[table.tHead.rows.length - 1].cells].map((cell) => cell.textContent);
+    table.addEventListener("pointerover", (event) => {
+      const cell = event.target.closest("td, th");
+      if (cell && cell.tagName === "TH") { line.textContent = cell.textContent; return; }
+      const said = cell && cell.closest("tbody") ? cell.textContent.trim() : "";
+      if (!said || said === "·") { line.textContent = ""; return; }
+      const row = cell.parentElement.cells[0].textContent;
+      line.textContent = said.startsWith("F")
+        ? `The intervention of ${row} flips ${said.slice(1)}% of the preferences of ${names[cell.cellIndex]}.`
+        : `The intervention of ${row} changes the accuracy of ${names[cell.cellIndex]} by ${said} points.`;
+    });
+  }
+})();

@@ -34,7 +34,7 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
         if left.issuperset(begun.seeds) and (searched or len(begun.seeds) <= cell.at_once):
             left.difference_update(begun.seeds)
             found.append(begun)
-    home = _home(cell, study)
+    home = home_of(cell, study)
     for stretch in _stretches(sorted(left)):
         for first in range(stretch.start, stretch.stop, cell.at_once):
             seeds = range(first, min(first + cell.at_once, stretch.stop))
@@ -44,7 +44,7 @@ def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
 
 def begun_folders(cell: Cell, study: Path) -> list[Batch]:
     """The batches of the cell that have a run folder, finished or not. Their run.json says which seeds they have."""
-    home = _home(cell, study)
+    home = home_of(cell, study)
     found = []
     for path in (study / home).glob(f"*/{RUN}"):
         seeds = RunFolder.open(path.parent).info.seeds
@@ -53,7 +53,7 @@ def begun_folders(cell: Cell, study: Path) -> list[Batch]:
     return sorted(found, key=lambda batch: batch.seeds.start)
 
 
-def _home(cell: Cell, study: Path) -> str:
+def home_of(cell: Cell, study: Path) -> str:
     """The folder of a cell. Its name may change with the labels, but it always ends in the cell's key."""
     there = sorted((study / RUNS).glob(f"*-{cell.key}"))
     return f"{RUNS}/{there[0].name if there else cell.slug}"

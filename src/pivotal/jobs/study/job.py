@@ -8,19 +8,18 @@ from math import fsum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
+from pivotal.jobs.study.batches import Batch, batches_of
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
 from pivotal.jobs.study.checks import check_cells
 from pivotal.jobs.study.estimate import Estimate, estimate
+from pivotal.jobs.study.existing import Existing, existing_rows, in_order, what_changed
 from pivotal.jobs.study.folder import check_folder, default_folder, opened
-from pivotal.jobs.study.harvest import recovered
 from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.jobs.study.watch import Standing, StudyWatch, UnwatchedStudy, counted
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
-from pivotal.records.serial import replace
-from pivotal.records.study_rows import FORMER, RESULTS, UNKNOWN, Results, Sheet, StudyRow, read_results
+from pivotal.records.study_rows import FORMER, RESULTS, Sheet, StudyRow, read_results
 from pivotal.stopping import saying, signals
 
 
@@ -44,8 +43,8 @@ class StudyPlan:
     folder: Path
     cells: tuple[Cell, ...]
     """The chosen cells."""
-    order: dict[str, int]
-    """The place of each cell in the recipe, by its key."""
+    all_cells: tuple[Cell, ...]
+    """All cells of the recipe."""
     rows: tuple[StudyRow, ...]
     """The existing rows of all cells of the recipe, with its labels and in its order."""
     batches: tuple[Batch, ...]
@@ -113,7 +112,7 @@ def study(
             watch.say(plan.note)
         place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
         rows = _run(plan, executor, width, place, watch)
-    if text := _changed(rows):
+    if text := what_changed(rows):
         watch.say(text)
     tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and row.failed))
@@ -152,8 +151,7 @@ def _run(
         raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
     finally:
         sheet.close()
-    ordered = sorted(rows.values(), key=lambda row: (plan.order[row.key], row.seed))
-    # The order of the file does not depend on which run finished first, so that two files can be compared.
+    ordered = in_order(rows.values(), plan.all_cells)  # not in the order in which the runs finished
     Sheet(path, ordered).close()
     return ordered
 
@@ -166,41 +164,23 @@ def _plan(
     device: str | None,
     width: int,
 ) -> StudyPlan:
-    order = {cell.key: i for i, cell in enumerate(cells)}
-    results = read_results(folder / RESULTS)
-    rows = {
-        row.run: replace(row, study=recipe.name, cell=dict(cells[order[row.key]].label))
-        for row in (*read_results(folder / FORMER).rows, *results.rows)
-        if row.key in order
-    }
-    have = {row.run for row in rows.values() if _is_whole(row, cells[order[row.key]])}
-    begun = [batch for cell in cells for batch in begun_folders(cell, folder)]
-    found = recovered(begun, have, recipe.name, folder)
-    rows |= {row.run: row for row in found}
-    have |= {row.run for row in found}
+    there = existing_rows(recipe.name, cells, folder)
     batches = [
         batch
         for cell in _by_model(picked)
-        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in have))
+        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in there.whole))
     ]
-    ordered = sorted(rows.values(), key=lambda row: (order[row.key], row.seed))
-    former = tuple(row for row in results.rows if row.key not in order)
+    ordered = in_order(there.rows.values(), cells)
     return StudyPlan(
         folder=folder,
         cells=tuple(picked),
-        order=order,
+        all_cells=tuple(cells),
         rows=tuple(ordered),
         batches=tuple(batches),
         estimate=estimate(batches, ordered, _kind(device), width),
-        note=_note(results, found, former, folder),
-        former=former,
+        note=_note(there, folder),
+        former=there.former,
     )
-
-
-def _is_whole(row: StudyRow, cell: Cell) -> bool:
-    if row.status == UNKNOWN:
-        return cell.known
-    return row.done and not (cell.ablation and any(unit.by_ablation is None for unit in row.found))
 
 
 def _by_model(cells: Sequence[Cell]) -> list[Cell]:
@@ -233,32 +213,17 @@ def _kind(device: str | None) -> str:
     return device_named(None).type if device is None else device.partition(":")[0]
 
 
-def _note(results: Results, found: Sequence[StudyRow], former: Sequence[StudyRow], folder: Path) -> str:
-    said = [results.sentence(folder / RESULTS)] if results.lost else []
-    if found:
+def _note(there: Existing, folder: Path) -> str:
+    said = [there.results.sentence(folder / RESULTS)] if there.results.lost else []
+    if there.found:
         said.append(
-            f"{counted(len(found))} had finished but had no row in {RESULTS}; taken from the run folders."
+            f"{counted(len(there.found))} had finished but had no row in {RESULTS}; taken from the run folders."
         )
-    if former:
-        said.append(f"{counted(len(former))} of cells that the recipe no longer has: see {folder / FORMER}.")
+    if there.former:
+        said.append(
+            f"{counted(len(there.former))} of cells that the recipe no longer has: see {folder / FORMER}."
+        )
     return " ".join(said)
-
-
-def _changed(rows: Iterable[StudyRow]) -> str:
-    """The warning if the weights or the pairs were not the same for all runs; else empty."""
-    prints: dict[tuple[str | None, ...], set[str | None]] = {}
-    for row in filter(lambda row: row.done, rows):
-        # The fingerprint of a model depends on its weights, its dtype and its priming.
-        model = (f"weights of {row.model}", row.dtype, row.priming)
-        prints.setdefault(model, set()).add(row.model_fingerprint)
-        prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
-    changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
-    if not changed:
-        return ""
-    return (
-        f"The {' and the '.join(changed)} have changed between runs of this study, so its rows cannot be compared. "
-        "Start a new study in another folder."
-    )
 
 
 def _farewell(plan: StudyPlan, rows: Iterable[StudyRow], command: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
+from pivotal.jobs.study.merge import Merged
 from pivotal.jobs.study.watch import counted, span
 from pivotal.records.study_rows import RESULTS, UNKNOWN
 
@@ -45,3 +46,13 @@ def ending(studied: Studied) -> str:
         return done
     first = f"{failed[0].name}: {failed[0].error}"
     return f"{done} Failed: {counted(len(failed))}; the same command tries again. The first is {first}"
+
+
+def merged(done: Merged) -> str:
+    said = [f"Taken: {counted(done.taken)}."]
+    if done.had:
+        said.append(f"Left out: {counted(done.had)} that an earlier folder has.")
+    if done.foreign:
+        said.append(f"Left out: {counted(done.foreign)} of cells that the recipe does not have.")
+    said.append(f"{done.folder / RESULTS} has {done.finished} of the {counted(done.runs)} of the recipe.")
+    return " ".join(said)

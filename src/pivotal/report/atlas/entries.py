@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from pivotal.jobs.study.recipe import Recipe
+from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.questions.question import Question
-from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
+from pivotal.records.serial import replace
+from pivotal.records.study_rows import UNKNOWN, CrossScore, FoundUnit, StudyRow
 from pivotal.report.study_cells import cells
 from pivotal.report.tables import percent
 
@@ -24,6 +26,9 @@ STANDINGS: tuple[Standing, ...] = (
     "failed",
     "not run",
 )
+
+OTHER = "other labels"
+"""The family of the phenomena that share their labels with no other."""
 
 _AXES = ("model", "phenomenon", "steps")
 
@@ -49,6 +54,8 @@ class Entry:
     variant: str
     """Further labels of the cell, if the recipe has other axes, such as the sites; otherwise empty."""
     row: StudyRow | None
+    cross: tuple[CrossScore, ...] = ()
+    """The other phenomena with the intervention applied, by their names in the atlas."""
 
     @property
     def standing(self) -> Standing:
@@ -118,6 +125,21 @@ class Atlas:
             if phenomenon in (None, entry.phenomenon) and model in (None, entry.model)
         )
 
+    @cached_property
+    def unknown(self) -> frozenset[tuple[str, str]]:
+        """The models with the phenomena that they do not know."""
+        return frozenset(
+            (entry.model, entry.phenomenon) for entry in self.entries if entry.standing == "unknown"
+        )
+
+    def unrelated(self, entry: Entry) -> list[CrossScore]:
+        """What the intervention of an entry does to the phenomena with other labels that its model knows."""
+        return [
+            score
+            for score in entry.cross
+            if score.flipped is None and (entry.model, score.phenomenon) not in self.unknown
+        ]
+
     def count(self, standing: Standing) -> int:
         return sum(entry.standing == standing for entry in self.entries)
 
@@ -127,11 +149,36 @@ class Atlas:
         Coordinates of a basis that was fitted to the pairs of one phenomenon are left out: in another phenomenon the
         same name means another direction.
         """
-        found: dict[str, list[Entry]] = {}
-        for entry in self.of(model=model):
+        return self._units.get(model, {})
+
+    @cached_property
+    def _units(self) -> dict[str, dict[str, list[Entry]]]:
+        found: dict[str, dict[str, list[Entry]]] = {}
+        for entry in self.entries:
             for unit in entry.comparable:
-                found.setdefault(str(unit), []).append(entry)
-        return dict(sorted(found.items(), key=lambda item: -len({entry.phenomenon for entry in item[1]})))
+                found.setdefault(entry.model, {}).setdefault(str(unit), []).append(entry)
+        return {
+            model: dict(sorted(units.items(), key=lambda item: -len({entry.phenomenon for entry in item[1]})))
+            for model, units in found.items()
+        }
+
+    @cached_property
+    def families(self) -> dict[str, str]:
+        """The phenomena, those with the same two labels together and the largest family first. Labels are known from
+        the interventions; a phenomenon without a known label, or alone with its labels, has none."""
+        labels: dict[str, str] = {}
+        for entry in self.searched:
+            mine = " / ".join(entry.row.by_direction) if entry.row is not None else ""
+            labels[entry.phenomenon] = mine
+            for score in entry.cross:
+                if score.flipped is not None:
+                    labels.setdefault(score.phenomenon, mine)
+        sizes = Counter(labels.values())
+        named = {name for name, size in sizes.items() if size > 1}
+        order = sorted(named, key=lambda name: -sizes[name])
+        groups = [[one for one in self.phenomena if labels.get(one) == name] for name in order]
+        rest = [one for one in self.phenomena if labels.get(one) not in named]
+        return {one: labels[one] for group in groups for one in group} | dict.fromkeys(rest, OTHER)
 
     def shared(self, model: str) -> dict[str, list[Entry]]:
         """The units of a model that several phenomena share, each with its entries."""
@@ -142,23 +189,41 @@ class Atlas:
 def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
     """The atlas of a study: an entry for every cell of its recipe."""
     asked = Question()
+    names: dict[str, str] = {}
+    for draft in recipe.drafts:
+        names.setdefault(_named(_phenomenon(draft)), _named(_label(draft)))
     by_label = {tuple(cell.label.items()): cell for cell in cells(recipe, rows)}
     entries = []
     for draft in recipe.drafts:
         given = {**draft.defaults, **draft.settings}
         variant = ", ".join(text for axis, text in draft.label.items() if axis not in _AXES)
+        row = _told(by_label[tuple(draft.label.items())].rows)
         entries.append(
             Entry(
                 model=draft.label.get("model", str(given.get("model", asked.model))),
-                phenomenon=_named(
-                    draft.label.get("phenomenon", str(given.get("phenomenon", asked.phenomenon)))
-                ),
+                phenomenon=_named(_label(draft)),
                 steps=str(given.get("steps", asked.steps)),
                 variant=variant,
-                row=_told(by_label[tuple(draft.label.items())].rows),
+                row=row,
+                cross=_cross(row, names),
             )
         )
     return Atlas(tuple(entries))
+
+
+def _phenomenon(draft: Draft) -> str:
+    return str({**draft.defaults, **draft.settings}.get("phenomenon", Question().phenomenon))
+
+
+def _label(draft: Draft) -> str:
+    return draft.label.get("phenomenon", _phenomenon(draft))
+
+
+def _cross(row: StudyRow | None, names: Mapping[str, str]) -> tuple[CrossScore, ...]:
+    """The cross scores of a row. Rows name phenomena as their files do; `names` are those of the atlas."""
+    judged = None if row is None else row.judged
+    scores = () if judged is None else judged.cross
+    return tuple(replace(score, phenomenon=names.get(score.phenomenon, score.phenomenon)) for score in scores)
 
 
 def _told(rows: Sequence[StudyRow]) -> StudyRow | None:

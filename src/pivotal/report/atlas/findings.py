@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
+from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import Atlas, Entry
 from pivotal.report.html import paragraphs, table_of
 from pivotal.report.tables import Table, counted, percent, table
@@ -19,7 +20,7 @@ def findings_of(atlas: Atlas) -> str:
     searched = atlas.searched
     if not searched:
         return paragraphs("Nothing has been searched yet.")
-    return paragraphs(_units(searched), _natural(searched), _specific(searched), _sharing(atlas)) + table_of(
+    return paragraphs(_units(searched), _natural(searched), _specific(atlas), _sharing(atlas)) + table_of(
         _by_model(atlas)
     )
 
@@ -51,18 +52,18 @@ def _natural(entries: Sequence[Entry]) -> str:
     )
 
 
-def _specific(entries: Sequence[Entry]) -> str:
-    moved = [
-        max(score.moved for score in entry.row.judged.cross if score.flipped is None)
-        for entry in entries
-        if entry.row and entry.row.judged and any(score.flipped is None for score in entry.row.judged.cross)
-    ]
-    if not moved:
+def _specific(atlas: Atlas) -> str:
+    changes = [[score.moved for score in atlas.unrelated(entry)] for entry in atlas.searched]
+    changes = [moved for moved in changes if moved]
+    if not changes:
         return ""
-    quiet = sum(most <= 0.05 for most in moved)
+    most = [max(moved) for moved in changes]
+    quiet = sum(one <= QUIET for one in most)
+    loud = [sum(one > QUIET for one in moved) / len(moved) for moved in changes]
     return (
-        f"{quiet} of {len(moved)} interventions move no unrelated phenomenon by more than 5 points; the median of the "
-        f"largest change is {100 * median(moved):.0f} points."
+        f"{quiet} of {len(most)} interventions move no phenomenon with other labels by more than 5 points. In the "
+        f"median an intervention moves {percent(median(loud))} of them by more than that, and the largest change is "
+        f"{100 * median(most):.0f} points. Phenomena that the model does not know are not counted."
     )
 
 

@@ -65,10 +65,22 @@ def model_page(atlas: Atlas, model: str) -> str:
         [
             Section("Results", table_of(_results(entries, "phenomenon", within if several else _phenomenon))),
             Section("Shared units", shared_units(atlas, model)),
-            Section("What each intervention does to the others", cross_table(entries)),
+            *_cross_sections(atlas, entries),
         ],
         above=HOME,
     )
+
+
+def _cross_sections(atlas: Atlas, entries: Sequence[Entry]) -> list[Section]:
+    """A cross table for each kind of step and each variant, because one for all could not be read."""
+    kinds: dict[str, list[Entry]] = {}
+    for entry in entries:
+        kinds.setdefault(", ".join(filter(None, (entry.steps, entry.variant))), []).append(entry)
+    title = "What each intervention does to the others"
+    return [
+        Section(f"{title}: {kind}" if len(kinds) > 1 else title, cross_table(mine, atlas.families))
+        for kind, mine in kinds.items()
+    ]
 
 
 def _phenomenon(entry: Entry) -> str:
@@ -98,7 +110,7 @@ def _matrix(atlas: Atlas) -> str:
             f"{escape(phenomenon)}</a></th>{cells}</tr>"
         )
     return (
-        '<div class=scroll tabindex=0 role=group aria-label="The verdicts"><table class=matrix>'
+        '<div class="scroll tall" tabindex=0 role=group aria-label="The verdicts"><table class=matrix>'
         f"<thead><tr><th scope=col>phenomenon</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
 
@@ -190,12 +202,9 @@ def _units(atlas: Atlas, entry: Entry) -> str:
 
 def _moved_by(atlas: Atlas, phenomenon: str) -> str:
     """The interventions found for other phenomena that change this one, the largest change first."""
-    found = []
-    for entry in atlas.searched:
-        judged = entry.row.judged if entry.row else None
-        for score in judged.cross if judged else []:
-            if score.phenomenon == phenomenon:
-                found.append((entry, score))
+    found = [
+        (entry, score) for entry in atlas.searched for score in entry.cross if score.phenomenon == phenomenon
+    ]
     if not found:
         return paragraph("No other intervention was tested on this phenomenon.")
     found.sort(key=lambda pair: -pair[1].moved)

@@ -31,7 +31,7 @@ def unit_page(atlas: Atlas, model: str, unit: str) -> str:
         [
             Section("What it is set to", table_of(_values(entries, unit), links=links)),
             Section("Units that are set with it", table_of(_companions(entries, unit), links=links)),
-            Section("What its interventions do to other phenomena", cross_table(entries)),
+            Section("What its interventions do to other phenomena", cross_table(entries, atlas.families)),
         ],
         above={**HOME, model: f"../models/{slug(model)}.html"},
     )

@@ -1,0 +1,82 @@
+"""The rows that a folder has for the cells of a recipe: those of its results, and those of finished run folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pivotal.jobs.study.batches import begun_folders
+from pivotal.jobs.study.cells import Cell
+from pivotal.jobs.study.harvest import recovered
+from pivotal.records.serial import replace
+from pivotal.records.study_rows import FORMER, RESULTS, UNKNOWN, Results, StudyRow, read_results
+
+Run = tuple[str, int]
+"""The key of a cell, and a seed."""
+
+
+@dataclass(frozen=True)
+class Existing:
+    """What a folder has."""
+
+    rows: dict[Run, StudyRow]
+    """The rows of the cells of the recipe, with its name and labels; failed runs included."""
+    whole: frozenset[Run]
+    """The runs that need not be repeated."""
+    results: Results
+    """The file of results, as it is."""
+    found: tuple[StudyRow, ...]
+    """Rows that only a run folder had."""
+    former: tuple[StudyRow, ...]
+    """Rows of cells that the recipe does not have."""
+
+
+def existing_rows(name: str, cells: Sequence[Cell], folder: Path) -> Existing:
+    """The rows in a folder for these cells; `name` is that of the recipe."""
+    by_key = {cell.key: cell for cell in cells}
+    results = read_results(folder / RESULTS)
+    rows = {
+        row.run: replace(row, study=name, cell=dict(by_key[row.key].label))
+        for row in (*read_results(folder / FORMER).rows, *results.rows)
+        if row.key in by_key
+    }
+    have = {row.run for row in rows.values() if _is_whole(row, by_key[row.key])}
+    begun = [batch for cell in cells for batch in begun_folders(cell, folder)]
+    found = recovered(begun, have, name, folder)
+    return Existing(
+        rows=rows | {row.run: row for row in found},
+        whole=frozenset(have | {row.run for row in found}),
+        results=results,
+        found=tuple(found),
+        former=tuple(row for row in results.rows if row.key not in by_key),
+    )
+
+
+def in_order(rows: Iterable[StudyRow], cells: Sequence[Cell]) -> list[StudyRow]:
+    """The rows in the order of the recipe, so that two files of results can be compared."""
+    order = {cell.key: i for i, cell in enumerate(cells)}
+    return sorted(rows, key=lambda row: (order[row.key], row.seed))
+
+
+def _is_whole(row: StudyRow, cell: Cell) -> bool:
+    if row.status == UNKNOWN:
+        return cell.known
+    return row.done and not (cell.ablation and any(unit.by_ablation is None for unit in row.found))
+
+
+def what_changed(rows: Iterable[StudyRow]) -> str:
+    """The warning if the weights or the pairs were not the same for all runs; else empty."""
+    prints: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in filter(lambda row: row.done, rows):
+        # The fingerprint of a model depends on its weights, its dtype and its priming.
+        model = (f"weights of {row.model}", row.dtype, row.priming)
+        prints.setdefault(model, set()).add(row.model_fingerprint)
+        prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
+    changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
+    if not changed:
+        return ""
+    return (
+        f"The {' and the '.join(changed)} have changed between runs of this study, so its rows cannot be compared. "
+        "Start a new study in another folder."
+    )

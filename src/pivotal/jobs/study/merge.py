@@ -1,0 +1,133 @@
+"""Collects the results of one study from several folders: other machines, or other parts of the cells."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from pivotal.errors import PivotalError
+from pivotal.files import disk, inside, is_partial, write_atomically
+from pivotal.jobs.run_files import INTERVENTIONS, RUN
+from pivotal.jobs.study.batches import home_of
+from pivotal.jobs.study.cells import Cell, cells_of
+from pivotal.jobs.study.existing import Run, existing_rows, in_order, what_changed
+from pivotal.jobs.study.folder import STUDY, default_folder, opened
+from pivotal.jobs.study.recipe import Recipe
+from pivotal.records.serial import replace
+from pivotal.records.study_rows import RESULTS, Sheet, StudyRow
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge did."""
+
+    folder: Path
+    rows: tuple[StudyRow, ...]
+    """All rows of the merged study."""
+    taken: int
+    """Runs that came from the other folders."""
+    had: int
+    """Runs that were left out, because they were there already or in a folder that was named earlier."""
+    foreign: int
+    """Rows that were left out, because the recipe does not have their cells."""
+    runs: int
+    """The runs of the whole recipe."""
+    warning: str = ""
+    """A message if the rows were not made with the same weights or pairs."""
+
+    @property
+    def finished(self) -> int:
+        return sum(not row.failed for row in self.rows)
+
+
+def merge(
+    recipe: Recipe,
+    folders: Sequence[str | Path],
+    *,
+    out: str | Path | None = None,
+    light: bool = False,
+    command: str = "",
+) -> Merged:
+    """Copy the finished runs of several study folders into the folder of a study. Nothing is run or loaded.
+
+    Runs are matched by the key of their cell and the seed. If several folders have a run, that of `out` is kept, else
+    that of the first. Failed and unfinished runs are not taken. `light` copies the interventions of the runs and
+    nothing else of their run folders.
+    """
+    cells = cells_of(recipe)
+    target = default_folder(recipe) if out is None else Path(out)
+    sources = [_checked(Path(folder), target) for folder in folders]
+    with opened(target, recipe, command):
+        mine = existing_rows(recipe.name, cells, target)
+        rows, whole = dict(mine.rows), set(mine.whole)
+        taken = had = foreign = 0
+        for source in sources:
+            there = existing_rows(recipe.name, cells, source)
+            foreign += len(there.former)
+            had += len(there.whole & whole)
+            new = there.whole - whole
+            rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light)
+            whole |= new
+            taken += len(new)
+        ordered = in_order(rows.values(), cells)
+        Sheet(target / RESULTS, ordered, mine.former).close()
+    runs = sum(len(cell.seeds) for cell in cells)
+    return Merged(target, tuple(ordered), taken, had, foreign, runs, what_changed(ordered))
+
+
+def _checked(source: Path, target: Path) -> Path:
+    if not (source / STUDY).is_file():
+        raise PivotalError(
+            f"A merge takes folders of studies, but {source} is none: it has no {STUDY}. Nothing was changed."
+        )
+    if source.resolve() == target.resolve():
+        raise PivotalError(
+            f"{source} is the folder that the others are merged into. Its rows stay; leave it out of the list."
+        )
+    return source
+
+
+def _taken(
+    rows: Sequence[StudyRow], cells: Sequence[Cell], source: Path, target: Path, light: bool
+) -> dict[Run, StudyRow]:
+    """Rows with the places that their run folders have now. Batches with several seeds are copied once."""
+    by_key = {cell.key: cell for cell in cells}
+    places: dict[str, str] = {}
+    found = {}
+    for row in rows:
+        if row.folder is not None and row.folder not in places:
+            places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light)
+        found[row.run] = row if row.folder is None else replace(row, folder=places[row.folder])
+    return found
+
+
+def _copied(folder: str, cell: Cell, source: Path, target: Path, light: bool) -> str:
+    """Copy a run folder, if it is still there. Return its new place, from the folder of the study."""
+    name = PurePosixPath(folder).name
+    there = source / home_of(cell, source) / name
+    if name == ".." or not there.is_dir():
+        return folder
+    home = home_of(cell, target)
+    place, n = f"{home}/{name}", 1
+    while (target / place / RUN).is_file():  # a run of these seeds that was begun here, and may go on
+        n += 1
+        place = f"{home}/{name}-{n}"
+    for file in _files(there, light):
+        path = inside(target, place, *file.relative_to(there).parts)
+        with disk(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, partial(shutil.copyfile, file))
+    return place
+
+
+def _files(folder: Path, light: bool) -> Iterator[Path]:
+    """The files of a run folder. run.json is the last: with it a copy counts as a run, so a half copy does not."""
+    for path in sorted((folder / INTERVENTIONS if light else folder).rglob("*")):
+        linked = any(part.is_symlink() for part in (path, *path.parents) if part.is_relative_to(folder))
+        if path.is_file() and not linked and not is_partial(path) and path != folder / RUN:
+            yield path
+    if not light and (folder / RUN).is_file():
+        yield folder / RUN

@@ -1,0 +1,167 @@
+"""Folders of one study, of several machines, become one folder that says the same as if one machine had run it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from small_study import Said, tiny
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.study.job import dry_run, study
+from pivotal.jobs.study.merge import merge
+from pivotal.jobs.study.messages import merged
+from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.records.intervention import Intervention
+from pivotal.records.serial import encode, replace
+from pivotal.records.study_rows import FAILED, StudyRow, read_results
+
+KNOWN = """\
+name: known
+resources: {cpus: 1}
+defaults: {model: planted, steps: every, search: attribution, max_units: 2, evidence: none, controls: 0, known: true}
+grid: {phenomenon: [planted, continent]}
+"""
+
+
+def rows_in(folder: Path) -> tuple[StudyRow, ...]:
+    return read_results(folder / "results.jsonl").rows
+
+
+def write_rows(folder: Path, rows: tuple[StudyRow, ...]) -> None:
+    (folder / "results.jsonl").write_text("".join(encode(row, indent=0) + "\n" for row in rows))
+
+
+@pytest.fixture
+def lanes(finished: Path, tmp_path: Path) -> Callable[[], list[Path]]:
+    """The finished study in two folders: one has the cells of the first model, the other those of the second."""
+
+    def make() -> list[Path]:
+        found = []
+        for model in ("planted", "planted:1"):
+            lane = Path(shutil.copytree(finished, tmp_path / model.replace(":", "-")))
+            mine = tuple(row for row in rows_in(finished) if row.model == model)
+            for folder in {row.folder for row in rows_in(finished)} - {row.folder for row in mine}:
+                shutil.rmtree(lane / str(folder))
+            write_rows(lane, mine)
+            found.append(lane)
+        return found
+
+    return make
+
+
+def test_two_lanes_are_the_whole_study(
+    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "whole"
+    done = merge(tiny(), lanes(), out=out)
+    assert (out / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
+    assert (done.taken, done.had, done.foreign, done.finished, done.runs) == (8, 0, 0, 8, 8)
+    assert merged(done) == f"Taken: 8 runs. {out / 'results.jsonl'} has 8 of the 8 runs of the recipe."
+    for row in done.rows:
+        assert (
+            RunFolder.open(out / str(row.folder)).summary()
+            == RunFolder.open(finished / str(row.folder)).summary()
+        )
+    said = Said()
+    assert not study(tiny(), out=out, watch=said).failed and said.cells == []
+
+
+def test_a_later_lane_is_added_and_nothing_is_taken_twice(
+    lanes: Callable[[], list[Path]], tmp_path: Path
+) -> None:
+    (first, second), out = lanes(), tmp_path / "whole"
+    merge(tiny(), [first], out=out, light=True)
+    left = dry_run(tiny(), out=out).batches
+    assert {batch.cell.question.model for batch in left} == {"planted:1"}
+    write_rows(first, tuple(replace(row, accuracy=0.0) for row in rows_in(first)))
+    done = merge(tiny(), [second, first], out=out, light=True)
+    assert (done.taken, done.had) == (4, 4) and all(row.accuracy for row in done.rows)
+    assert "Left out: 4 runs that an earlier folder has." in merged(done)
+
+
+def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+    out = tmp_path / "light"
+    rows = merge(tiny(), lanes(), out=out, light=True).rows
+    names = {path.name for path in (out / "runs").rglob("*") if path.is_file()}
+    assert names == {"card.json", "values.safetensors"}
+    found = Intervention.load(out / str(rows[0].folder) / "interventions" / "0")
+    assert [str(unit) for unit in found.units] == [str(unit) for unit in rows[0].found]
+    again = merge(tiny(), [out], out=tmp_path / "again", light=True)
+    assert again.rows == rows and (tmp_path / "again" / str(rows[0].folder) / "interventions").is_dir()
+    assert not dry_run(tiny(), out=out).batches
+
+
+def test_failed_runs_and_cells_of_other_recipes_are_left_out(
+    lanes: Callable[[], list[Path]], tmp_path: Path
+) -> None:
+    first, second = lanes()
+    write_rows(
+        first, tuple(replace(row, status=FAILED, error="no", key=row.key[::-1]) for row in rows_in(first))
+    )
+    shutil.rmtree(first / "runs")
+    failed = tuple(replace(row, status=FAILED, error="no") for row in rows_in(second))
+    write_rows(second, failed)
+    shutil.rmtree(second / "runs")
+    done = merge(tiny(), [first, second], out=tmp_path / "whole")
+    assert (done.taken, done.foreign, done.rows) == (0, 4, ())
+    assert "Left out: 4 runs of cells that the recipe does not have." in merged(done)
+
+
+def test_a_row_that_was_lost_comes_from_its_run_folder(
+    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
+) -> None:
+    first, second = lanes()
+    (first / "results.jsonl").unlink()
+    merge(tiny(), [first, second], out=tmp_path / "whole")
+    assert rows_in(tmp_path / "whole") == rows_in(finished)
+
+
+def test_a_run_that_was_begun_here_keeps_its_folder(
+    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
+) -> None:
+    first, _ = lanes()
+    out = tmp_path / "whole"
+    merge(tiny(), [first], out=out)
+    row = rows_in(out)[0]
+    begun = out / str(row.folder)
+    (begun / "summary.json").unlink()
+    write_rows(out, ())
+    rows = merge(tiny(), [first], out=out).rows
+    assert rows[0].folder == f"{row.folder}-2" and (begun / "run.json").is_file()
+    assert RunFolder.open(out / str(rows[0].folder)).finished
+    assert {one.folder for one in dry_run(tiny(), out=out).rows} == {one.folder for one in rows}
+
+
+def test_what_a_model_does_not_know_is_taken_too(tmp_path: Path) -> None:
+    recipe = parse_recipe(KNOWN, "known.yaml")
+    for cell in ("planted", "continent"):
+        study(recipe, out=tmp_path / cell, only=cell)
+    done = merge(recipe, [tmp_path / "planted", tmp_path / "continent"], out=tmp_path / "whole")
+    assert [row.status for row in done.rows] == ["done", "unknown"] and done.finished == 2
+    assert not dry_run(recipe, out=tmp_path / "whole").batches
+
+
+def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+    first, _ = lanes()
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "notes.txt").write_text("mine")
+    home = first / str(rows_in(first)[0].folder)
+    (home / "interventions" / "beside").symlink_to(secret)
+    (home / "more.txt").symlink_to(secret / "notes.txt")
+    merge(tiny(), [first], out=tmp_path / "whole")
+    assert not [path for path in (tmp_path / "whole").rglob("*") if path.name in ("notes.txt", "more.txt")]
+
+
+def test_a_folder_must_be_a_study_and_another_one(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
+    first, _ = lanes()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(PivotalError, match=r"empty is none: it has no study\.json"):
+        merge(tiny(), [first, tmp_path / "empty"], out=tmp_path / "whole")
+    assert not (tmp_path / "whole").exists()
+    with pytest.raises(PivotalError, match="leave it out of the list"):
+        merge(tiny(), [first], out=first)

@@ -1,0 +1,77 @@
+"""docs/atlas-findings.md and the matrix of the README are made from the stored rows of the atlas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from tests.paths import ROOT
+
+from pivotal.errors import PivotalError
+from pivotal.report.atlas.entries import Atlas
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        import atlas_findings
+    finally:
+        sys.path.remove(str(ROOT / "scripts"))
+    return atlas_findings
+
+
+@pytest.fixture(scope="module")
+def atlas(script: ModuleType) -> Atlas:
+    stored: Atlas = script.stored()
+    return stored
+
+
+def test_the_page_and_the_matrix_are_what_the_rows_make(script: ModuleType, atlas: Atlas) -> None:
+    cure = "run: python scripts/atlas_findings.py"
+    assert script.PAGE.read_text(encoding="utf-8") == script.page(atlas), cure
+    assert script.MATRIX.read_text(encoding="utf-8") == script.matrix_svg(atlas), cure
+    for name in script.CHARTS:
+        assert (script.IMAGES / f"{name}.svg").is_file(), cure
+
+
+def test_every_phenomenon_has_one_family(script: ModuleType, atlas: Atlas) -> None:
+    listed = [name for names in script.FAMILIES.values() for name in names]
+    assert sorted(listed) == sorted(atlas.phenomena)
+
+
+def test_figures_of_the_page_are_those_of_the_rows(script: ModuleType, atlas: Atlas) -> None:
+    """The sentences state figures by hand; these are the ones that they rest on."""
+    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    every = [entry for entry in atlas.searched if (entry.model, entry.steps) == ("wiki-lstm", "every")]
+    flips = [entry for entry in every if script.accuracy(entry) >= 0.9]
+    assert f"in {len(flips)} of {len(every)} phenomena" in text
+    assert f"and {sum(len(entry.units) < 3 for entry in flips)} of these need one or two" in text
+    gender = [entry for entry in every if script.family_of(entry.phenomenon) == "gender"]
+    assert len(gender) == 7 and all("hidden.1:433" in map(str, entry.units) for entry in gender)
+    with_278 = {script.family_of(e.phenomenon) for e in every if "hidden.1:278" in map(str, e.units)}
+    assert with_278 == {"number of verbs"}
+
+
+def test_the_stored_atlas_is_small() -> None:
+    files = [path for path in (ROOT / "docs" / "results" / "atlas").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 20e6
+
+
+def test_a_table_that_there_is_not_is_named(
+    script: ModuleType, atlas: Atlas, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "findings.md"
+    text.write_text("<!-- table: unitss -->\n")
+    monkeypatch.setattr(script, "TEXT", text)
+    with pytest.raises(PivotalError, match="names the table 'unitss'"):
+        script.page(atlas)
+
+
+def test_the_script_says_that_nothing_is_out_of_date() -> None:
+    command = [sys.executable, ROOT / "scripts" / "atlas_findings.py", "--check"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
