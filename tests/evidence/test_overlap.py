@@ -76,7 +76,7 @@ def test_the_planted_units_hold_for_words_that_their_values_never_saw(
 @pytest.mark.slow
 def test_a_learned_direction_holds_for_unseen_words_as_well(halves: tuple[Problem, Problem]) -> None:
     """Its values lie far beyond its mean activations, behind values that make the loss larger."""
-    train = Problem(PLANTED.model, halves[0].pairs, sites="hidden.0@das")
+    train = Problem(PLANTED.model, halves[0].pairs, sites="hidden.0@das", values="unbounded")
     found = replace(
         planted(train), units=(train.space.unit(0),), values=np.zeros((2, 1)), active=np.ones((2, 1))
     )
