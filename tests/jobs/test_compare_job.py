@@ -292,7 +292,8 @@ def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None
     """What a comparison that goes on after a kill relies on."""
     search = contenders([name])[0].search
     problem = problem_of(QUESTION, model_of(QUESTION), QUESTION.load_pairs().sample(120))
-    problem.measure_activations()
+    problem.measure_activations()  # as a comparison does before its first search
+    problem.bounds()
     both = list(search.frontier(problem, [1, 2], runs=2, seed=3))
     (alone,) = search.frontier(problem, [2], runs=2, seed=3)
     assert [point.size for point in both] == [1, 2]
