@@ -220,7 +220,7 @@ CHECKS: Columns = {
 SIDE_EFFECTS: Columns = {
     "text": lambda row: "" if row["text"] is None else f"x {row['text']:.2f}",
     "unrelated phenomena moved by more than 5 points": lambda row: (
-        f"{row['moved_too_far']} of {row['unrelated']}"
+        f"{row['moved_too_far']} of {row['unrelated']}" if row["unrelated"] else ""
     ),
     "moved most, points": _moved,
 }

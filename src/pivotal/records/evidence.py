@@ -140,8 +140,8 @@ class Effect(Record, frozen=True, kw_only=True):
 
     @property
     def moved(self) -> float:
-        """The largest change in accuracy, as a share."""
-        return max(abs(share.value - self.untouched.value) for share in self.edited.values())
+        """The largest change in accuracy, as a share; rounded, so that 5 points are not more than 5 points."""
+        return round(max(abs(share.value - self.untouched.value) for share in self.edited.values()), 9)
 
 
 class Panel(Record, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from pivotal.report.html import paragraphs, table_of
 from pivotal.report.tables import Table, counted, percent, table
 
 RELIABLE = 0.9
-"""The share of flips from which an intervention counts as a switch of its phenomenon, in the counts below."""
+"""The share of flips from which an intervention is counted as reliable below. It is not a verdict."""
 
 
 def findings_of(atlas: Atlas) -> str:
