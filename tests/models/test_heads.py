@@ -94,7 +94,7 @@ def test_all_takes_every_coordinate_once() -> None:
 @pytest.mark.slow
 def test_every_search_finds_the_only_head_that_writes(search: str) -> None:
     lm = with_one_head(1, 2)
-    problem = Problem(lm, PAIRS, sites="head")
+    problem = Problem(lm, PAIRS, sites="head", values="unbounded")
     found = SEARCHES.get(search)(max_units=1, kl_weight=0.0, **QUICK.get(search, {})).solve(problem)  # type: ignore[call-arg]
     assert [str(unit) for unit in found.best.units] == ["head.1:2"]
     assert found.best.values.shape == (2, 4)
