@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from pivotal.evidence.checks import text
 from pivotal.evidence.checks.divergence import divergence_of
 from pivotal.evidence.checks.dose import dose_response
 from pivotal.evidence.checks.effects import effect_on
@@ -172,6 +173,27 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     same = text_cost(decoys, model, lines)
     assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
     assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
+
+
+def test_a_closed_vocabulary_reads_the_sentences_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["<eos>", "The", "cat", "runs", "."]
+    modules = nn.Embedding(len(words), 6), nn.RNN(6, 4), nn.Linear(4, len(words))
+    model = RecurrentLM.from_modules("closed", *modules, words)
+    intervention = Intervention(
+        units=(model.unit_space().unit(0),),
+        directions=("singular", "plural"),
+        values=np.array([[1.0], [-1.0]]),
+        steps="every",
+        model="closed",
+        model_fingerprint=model.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="",
+    )
+    cost = text_cost(intervention, model, ["The cat runs.", "The dog runs."])
+    assert cost is not None and cost.tokens == 3
+    monkeypatch.setattr(text, "sentences_of", lambda: ["The cat runs."])
+    assert text_cost(intervention, model) is not None
+    assert text_cost(intervention, model, []) is None, "the bundled text must not stand in for an empty one"
 
 
 def test_the_bundled_text_is_ordinary() -> None:
