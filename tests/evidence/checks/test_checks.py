@@ -156,6 +156,21 @@ def test_a_real_change_of_the_cue(problem: Problem) -> None:
     assert cue_swap(Problem(PLANTED.model, bare)) is None
 
 
+def test_a_change_that_adds_a_token_at_the_end() -> None:
+    """ "He did" and "He didn't" (did n't) differ in no token of the first. Their last positions are compared."""
+    torch.manual_seed(0)
+    vocabulary = ["<eos>", "<unk>", "He", "did", "n't", "yet", "already"]
+    modules = nn.Embedding(len(vocabulary), 6), nn.RNN(6, 4), nn.Linear(4, len(vocabulary))
+    model = RecurrentLM.from_modules("random", *modules, vocabulary)
+    texts = "He did", "He didn't"
+    p, q = (model.next_logits([model.encode(text).ids])[0].log_softmax(-1) for text in texts)
+    words = sorted(("yet", "already"), key=lambda word: -p[vocabulary.index(word)])  # the first is preferred
+    pair = MinimalPair(texts[0], 1, (words[0], words[1]), counterfactuals=texts)
+    swap = cue_swap(Problem(model, PairSet("added", ("yes", "no"), (pair,))))
+    assert swap is not None
+    assert swap.kl == pytest.approx(float((p.exp() * (p - q)).sum()) / 3, rel=1e-4) and swap.kl > 0
+
+
 def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> None:
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
     cost = text_cost(found, model, lines)
