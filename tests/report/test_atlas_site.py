@@ -1,0 +1,37 @@
+"""The site of an atlas is written to a folder of its own, with a page for each name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.paths import ROOT
+
+from pivotal.errors import PivotalError
+from pivotal.report.atlas import write_site
+from pivotal.report.study import StudyFolder
+
+
+@pytest.fixture(scope="module")
+def stored() -> StudyFolder:
+    return StudyFolder.open(ROOT / "docs" / "results" / "atlas")
+
+
+def test_a_site_replaces_its_own_pages_only(stored: StudyFolder, tmp_path: Path) -> None:
+    index = write_site(stored, tmp_path / "site")
+    shared = index.parent / "units" / "wiki-lstm-hidden.1-433.html"
+    former = shared.with_name("wiki-lstm-hidden.1-9999.html")
+    shared.rename(former)
+    (index.parent / "CNAME").write_text("atlas.example")
+    write_site(stored, index.parent)
+    assert shared.is_file() and not former.exists() and (index.parent / "CNAME").is_file()
+
+
+@pytest.mark.parametrize("theirs", ["notes.txt", "index.html"])
+def test_a_folder_with_other_files_stays_as_it_is(stored: StudyFolder, tmp_path: Path, theirs: str) -> None:
+    (tmp_path / "units").mkdir()
+    for path in (tmp_path / theirs, tmp_path / "units" / "mine.html"):
+        path.write_text("mine")
+    with pytest.raises(PivotalError, match=rf"of its own, but .* holds {theirs}\. Nothing was changed"):
+        write_site(stored, tmp_path)
+    assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
