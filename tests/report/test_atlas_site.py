@@ -9,6 +9,7 @@ from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.report.atlas import write_site
+from pivotal.report.atlas.entries import slug
 from pivotal.report.study import StudyFolder
 
 
@@ -35,3 +36,10 @@ def test_a_folder_with_other_files_stays_as_it_is(stored: StudyFolder, tmp_path:
     with pytest.raises(PivotalError, match=rf"of its own, but .* holds {theirs}\. Nothing was changed"):
         write_site(stored, tmp_path)
     assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
+
+
+def test_names_in_other_scripts_have_files_of_their_own() -> None:
+    names = ["格標記", "量詞", "größe", "gr-e", "+", "BLiMP npi_present_1", "tinyllama-1.1b"]
+    slugs = [slug(name) for name in names]
+    assert len(set(slugs)) == len(names) and all(part.isascii() for part in slugs)
+    assert slugs[-2:] == ["blimp-npi-present-1", "tinyllama-1.1b"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -245,4 +246,8 @@ def _is_fitted(site: str, pattern: str) -> bool:
 
 
 def slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "unnamed"
+    """A name for files and addresses. Letters outside ASCII are left out, so a digest tells such names apart."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+    if plain and text.isascii():
+        return plain
+    return "-".join(filter(None, (plain, hashlib.sha256(text.encode()).hexdigest()[:8])))
