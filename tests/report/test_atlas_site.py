@@ -8,8 +8,9 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
+from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.report.atlas import write_site
-from pivotal.report.atlas.entries import slug
+from pivotal.report.atlas.entries import atlas_of, slug
 from pivotal.report.study import StudyFolder
 
 
@@ -43,3 +44,25 @@ def test_names_in_other_scripts_have_files_of_their_own() -> None:
     slugs = [slug(name) for name in names]
     assert len(set(slugs)) == len(names) and all(part.isascii() for part in slugs)
     assert slugs[-2:] == ["blimp-npi-present-1", "tinyllama-1.1b"]
+
+
+def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
+    recipe = """
+        name: names
+        grid:
+          phenomenon:
+            - gender-bias
+            - blimp:data/npi_1.jsonl
+            - {label: "wh: object, 0.5", phenomenon: mine.jsonl}
+            - number-agreement + blimp:data/npi_1.jsonl
+            - one/same.jsonl
+            - two/same.jsonl
+    """
+    assert atlas_of(parse_recipe(recipe), ()).phenomena == (
+        "gender-bias",
+        "npi_1",
+        "wh: object, 0.5",
+        "number-agreement + npi_1",
+        "one/same.jsonl",
+        "two/same.jsonl",
+    )
