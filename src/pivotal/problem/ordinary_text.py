@@ -41,5 +41,5 @@ def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
 def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool:
     """Whether at least half of the tokens of some texts stand for words that the model does not know, or there are
     none."""
-    token = None if model.unknown_word is None else model.encode(model.unknown_word).ids[0]
-    return 2 * sum(list(tokens).count(token) for tokens in texts) >= sum(map(len, texts))
+    unk = () if model.unknown_word is None else model.encode(model.unknown_word).ids
+    return 2 * sum(token in unk for tokens in texts for token in tokens) >= sum(map(len, texts))
