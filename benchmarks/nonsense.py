@@ -186,7 +186,8 @@ def main() -> None:
     for kind, name, pairs in questions(asked.model):
         if asked.only not in pairs.name and asked.only != kind:
             continue
-        loaded.setdefault(name, pv.load_model(name, device=asked.device))
+        if name not in loaded:
+            loaded[name] = pv.load_model(name, device=asked.device)
         model = loaded[name].shuffled(0) if kind == "shuffled weights" else loaded[name]
         file = out / f"{kind.replace(' ', '-')}-{pairs.name}.jsonl"
         pairs.save(file)

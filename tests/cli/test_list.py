@@ -101,6 +101,20 @@ def test_studies_are_listed_and_their_runs(pivotal: Any, tmp_path: Path) -> None
     assert run["kind"] == "run" and run["finished"]
 
 
+def test_what_a_model_does_not_know_has_not_failed(pivotal: Any, tmp_path: Path) -> None:
+    recipe = tmp_path / "known.yaml"
+    recipe.write_text(
+        "name: known\ndefaults: {model: planted, search: attribution, known: true, evidence: none, controls: 0}\n"
+        "grid: {phenomenon: [continent]}\n"
+    )
+    assert pivotal("study", recipe, "--out", tmp_path / "all" / "s", "-q").code == 0
+    (tmp_path / "all" / "damaged").mkdir()
+    (tmp_path / "all" / "damaged" / "study.json").write_text("{")
+    damaged, study = json.loads(pivotal("list", "runs", tmp_path / "all", "--json").out)["runs"]
+    assert (study["kind"], study["done"], study["failed"]) == ("study", 0, 0)
+    assert damaged["kind"] == "unreadable" and "must be JSON" in damaged["error"]
+
+
 def test_folders_without_runs(pivotal: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "There are no runs" in pivotal("list", "runs", tmp_path).out
     monkeypatch.chdir(tmp_path)

@@ -167,8 +167,10 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         assert not any("/resolve/" in line for line in hub.asked)
         del hub.commits[huge]
         single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
+        hub.commit({**hub.commits[hub.newest], "bases.safetensors": b"of the units before"})
         assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
-        assert not any(name.startswith("adapters/") for name in hub.commits[hub.newest])
+        left = hub.commits[hub.newest]
+        assert "bases.safetensors" not in left and not any(name.startswith("adapters/") for name in left)
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
     assert told["commit"] == second and told["cached"]

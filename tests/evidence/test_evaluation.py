@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import scores
+from pivotal.evidence import controls, scores
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.intervals import share_of
 from pivotal.evidence.scores import score_many, score_masks
+from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -121,6 +122,20 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     assert control.p_value == pytest.approx(1 / 5)
     assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
     assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=1.0) == control
+
+
+def test_a_random_set_that_flips_exactly_as_many_does_as_well(
+    problem: Problem, found: Intervention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One planted unit flips the pairs of its class, a share that no binary fraction can express."""
+    one = found.without(2).without(0)
+    mask, _ = dense(one, problem.space)
+    monkeypatch.setattr(controls, "matched_sets", lambda *_: mask.repeat(3, 1, 1))
+    control = random_control(one, problem, problem, 3, Terms(), seed=0)
+    assert len(set(control.flip_accuracy)) == 1, "the values of these copies flip the same pairs"
+    share = control.flip_accuracy[0]
+    assert float(np.float32(share)) > share, "in single precision the found set would flip more"
+    assert control.p_value == 1
 
 
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(

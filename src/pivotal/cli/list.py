@@ -169,7 +169,8 @@ def _run(path: Path) -> dict[str, Any]:
     try:
         folder = RunFolder.open(path)
         flipped, units = _scores(folder)
-        entry = {
+        return {
+            "path": str(path),
             "kind": folder.kind,
             "phenomenon": folder.settings.get("phenomenon"),
             "model": folder.settings.get("model"),
@@ -179,13 +180,12 @@ def _run(path: Path) -> dict[str, Any]:
             "units": units,
             "started": folder.info.started,
         }
-    except PivotalError as error:  # one damaged folder must not hide the others
-        entry = {"kind": "unreadable", "finished": False, "error": str(error)}
-    return {"path": str(path), **entry}
+    except PivotalError as error:
+        return _unreadable(path, error)
 
 
 def _scores(folder: Any) -> tuple[float | None, int | None]:
-    """Flip accuracy and number of units of a finished run: those of its median run."""
+    """Flip accuracy and number of units of a finished run: those of its best run."""
     if folder.kind != "run" or not folder.finished:
         return None, None
     summary = folder.summary()
@@ -198,16 +198,23 @@ def _study(path: Path) -> dict[str, Any]:
     from pivotal.records.study import StudyRecord
     from pivotal.records.study_rows import RESULTS, read_results
 
-    info, rows = serial.read(path / STUDY, StudyRecord), read_results(path / RESULTS).rows
-    done = sum(row.done for row in rows)
+    try:
+        info, rows = serial.read(path / STUDY, StudyRecord), read_results(path / RESULTS).rows
+    except PivotalError as error:
+        return _unreadable(path, error)
     return {
         "path": str(path),
         "kind": "study",
         "name": info.name,
-        "done": done,
-        "failed": len(rows) - done,
+        "done": sum(row.done for row in rows),
+        "failed": sum(row.failed for row in rows),
         "started": info.started,
     }
+
+
+def _unreadable(path: Path, error: PivotalError) -> dict[str, Any]:
+    """The entry of a damaged folder, which must not hide the others."""
+    return {"path": str(path), "kind": "unreadable", "finished": False, "error": str(error)}
 
 
 def _print_runs(listed: list[dict[str, Any]], folder: str) -> None:

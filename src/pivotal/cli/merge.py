@@ -39,7 +39,8 @@ def merge(
 ) -> None:
     """Collect the finished runs of several study folders, e.g. of several machines, in one folder. Nothing is run.
 
-    Runs are matched by the settings of their cells and their seed. If several folders have a run, the first counts.
+    Runs are matched by the settings of their cells and their seed. If several folders have a run, that of --out counts,
+    or else that of the first folder.
     """
     from pivotal.jobs.study.merge import merge as collect
     from pivotal.jobs.study.messages import merged

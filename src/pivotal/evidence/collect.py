@@ -85,8 +85,9 @@ def effects_on_others(
     intervention: Intervention, model: LanguageModel, others: Iterable[PairSet]
 ) -> Iterable[Effect]:
     """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
+    own = (intervention.phenomenon, *names_of(intervention.phenomenon))
     for pairs in others:
-        if pairs.name in names_of(intervention.phenomenon):
+        if pairs.name in own:
             continue
         try:
             yield effect_on(intervention, model, pairs)

@@ -42,7 +42,8 @@ def random_control(
     """
     part = problem.sample(_PREFIXES, seed)
     if accuracy is None:
-        accuracy = float(part.run_intervention(intervention).flipped().float().mean())
+        # In double precision, as below: a set that flips exactly as many must count.
+        accuracy = float(part.run_intervention(intervention).flipped().double().mean())
     mask = matched_sets(intervention, problem, sets, seed)
     # Few large steps on few prefixes flip as much as many small steps, at a fifth of the cost.
     if terms.max_kl is not None and kl <= KL_TOLERANCE * terms.max_kl:

@@ -16,7 +16,7 @@ from torch import Tensor
 from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree, Span
-from pivotal.problem.ordinary_text import sentences_of, tokens_of
+from pivotal.problem.ordinary_text import mostly_unknown, sentences_of, tokens_of
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.records.unit_profiles import (
@@ -57,7 +57,7 @@ def profile_units(
     model = problem.model
     given = sentences_of() if sentences is None else sentences
     ids = [tokens for line in given[:MOST_SENTENCES] if (tokens := tokens_of(model, line))]
-    if _mostly_unknown(model, ids):
+    if mostly_unknown(model, ids):
         ids = []
     natural, labels = _natural_states(problem, units)
     there, at = _text_states(model, units, ids)
@@ -87,14 +87,6 @@ def profile_units(
         tokens=sum(map(len, ids)),
         profiles=tuple(profiles),
     )
-
-
-def _mostly_unknown(model: LanguageModel, ids: Sequence[Sequence[int]]) -> bool:
-    unk = model.unknown_word
-    if unk is None:
-        return not ids
-    token = model.encode(unk).ids[0]
-    return 2 * sum(list(tokens).count(token) for tokens in ids) >= sum(map(len, ids))
 
 
 def _bounds(model: LanguageModel, unit: Unit) -> tuple[float, float] | None:

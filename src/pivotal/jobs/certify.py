@@ -49,17 +49,16 @@ def certify_run(
     are compared on all pairs. `download=False` loads only a model that is on this machine.
     """
     model, pairs = model_of(question, device, download=download), question.load_pairs()
-    held_out = None
-    if folder is not None:
-        if pairs.fingerprint() != folder.settings.get("data_fingerprint"):
-            raise PivotalError(
-                f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
-                "Run the search again."
-            )
-        pairs, held_out = question.divide(as_read(question, model, pairs))
+    if folder is not None and pairs.fingerprint() != folder.settings.get("data_fingerprint"):
+        raise PivotalError(
+            f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
+            "Run the search again."
+        )
+    asked = as_read(question, model, pairs)
+    asked, held_out = (asked, None) if folder is None else question.divide(asked)
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
     model = model.carrying(intervention) if folder is None else in_bases(model, folder.bases())
-    train = training_problem(question, model, as_read(question, model, pairs))
+    train = training_problem(question, model, asked)
     progress = watch.progress if watch is not None else None
     made = certify(
         intervention,

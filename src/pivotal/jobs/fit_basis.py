@@ -18,7 +18,7 @@ from pivotal.models.bases.fit import pca, whitened
 from pivotal.models.bases.train_sae import SAESettings, save_sae, train_sae
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import states_to_edit
-from pivotal.problem.ordinary_text import BUNDLED, sentences_of, tokens_of
+from pivotal.problem.ordinary_text import BUNDLED, mostly_unknown, sentences_of, tokens_of
 from pivotal.records.basis import BasisRecord
 from pivotal.units import Site, UnitSpace
 
@@ -113,8 +113,7 @@ def text_states(
     """The states of a site at every token of some sentences. Where a site has no bounds, the first tokens are left out:
     transformers have extreme states there."""
     chosen: list[tuple[int, ...]] = []
-    read = unknown = 0
-    unk = None if model.unknown_word is None else model.encode(model.unknown_word).ids[0]
+    read = 0
     for line in sentences:
         if len(ids := tokens_of(model, line)) < 2:
             continue
@@ -122,8 +121,7 @@ def text_states(
             break
         chosen.append(ids)
         read += len(ids)
-        unknown += ids.count(unk) if unk is not None else 0
-    if not chosen or 2 * unknown >= read:
+    if mostly_unknown(model, chosen):
         raise PivotalError(
             f"A basis is fitted to text that the model can read, but {model.name} does not know most of its words. "
             "Give a text in the model's own words (--sentences)."

@@ -28,19 +28,6 @@ from pivotal.lm.vocabulary import Vocabulary
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 
-_UNREADABLE = (
-    OSError,
-    EOFError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    KeyError,
-    IndexError,
-    AttributeError,
-    AssertionError,
-    OverflowError,
-    MemoryError,
-)
 PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
 
 

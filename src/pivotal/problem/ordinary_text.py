@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pivotal.errors import PivotalError
@@ -26,10 +27,10 @@ def sentences_of(path: str | Path | None = None) -> list[str]:
 
 def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
     """The tokens of a sentence. A word-level model reads punctuation as words and unknown words as its `<unk>`."""
-    unk = getattr(model, "unk", None)
+    unk = model.unknown_word
     if unk is not None:
         words = _PUNCTUATION.sub(r" \1", line).split()
-        line = " ".join(word if _known(model, word) else unk for word in words)
+        line = " ".join(word if model.knows(word) else unk for word in words)
     most = _LONGEST if model.longest is None else min(_LONGEST, model.longest)
     try:
         return tuple(model.encode(line).ids[:most])
@@ -37,9 +38,8 @@ def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
         return ()
 
 
-def _known(model: LanguageModel, word: str) -> bool:
-    try:
-        model.encode(word)
-    except PivotalError:
-        return False
-    return True
+def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool:
+    """Whether at least half of the tokens of some texts stand for words that the model does not know, or there are
+    none."""
+    unk = () if model.unknown_word is None else model.encode(model.unknown_word).ids
+    return 2 * sum(token in unk for tokens in texts for token in tokens) >= sum(map(len, texts))

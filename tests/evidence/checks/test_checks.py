@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from pivotal.evidence.checks import text
 from pivotal.evidence.checks.divergence import divergence_of
 from pivotal.evidence.checks.dose import dose_response
 from pivotal.evidence.checks.effects import effect_on
@@ -155,6 +156,21 @@ def test_a_real_change_of_the_cue(problem: Problem) -> None:
     assert cue_swap(Problem(PLANTED.model, bare)) is None
 
 
+def test_a_change_that_adds_a_token_at_the_end() -> None:
+    """ "He did" and "He didn't" (did n't) differ in no token of the first. Their last positions are compared."""
+    torch.manual_seed(0)
+    vocabulary = ["<eos>", "<unk>", "He", "did", "n't", "yet", "already"]
+    modules = nn.Embedding(len(vocabulary), 6), nn.RNN(6, 4), nn.Linear(4, len(vocabulary))
+    model = RecurrentLM.from_modules("random", *modules, vocabulary)
+    texts = "He did", "He didn't"
+    p, q = (model.next_logits([model.encode(text).ids])[0].log_softmax(-1) for text in texts)
+    words = sorted(("yet", "already"), key=lambda word: -p[vocabulary.index(word)])  # the first is preferred
+    pair = MinimalPair(texts[0], 1, (words[0], words[1]), counterfactuals=texts)
+    swap = cue_swap(Problem(model, PairSet("added", ("yes", "no"), (pair,))))
+    assert swap is not None
+    assert swap.kl == pytest.approx(float((p.exp() * (p - q)).sum()) / 3, rel=1e-4) and swap.kl > 0
+
+
 def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> None:
     model, lines = PLANTED.model, ["The noun0a near verb0as .", "The noun1bs often quite verb1b", "nothing"]
     cost = text_cost(found, model, lines)
@@ -172,6 +188,27 @@ def test_ordinary_text_costs_nothing_if_nothing_changes(found: Intervention) -> 
     same = text_cost(decoys, model, lines)
     assert same is not None and same.ratio == pytest.approx(1, abs=1e-5)
     assert text_cost(found, model) is None, "the planted model knows no word of ordinary text but The"
+
+
+def test_a_closed_vocabulary_reads_the_sentences_that_it_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["<eos>", "The", "cat", "runs", "."]
+    modules = nn.Embedding(len(words), 6), nn.RNN(6, 4), nn.Linear(4, len(words))
+    model = RecurrentLM.from_modules("closed", *modules, words)
+    intervention = Intervention(
+        units=(model.unit_space().unit(0),),
+        directions=("singular", "plural"),
+        values=np.array([[1.0], [-1.0]]),
+        steps="every",
+        model="closed",
+        model_fingerprint=model.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="",
+    )
+    cost = text_cost(intervention, model, ["The cat runs.", "The dog runs."])
+    assert cost is not None and cost.tokens == 3
+    monkeypatch.setattr(text, "sentences_of", lambda: ["The cat runs."])
+    assert text_cost(intervention, model) is not None
+    assert text_cost(intervention, model, []) is None, "the bundled text must not stand in for an empty one"
 
 
 def test_the_bundled_text_is_ordinary() -> None:

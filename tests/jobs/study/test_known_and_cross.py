@@ -47,6 +47,34 @@ def test_every_intervention_is_asked_the_other_phenomena(rows: dict[str, StudyRo
     assert judged.verdict in ("nudge", "no evidence") and "random sets" in judged.failed
 
 
+def test_joint_questions_and_tables_are_read_as_their_own_cells_say(
+    atlas_recipe: Recipe, tmp_path: Path
+) -> None:
+    """Only the joint question maps labels, and only the table has columns."""
+    renamed = Path(cells_of(atlas_recipe)[1].question.phenomenon)
+    (tmp_path / "table.tsv").write_text(
+        "sentence\tfits\tdoes not\n" + "".join(f"The noun0a{s} \tverb0a\tverb0as\n" for s in ("", "s"))
+    )
+    recipe = parse_recipe(
+        f"""
+        name: joint
+        resources: {{cpus: 1}}
+        defaults: {{model: planted, search: attribution, max_units: 2, test: 0.4, controls: 0, cross: true}}
+        grid:
+          question:
+            - {{label: planted, phenomenon: planted}}
+            - {{label: both, phenomenon: planted + {renamed}, labels: "one=singular,many=plural"}}
+            - {{label: table, phenomenon: {tmp_path}/table.tsv, columns: "prefix=sentence,good=fits,bad=does not"}}
+        """,
+        "joint.yaml",
+    )
+    rows = {row.name: row for row in study(recipe, out=tmp_path / "joint", only="*[!e]").rows}
+    crossed = {
+        name: [score.phenomenon for score in row.judged.cross] for name, row in rows.items() if row.judged
+    }
+    assert crossed == {"planted": ["planted + renamed", "table"], "both": ["table"]}
+
+
 def test_nothing_is_run_twice(atlas_recipe: Recipe, atlas: Studied) -> None:
     said = Said()
     again = study(atlas_recipe, out=atlas.folder, watch=said)
@@ -67,7 +95,7 @@ def test_bad_settings_name_the_line(atlas_recipe: Recipe) -> None:
 
 def test_the_pairs_of_a_study_are_read_from_the_recipe(atlas_recipe: Recipe) -> None:
     cell = cells_of(atlas_recipe)[0]
-    assert cell.others is not None and [Path(name).stem for name in cell.others] == [
+    assert cell.others is not None and [Path(one.phenomenon).stem for one in cell.others] == [
         "planted",
         "renamed",
         "chance",

@@ -111,6 +111,16 @@ def test_failed_runs_and_cells_of_other_recipes_are_left_out(
     assert "Left out: 4 runs of cells that the recipe does not have." in merged(done)
 
 
+def test_runs_that_the_recipe_does_not_ask_for_are_not_counted_as_its_own(
+    lanes: Callable[[], list[Path]], tmp_path: Path
+) -> None:
+    """The folders have two seeds of each cell, the recipe asks for one."""
+    done = merge(tiny(("runs: 2", "runs: 1")), lanes(), out=tmp_path / "whole")
+    assert (done.taken, len(done.rows)) == (8, 8)
+    assert (done.finished, done.runs) == (4, 4)
+    assert "has 4 of the 4 runs of the recipe." in merged(done)
+
+
 def test_a_row_that_was_lost_comes_from_its_run_folder(
     lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
 ) -> None:

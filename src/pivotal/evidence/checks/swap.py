@@ -68,10 +68,11 @@ def _kl(problem: Problem, own: list[list[int]], other: list[list[int]]) -> float
     lengths: list[int] = []
     for i, (a, b) in enumerate(zip(own, other, strict=True)):
         same = next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-        # Positions are compared from the end: the two forms of the cue may have different numbers of tokens.
-        steps = min(len(a), len(b)) - same
+        # Positions are compared from the end: the two forms of the cue may have different numbers of tokens. The last
+        # positions always differ, also if one form continues the other ("did", "did n't").
+        steps = max(1, min(len(a), len(b)) - same)
         paths = [tree.live_row[tree.path(int(tree.leaf[k]))][-steps:] for k in (i, count + i)]
-        pairs += list(zip(*(path.tolist() for path in paths), strict=True)) if steps else []
+        pairs += list(zip(*(path.tolist() for path in paths), strict=True))
         lengths += [len(a) + 1] * steps
     distinct, back = np.unique(np.array(pairs), axis=0, return_inverse=True)
     each = [

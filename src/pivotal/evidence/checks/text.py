@@ -12,7 +12,7 @@ from torch import Tensor
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.ordinary_text import sentences_of, tokens_of
+from pivotal.problem.ordinary_text import mostly_unknown, sentences_of, tokens_of
 from pivotal.records.evidence import TextCost
 from pivotal.records.intervention import Intervention
 
@@ -30,16 +30,15 @@ def text_cost(
     *,
     name: str = "the bundled text",
 ) -> TextCost | None:
-    """Perplexity of sentences, untouched and edited towards each label. None if the model does not know most of the
-    words: then its predictions say nothing about the text.
+    """Perplexity of sentences, untouched and edited towards each label. None if there are none, or if the model does
+    not know most of their words: then its predictions say nothing about the text.
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
     model = model.carrying(intervention)
-    ids = [tokens for line in sentences or sentences_of() if len(tokens := tokens_of(model, line)) > 1]
-    unk = getattr(model, "unk", None)
-    unknown = 0 if unk is None else sum(tokens.count(model.encode(unk).ids[0]) for tokens in ids)
-    if 2 * unknown >= sum(map(len, ids)):
+    given = sentences_of() if sentences is None else sentences
+    ids = [tokens for line in given if len(tokens := tokens_of(model, line)) > 1]
+    if mostly_unknown(model, ids):
         return None
     middle = [len(tokens) // 2 for tokens in ids]
     tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)

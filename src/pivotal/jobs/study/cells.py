@@ -88,8 +88,8 @@ class Cell:
     """Whether to search only if the untouched model knows the phenomenon."""
     evidence: Level = "quick"
     controls: int = CONTROLS
-    others: tuple[str, ...] | None = None
-    """The phenomena that are asked with the intervention applied."""
+    others: tuple[Question, ...] | None = None
+    """The phenomena that are asked with the intervention applied, each as a cell that searches it asks."""
 
     @property
     def name(self) -> str:
@@ -127,8 +127,9 @@ class Cell:
 def cells_of(recipe: Recipe, runs: int | None = None) -> tuple[Cell, ...]:
     """The cells of a recipe, with every setting checked. `runs` replaces the recipe's number of runs."""
     cells = [_cell(draft, recipe, runs) for draft in recipe.drafts]
-    asked = tuple(dict.fromkeys(cell.question.phenomenon for cell in cells))
-    cells = [cell if cell.others is None else dataclasses.replace(cell, others=asked) for cell in cells]
+    asked = {cell.question.phenomenon: cell.question for cell in reversed(cells)}
+    others = tuple(asked[name] for name in dict.fromkeys(cell.question.phenomenon for cell in cells))
+    cells = [cell if cell.others is None else dataclasses.replace(cell, others=others) for cell in cells]
     _check_defaults(recipe, cells)
     keys: dict[str, Cell] = {}
     for cell in cells:

@@ -18,29 +18,38 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import Cell
 from pivotal.models import SOURCES, list_models, load_model
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.searches.base import budget_of
 from pivotal.units import Site, UnitSpace, select_sites, sites_in_bases
 
+_READING = ("phenomenon", "labels", "columns", "skip_bad", "lower")
+"""The settings of a question that decide its pairs."""
+
 
 def check_cells(cells: Iterable[Cell]) -> None:
     cells = list(cells)
-    pairs = cache(load_phenomenon)
+    pairs = cache(Question.load_pairs)
+    models = dict.fromkeys(cell.question.model for cell in cells)
+    read = dict.fromkeys(_only(cell.question, *_READING) for cell in cells)
     wrong = [
-        *_missing("model", _find_model, (cell.question.model for cell in cells)),
-        *_missing("phenomenon", pairs, (cell.question.phenomenon for cell in cells)),
+        *_missing("model", ((name, partial(_find_model, name)) for name in models)),
+        *_missing("phenomenon", ((asked.phenomenon, partial(pairs, asked)) for asked in read)),
     ] or _impossible(cells, pairs)
     if wrong:
         many = "One setting" if len(wrong) == 1 else f"{len(wrong)} settings"
         raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(wrong))
 
 
-def _missing(kind: str, look: Callable[[str], object], names: Iterable[str]) -> list[str]:
+def _only(question: Question, *names: str) -> Question:
+    """A question with some settings of another, to do once what depends on these alone."""
+    return Question(**{name: getattr(question, name) for name in names})
+
+
+def _missing(kind: str, looks: Iterable[tuple[str, Callable[[], object]]]) -> list[str]:
     found = []
-    for name in dict.fromkeys(names):
+    for name, look in looks:
         try:
-            look(name)
+            look()
         except PivotalError as error:
             found.append(f"- {kind} '{name}': {error}")
     return found
@@ -54,20 +63,17 @@ def _find_model(spec: str) -> None:
     load_model(spec, device="cpu")
 
 
-def _impossible(cells: Sequence[Cell], pairs: Callable[[str], PairSet]) -> list[str]:
+def _impossible(cells: Sequence[Cell], pairs: Callable[[Question], PairSet]) -> list[str]:
     """What is wrong with cells whose models and pairs exist; each mistake once, with the cells that share it."""
 
     @cache
     def divide(question: Question) -> None:
-        question.divide(pairs(question.phenomenon))
+        question.divide(pairs(_only(question, *_READING)))
 
     sites = cache(_light_sites)
     slips: dict[str, list[str]] = {}
     for cell in cells:
-        asked = cell.question
-        parts = Question(
-            phenomenon=asked.phenomenon, test=asked.test, split=asked.split, split_seed=asked.split_seed
-        )
+        parts = _only(cell.question, *_READING, "test", "split", "split_seed")
         for check in (cell.search.check_there, partial(divide, parts), partial(_check_units, cell, sites)):
             try:
                 check()

@@ -33,14 +33,12 @@ class Merged:
     """Runs that were left out, because they were there already or in a folder that was named earlier."""
     foreign: int
     """Rows that were left out, because the recipe does not have their cells."""
+    finished: int
+    """Runs of the recipe that need not be repeated."""
     runs: int
     """The runs of the whole recipe."""
     warning: str = ""
     """A message if the rows were not made with the same weights or pairs."""
-
-    @property
-    def finished(self) -> int:
-        return sum(not row.failed for row in self.rows)
 
 
 def merge(
@@ -74,8 +72,10 @@ def merge(
             taken += len(new)
         ordered = in_order(rows.values(), cells)
         Sheet(target / RESULTS, ordered, mine.former).close()
-    runs = sum(len(cell.seeds) for cell in cells)
-    return Merged(target, tuple(ordered), taken, had, foreign, runs, what_changed(ordered))
+    wanted = {(cell.key, seed) for cell in cells for seed in cell.seeds}
+    return Merged(
+        target, tuple(ordered), taken, had, foreign, len(wanted & whole), len(wanted), what_changed(ordered)
+    )
 
 
 def _checked(source: Path, target: Path) -> Path:

@@ -72,7 +72,7 @@ class ModelCache:
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
-        self._others: dict[tuple[object, ...], PairSet] = {}
+        self._others: dict[Question, PairSet] = {}
         self.loads = 0
 
     def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
@@ -83,15 +83,14 @@ class ModelCache:
             self.loads += 1
         return self._model
 
-    def others(self, question: Question, model: LanguageModel, names: Sequence[str]) -> list[PairSet]:
-        """The pairs of these phenomena, as the question wants the model to read them. They are read once."""
+    def others(self, question: Question, model: LanguageModel, asked: Sequence[Question]) -> list[PairSet]:
+        """The pairs of other questions, read by the model as those of this question. They are read once."""
         found = []
-        for name in names:
-            asked = replace(question, phenomenon=name)
-            key = (name, asked.lower, asked.unknown, asked.columns, asked.skip_bad)
-            if key not in self._others:
-                self._others[key] = as_read(asked, model, asked.load_pairs())
-            found.append(self._others[key])
+        for other in asked:
+            other = replace(other, lower=question.lower, unknown=question.unknown)
+            if other not in self._others:
+                self._others[other] = as_read(other, model, other.load_pairs())
+            found.append(self._others[other])
         return found
 
     def clear(self) -> None:

@@ -115,10 +115,6 @@ class ModelInBases(LanguageModel):
     def unknown_word(self) -> str | None:
         return self._model.unknown_word
 
-    @property
-    def unk(self) -> str | None:
-        return getattr(self._model, "unk", None)
-
     def word(self, token: int) -> str:
         return self._model.word(token)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +11,8 @@ from functools import cached_property
 from typing import Literal
 
 from pivotal.jobs.study.recipe import Draft, Recipe
-from pivotal.questions.question import Question
+from pivotal.questions.joint import names_of
+from pivotal.questions.question import JOINT, Question
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import UNKNOWN, CrossScore, FoundUnit, StudyRow
 from pivotal.report.study_cells import cells
@@ -189,9 +191,11 @@ class Atlas:
 def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
     """The atlas of a study: an entry for every cell of its recipe."""
     asked = Question()
+    often = Counter(map(_short, dict.fromkeys(map(_phenomenon, recipe.drafts))))
     names: dict[str, str] = {}
     for draft in recipe.drafts:
-        names.setdefault(_named(_phenomenon(draft)), _named(_label(draft)))
+        if often[short := _short(_phenomenon(draft))] == 1:
+            names.setdefault(short, _named(draft, often))
     by_label = {tuple(cell.label.items()): cell for cell in cells(recipe, rows)}
     entries = []
     for draft in recipe.drafts:
@@ -201,7 +205,7 @@ def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:
         entries.append(
             Entry(
                 model=draft.label.get("model", str(given.get("model", asked.model))),
-                phenomenon=_named(_label(draft)),
+                phenomenon=_named(draft, often),
                 steps=str(given.get("steps", asked.steps)),
                 variant=variant,
                 row=row,
@@ -215,8 +219,12 @@ def _phenomenon(draft: Draft) -> str:
     return str({**draft.defaults, **draft.settings}.get("phenomenon", Question().phenomenon))
 
 
-def _label(draft: Draft) -> str:
-    return draft.label.get("phenomenon", _phenomenon(draft))
+def _named(draft: Draft, often: Mapping[str, int]) -> str:
+    """The name of a phenomenon in the atlas: its label, or else that of its file if no other has the same."""
+    phenomenon = _phenomenon(draft)
+    label = draft.label.get("phenomenon", phenomenon)
+    short = _short(phenomenon)
+    return short if label == phenomenon and often[short] == 1 else label
 
 
 def _cross(row: StudyRow | None, names: Mapping[str, str]) -> tuple[CrossScore, ...]:
@@ -233,9 +241,10 @@ def _told(rows: Sequence[StudyRow]) -> StudyRow | None:
     return next(iter(judged or done or rows), None)
 
 
-def _named(phenomenon: str) -> str:
-    """The name of a phenomenon without the folder of its file: blimp:data/npi.jsonl is npi."""
-    return re.sub(r"(\.\w{1,6}){1,2}$", "", phenomenon.rpartition("/")[2].rpartition(":")[2])
+def _short(phenomenon: str) -> str:
+    """The name of a phenomenon without the folder of its file: blimp:data/npi.jsonl is npi. Rows name it so."""
+    files = (name.rpartition("/")[2].rpartition(":")[2] for name in names_of(phenomenon))
+    return JOINT.join(re.sub(r"(\.\w{1,6}){1,2}$", "", file) for file in files)
 
 
 def _is_fitted(site: str, pattern: str) -> bool:
@@ -245,4 +254,8 @@ def _is_fitted(site: str, pattern: str) -> bool:
 
 
 def slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.") or "unnamed"
+    """A name for files and addresses. Letters outside ASCII are left out, so a digest tells such names apart."""
+    plain = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
+    if plain and text.isascii():
+        return plain
+    return "-".join(filter(None, (plain, hashlib.sha256(text.encode()).hexdigest()[:8])))

@@ -8,6 +8,8 @@ from html import escape
 from pivotal.report.atlas.entries import Entry
 from pivotal.report.html import Section, document
 
+BODY = "<body class=atlas>"
+"""Marks the pages of an atlas."""
 HOME = {"The whole atlas": "../index.html"}
 """The link above every page but the first, from a folder of the site."""
 
@@ -24,7 +26,7 @@ def atlas_page(
     page = document(
         title, lead, sections, description=f"{title}: a page of an atlas", facts=facts, also="atlas"
     )
-    page = page.replace("<body>", "<body class=atlas>", 1)
+    page = page.replace("<body>", BODY, 1)
     links = " · ".join(f'<a href="{escape(to)}">{escape(text)}</a>' for text, to in (above or {}).items())
     return page.replace("<header>\n", f"<header>\n<p class=crumbs>{links}</p>\n", 1) if links else page
 

@@ -5,35 +5,54 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from pivotal.files import disk, inside, read_bytes, write_atomically, write_text
+from pivotal.errors import PivotalError
+from pivotal.files import disk, inside, is_partial, read_bytes, write_atomically, write_text
 from pivotal.jobs.run_files import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.report.atlas.entries import Atlas, Entry, atlas_of, slug
 from pivotal.report.atlas.findings import findings_of
+from pivotal.report.atlas.frame import BODY
 from pivotal.report.atlas.pages import index_page, model_page, phenomenon_page
 from pivotal.report.atlas.unit_pages import unit_address, unit_page
 from pivotal.report.study import StudyFolder
 
 SITE = "site"
+INDEX, PHENOMENA, MODELS, UNITS = "index.html", "phenomena", "models", "units"
 
 
 def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
     """Write the site of a study and return its first page. By default it is the folder `site` of the study."""
     site = folder.path / SITE if out is None else out
+    _check_ours(site)
     atlas = atlas_of(folder.recipe, folder.results.rows)
     downloads = _copy_interventions(folder.path, atlas, site)
     for phenomenon in atlas.phenomena:
         write_text(
-            inside(site, "phenomena", f"{slug(phenomenon)}.html"),
+            inside(site, PHENOMENA, f"{slug(phenomenon)}.html"),
             phenomenon_page(atlas, phenomenon, downloads),
         )
     for model in atlas.models:
-        write_text(inside(site, "models", f"{slug(model)}.html"), model_page(atlas, model))
+        write_text(inside(site, MODELS, f"{slug(model)}.html"), model_page(atlas, model))
     _write_units(atlas, site)
-    first = site / "index.html"
+    first = site / INDEX
     page = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads, findings_of(atlas))
     write_text(first, page)
     return first
+
+
+def _check_ours(site: Path) -> None:
+    """Raise PivotalError if the folder holds something else than the site of an atlas: its pages would be replaced."""
+    if not site.is_dir():
+        return
+    ours = (PHENOMENA, MODELS, UNITS, INTERVENTIONS)
+    others = sorted(path.name for path in site.iterdir() if path.name not in ours and not is_partial(path))
+    if INDEX in others:
+        others = [] if BODY.encode() in read_bytes(site / INDEX) else [INDEX]
+    if others:
+        raise PivotalError(
+            f"The site of an atlas needs a folder of its own, but {site} holds {others[0]}. Nothing was changed; name "
+            "another folder with --site."
+        )
 
 
 def _write_units(atlas: Atlas, site: Path) -> None:
@@ -45,7 +64,7 @@ def _write_units(atlas: Atlas, site: Path) -> None:
     }
     for path, page in pages.items():
         write_text(path, page)
-    for path in (site / "units").glob("*.html"):
+    for path in (site / UNITS).glob("*.html"):
         if path not in pages:
             path.unlink()
 
