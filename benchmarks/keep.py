@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pivotal.cli.transfer import parts_of, score_transfer
+from pivotal.cli.transfer import score_transfer
 from pivotal.files import write_text
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model
@@ -106,7 +106,7 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
     )
     summary, best = done.summary, done.summary.best_run
     other = replace(question, phenomenon=f"blimp:{args.blimp}", keep="")
-    found = score_transfer(done.folder.intervention(), model, other, parts_of(other), {})
+    found = score_transfer(done.folder.intervention(), model, other, other.load_parts(), {})
     text = None if summary.evidence is None else summary.evidence.text
     return {
         "model": summary.model,

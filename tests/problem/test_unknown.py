@@ -13,7 +13,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
-from pivotal.problem.unknown import with_unknown
+from pivotal.problem.unknown import options_for_more, with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -45,7 +45,10 @@ def test_unknown_words_are_counted() -> None:
         "the zebra near the cat",  # the cue is unknown
         "the cats near <unk> <unk>",
     ]
-    assert read.notes == ("Read unknown words as <unk> in 2 of 4 pairs: zebra (2), dax (1).",)
+    assert read.notes == (
+        "Read unknown words as <unk> in 2 of 4 pairs: zebra (2), dax (1).",
+        "The cue is unknown in 1 of 4 pairs, so they cannot be asked.",
+    )
     problem = Problem(model(), read)
     assert (len(problem), problem.rejected.describe()) == (3, "outside the vocabulary: zebra (1)")
     assert with_unknown(model(), given[:1]) == given[:1]
@@ -84,8 +87,17 @@ def test_only_if_it_was_asked_for() -> None:
     ],
 )
 def test_the_cure_is_named_if_nothing_can_be_asked(given: PairSet, steps: str, cure: str) -> None:
-    with pytest.raises(PivotalError, match=f"None of the 1 pairs can be asked of small: .*{cure}"):
+    with pytest.raises(PivotalError, match=f"The only pair cannot be asked of small: .*{cure}"):
         Problem(model(), given, steps=steps)  # type: ignore[arg-type]
+
+
+def test_options_that_let_more_pairs_be_asked() -> None:
+    given = pairs("the cat", "the cat near the zebra", "The cat", "THE CAT near dax")
+    assert options_for_more(model(), given, "every", asked=1) == (
+        "With --unknown unk, 3 of 4 pairs can be asked.",
+        "With --lower, 2 of 4 pairs can be asked.",
+    )
+    assert options_for_more(model(), given[:1], "every", asked=1) == ()
 
 
 def test_pairs_without_a_cue_are_asked_at_every_step() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import math
 import subprocess
 import sys
@@ -128,3 +129,28 @@ def test_reading_options_reach_the_file(tmp_path: Path) -> None:
         "plural",
     )
     assert "Left out 1 bad row" in pairs.notes[-1]
+
+
+def test_the_parts_of_what_the_user_named(tmp_path: Path) -> None:
+    rows = [
+        {"sentence_good": "The Cats sleep.", "sentence_bad": "The Cats sleeps."},
+        {"sentence_good": "The Cat sleeps.", "sentence_bad": "The Cat sleep."},
+    ]
+    for name, extra in (("one", {}), ("two", {}), ("whole", {"one_prefix_method": False})):
+        content = [json.dumps({**row, "UID": name, **extra}) for row in rows]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(content))
+    folder = Question(phenomenon=f"blimp:{tmp_path}", lower=True).load_parts()
+    assert [(part.name, part.pairs is None) for part in folder] == [
+        ("one", False),
+        ("two", False),
+        ("whole", True),
+    ]
+    assert folder[0].pairs is not None and folder[0].pairs[0].prefix == "the cats"
+    # Several files that are asked as one question are one part, whichever reader reads them.
+    joint = Question(phenomenon=f"blimp:{tmp_path}/one.jsonl + blimp:{tmp_path}/two.jsonl")
+    (part,) = joint.load_parts()
+    assert part.pairs == joint.load_pairs() and part.name == "one + two" and len(part.pairs) == 4
+    with pytest.raises(PivotalError, match=r"whole\.jsonl: it compares whole sentences"):
+        Question(phenomenon=f"blimp:{tmp_path}/whole.jsonl").load_parts()
+    (part,) = Question(phenomenon="planted").load_parts()
+    assert part.pairs == load_phenomenon("planted")

@@ -9,6 +9,7 @@ from pivotal.cli import shared_options, terminal
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
     from pivotal.questions.question import Question
+    from pivotal.questions.readers import Part
     from pivotal.records.check import CheckReport
 
 
@@ -35,8 +36,8 @@ def check(
     from pivotal.report import check as report
 
     question = Question(**asked)
-    model = model_of(question, device, batch_nodes)
-    found = _checks(question, model, sample)
+    parts = question.load_parts()  # files are read before the model is loaded, which may take long
+    found = _checks(question, model_of(question, device, batch_nodes), parts, sample)
     if json:
         terminal.as_json(found[0] if len(found) == 1 else found)
         return
@@ -57,21 +58,17 @@ def check(
         terminal.line(f"Warning: {warning}", style="yellow")
 
 
-def _checks(question: Question, model: LanguageModel, most: int | None) -> list[CheckReport]:
+def _checks(
+    question: Question, model: LanguageModel, parts: list[Part], most: int | None
+) -> list[CheckReport]:
     from pivotal.evidence.check import check as examine
-    from pivotal.questions.readers import ReadOptions, reader_of
     from pivotal.records.check import CheckReport
     from pivotal.records.summary import Rejections
 
-    reader = reader_of(question.phenomenon, ReadOptions(question.columns, question.skip_bad))
-    parts = [] if reader is None else reader.parts()
-    if len(parts) < 2:
-        return [examine(question, model, most=most)]
     found = []
     for part in parts:
         if part.pairs is not None:
-            pairs = part.pairs.lower() if question.lower else part.pairs
-            found.append(examine(question, model, pairs, most=most))
+            found.append(examine(question, model, part.pairs, most=most))
         else:
             found.append(
                 CheckReport(

@@ -62,20 +62,16 @@ def _is_file(out: Path) -> bool:
 
 def _parts(question: Question, one: bool) -> list[Part]:
     """The questions to write: all pairs together, or each question of a folder on its own."""
-    from pivotal.questions.readers import Part, ReadOptions, reader_of
+    from pivotal.questions.readers import Part
 
-    reading = ReadOptions(columns=question.columns, skip_bad=question.skip_bad)
-    reader = reader_of(question.phenomenon, reading)
-    if one or reader is None:
+    if one:
         pairs = question.load_pairs()
         return [Part(pairs.name, pairs)]
-    parts = reader.parts()
+    parts = question.load_parts()
     if not any(part.pairs for part in parts):
         raise PivotalError(
             f"There is nothing to write: {question.phenomenon} has no pairs. {parts[0].reason}"
         )
-    if question.lower:
-        parts = [Part(part.name, part.pairs and part.pairs.lower(), part.reason) for part in parts]
     return parts
 
 

@@ -79,7 +79,6 @@ def evaluate(
     On a question with other labels, the accuracy of the model is shown before and after the edit.
     """
     from pivotal.cli.run_argument import Saved
-    from pivotal.cli.transfer import parts_of
     from pivotal.questions.relabel import parse_labels
 
     if other is not None and phenomenon is not None:
@@ -104,7 +103,7 @@ def evaluate(
     # Files are read before the model is loaded, which may take long.
     if phenomenon is not None and phenomenon != question.phenomenon:
         question = _elsewhere(question, phenomenon, part, reading)
-        parts, mapping = parts_of(question), parse_labels(labels)
+        parts, mapping = question.load_parts(), parse_labels(labels)
         lm = saved.load_model(question, device, any_model, download=model is not None)
         _score_other(saved, question, lm, parts, mapping, any_model, json)
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pivotal.cli import terminal
@@ -15,22 +14,6 @@ if TYPE_CHECKING:
     from pivotal.questions.readers import Part
     from pivotal.records.intervention import Intervention
     from pivotal.records.transfer import Transfer, TransferRow
-
-
-def parts_of(question: Question) -> list[Part]:
-    """The questions that a user named: one, or all of a folder such as blimp:FOLDER."""
-    from pivotal.questions.readers import Part, ReadOptions, reader_of
-
-    reader = reader_of(question.phenomenon, ReadOptions(question.columns, question.skip_bad))
-    if reader is None:
-        pairs = question.load_pairs()
-        return [Part(pairs.name, pairs)]
-    parts = reader.parts()
-    if question.lower:
-        parts = [replace(part, pairs=part.pairs and part.pairs.lower()) for part in parts]
-    if len(parts) == 1 and parts[0].pairs is None:
-        raise PivotalError(f"{question.phenomenon} cannot be asked: {parts[0].reason}")
-    return parts
 
 
 def score_transfer(

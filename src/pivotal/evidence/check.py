@@ -18,6 +18,7 @@ from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.problem.problem import Problem
+from pivotal.problem.unknown import options_for_more
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.check import CheckReport, DividedWord
@@ -56,6 +57,7 @@ def check(
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
     asked, rejected = askable(model, read, question.steps)
+    more = options_for_more(model, read, question.steps, len(asked)) if asked and rejected.total else ()
     found = CheckReport(
         model=model.name,
         phenomenon=read.name,
@@ -63,7 +65,7 @@ def check(
         labels=read.labels,
         pairs=len(read),
         asked=len(asked),
-        notes=read.notes,
+        notes=(*read.notes, *more),
         rejected=Rejections(total=rejected.total, reasons=dict(rejected.reasons.most_common())),
         left_out=dict(rejected.left_out.most_common()),
     )

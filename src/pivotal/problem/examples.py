@@ -97,7 +97,7 @@ class Examples:
         rejected = self.rejected + Rejected(found.reasons)
         if not found.chosen:
             raise PivotalError(
-                f"None of the {len(self.pairs)} pairs can be exchanged in {model.name}: {rejected.describe()}. Give "
+                f"{_none_of(self.pairs)} be exchanged in {model.name}: {rejected.describe()}. Give "
                 "the pairs counterfactual prefixes, or leave --values interchange out."
             )
         part = self.restrict(np.array(found.chosen))
@@ -202,9 +202,13 @@ def _check_some(
 ) -> None:
     if not asked:
         raise PivotalError(
-            f"None of the {len(pairs)} pairs can be asked of {model.name}: {rejected.describe()}. "
+            f"{_none_of(pairs)} be asked of {model.name}: {rejected.describe()}. "
             f"{cure_of(model, pairs, steps)}"
         )
+
+
+def _none_of(pairs: PairSet) -> str:
+    return "The only pair cannot" if len(pairs) == 1 else f"None of the {len(pairs):,} pairs can"
 
 
 @torch.no_grad()

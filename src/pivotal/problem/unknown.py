@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking
-from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.units import Steps
 
@@ -22,17 +22,19 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     """The pairs with the words of prefixes that the model does not know replaced by its word for unknown words.
 
     A pair whose cue is not known stays as it is, and is later left out: it would ask about a word that the model cannot
-    tell from others.
+    tell from others. The notes of the set say how many pairs were changed and how many have such a cue.
     """
     unk = model.unknown_word
     if unk is None:
         return pairs
-    knows, changed, read = cache(model.knows), 0, []
+    knows, changed, cues, read = cache(model.knows), 0, 0, []
     unknown: Counter[str] = Counter()
     for pair in pairs:
         words = pair.prefix.split(" ")
         strange = [word for word in words if not knows(word)]
-        if strange and (pair.cue is None or knows(pair.cue_word)):
+        if strange and pair.cue is not None and not knows(pair.cue_word):
+            cues += 1
+        elif strange:
             changed += 1
             unknown.update(strange)
             first, second = (
@@ -40,12 +42,14 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
             )
             pair = replace(pair, prefix=_known(words, knows, unk), counterfactuals=(first, second))
         read.append(pair)
-    if not changed:
-        return pairs
-    listed = ", ".join(f"{word} ({count:,})" for word, count in unknown.most_common(5))
-    more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
-    note = f"Read unknown words as {unk} in {changed:,} of {len(pairs):,} pairs: {listed}{more}."
-    return replace(pairs, pairs=tuple(read), notes=(*pairs.notes, note))
+    notes = []
+    if changed:
+        listed = ", ".join(f"{word} ({count:,})" for word, count in unknown.most_common(5))
+        more = f" and {len(unknown) - 5:,} more" if len(unknown) > 5 else ""
+        notes.append(f"Read unknown words as {unk} in {changed:,} of {len(pairs):,} pairs: {listed}{more}.")
+    if cues:
+        notes.append(f"The cue is unknown in {cues:,} of {len(pairs):,} pairs, so they cannot be asked.")
+    return replace(pairs, pairs=tuple(read), notes=(*pairs.notes, *notes)) if notes else pairs
 
 
 def _known(words: list[str], knows: Callable[[str], bool], unk: str) -> str:
@@ -56,12 +60,11 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     """What the user can do if none of the pairs can be asked."""
     some = pairs[:_TRIED]
     cures = []
-    if _can_ask(model, some.lower(), steps):
+    if _count(model, some.lower(), steps):
         cures.append("In lower case the model knows the words: use --lower.")
-    read = with_unknown(model, some)
-    if read is not some and _can_ask(model, read, steps):
+    if _count(model, with_unknown(model, some), steps):
         cures.append(f"--unknown unk reads the unknown words of prefixes as {model.unknown_word}.")
-    if steps == "single" and _can_ask(model, some, "every"):
+    if steps == "single" and _count(model, some, "every"):
         cures.append("The pairs have no cue: use --steps every, or give each pair a cue.")
     return " ".join(cures) or (
         "Use words that the model knows in texts that it has room for, or another model. `pivotal words` shows what it "
@@ -69,14 +72,24 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     )
 
 
-def _can_ask(model: LanguageModel, pairs: PairSet, steps: Steps) -> bool:
-    asking = Asking(model, steps)
+def options_for_more(model: LanguageModel, pairs: PairSet, steps: Steps, asked: int) -> tuple[str, ...]:
+    """The options with which more pairs than `asked` can be asked, in sentences."""
+    counts = {
+        "--unknown unk": _count(model, with_unknown(model, pairs), steps),
+        "--lower": _count(model, pairs.lower(), steps),
+    }
+    return tuple(
+        f"With {option}, {count:,} of {len(pairs):,} pairs can be asked."
+        for option, count in counts.items()
+        if count > asked
+    )
 
-    def asked(pair: MinimalPair) -> bool:
-        try:
+
+def _count(model: LanguageModel, pairs: PairSet, steps: Steps) -> int:
+    """The number of pairs that the model can be asked."""
+    asking, count = Asking(model, steps), 0
+    for pair in pairs:
+        with suppress(PivotalError):
             asking.ask(pair)
-        except PivotalError:
-            return False
-        return True
-
-    return any(map(asked, pairs))
+            count += 1
+    return count

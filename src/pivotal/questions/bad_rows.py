@@ -31,7 +31,10 @@ class BadRows:
 
     def first(self) -> str:
         """The first error, to append to a message; empty if there is none."""
-        return f" The first of {len(self.errors):,} bad rows: {self.errors[0]}" if self.errors else ""
+        if not self.errors:
+            return ""
+        which = "The bad row" if len(self.errors) == 1 else f"The first of {len(self.errors):,} bad rows"
+        return f" {which}: {self.errors[0]}"
 
     def notes(self) -> tuple[str, ...]:
         """The rows that were left out."""

@@ -51,7 +51,17 @@ def read_rows(path: Path) -> Iterator[ReadRow]:
     text = read_text(path)
     if not text.strip():
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one is empty.")
-    return _json_rows(path, text) if suffix in JSON_SUFFIXES else _table_rows(path, text, DELIMITERS[suffix])
+    return (
+        _json_rows(path, text)
+        if suffix in JSON_SUFFIXES
+        else _table_rows(path, text, delimiter_of(suffix, text))
+    )
+
+
+def delimiter_of(suffix: str, text: str) -> str:
+    """The delimiter of a table. Spreadsheets write semicolons to a .csv file where the comma is the decimal mark."""
+    head = text.lstrip().partition("\n")[0]
+    return ";" if suffix == ".csv" and ";" in head and "," not in head else DELIMITERS[suffix]
 
 
 def name_of(path: Path) -> str:
@@ -251,13 +261,6 @@ def _table_line(path: Path, line: int, columns: list[str], cells: list[str]) -> 
     return _table_row(f"{path}, line {line}", line, named_cells(path, line, columns, cells))
 
 
-def _cure(columns: list[str]) -> str:
-    """What to do with a table that was not written for us."""
-    if len(columns) == 1 and ";" in columns[0]:
-        return " The columns are separated by semicolons; write commas, or tabs in a .tsv file."
-    return " For a table with columns of its own, write table: before the path and name them with --columns."
-
-
 def _check_columns(where: str, columns: list[str]) -> None:
     for column in columns:
         if columns.count(column) > 1:
@@ -267,7 +270,7 @@ def _check_columns(where: str, columns: list[str]) -> None:
             known = [key for key in _KEYS if key not in _OBJECTS]
             known += [_WORD + "LABEL", _LEXEME + "SLOT", _COUNTERFACTUAL + "LABEL"]
             raise PivotalError(
-                f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}{_cure(columns)}"
+                f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}", "columns"
             )
     if "prefix" not in columns:
         raise PivotalError(

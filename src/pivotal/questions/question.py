@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -21,6 +21,7 @@ from pivotal.units import Steps, Values
 
 if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
+    from pivotal.questions.readers.base import Part, ReadOptions
 
 Unknown = Literal["skip", "unk"]
 """What to do with a pair if its prefix has words outside the vocabulary."""
@@ -110,15 +111,38 @@ class Question:
 
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon. The pairs of several questions are pooled."""
-        from pivotal.questions.joint import names_of, pooled
+        from pivotal.questions.joint import names_of
         from pivotal.questions.phenomena import load_phenomenon
+
+        return self._pooled([load_phenomenon(name, self.reading) for name in names_of(self.phenomenon)])
+
+    def load_parts(self) -> list[Part]:
+        """The questions that the user named: one, or each question of a folder such as blimp:FOLDER."""
+        from pivotal.questions.readers import Part, reader_of
+
+        reader = None if JOINT in self.phenomenon else reader_of(self.phenomenon, self.reading)
+        parts = [] if reader is None else reader.parts()
+        if len(parts) > 1:
+            return [replace(part, pairs=part.pairs and self._cased(part.pairs)) for part in parts]
+        # A single question that cannot be asked is an error. Reading it again says where and why.
+        read = parts[0].pairs if parts else None
+        pairs = self.load_pairs() if read is None else self._pooled([read])
+        return [Part(pairs.name, pairs)]
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How files in other formats are read."""
         from pivotal.questions.readers.base import ReadOptions
+
+        return ReadOptions(columns=self.columns, skip_bad=self.skip_bad)
+
+    def _pooled(self, sets: Sequence[PairSet]) -> PairSet:
+        from pivotal.questions.joint import pooled
         from pivotal.questions.relabel import parse_labels
 
-        reading = ReadOptions(columns=self.columns, skip_bad=self.skip_bad)
-        pairs = pooled(
-            [load_phenomenon(name, reading) for name in names_of(self.phenomenon)], parse_labels(self.labels)
-        )
+        return self._cased(pooled(sets, parse_labels(self.labels)))
+
+    def _cased(self, pairs: PairSet) -> PairSet:
         return pairs.lower() if self.lower else pairs
 
     def divide(self, pairs: PairSet) -> tuple[PairSet, PairSet]:

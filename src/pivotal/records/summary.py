@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from pivotal.records.evidence import Effect, Evidence, TextCost, Verdict
@@ -45,18 +46,20 @@ class Rejections(Record, frozen=True, kw_only=True):
 
 
 def told_reasons(reasons: Mapping[str, int], most: int = 5) -> str:
-    """The reasons of rejections in one line. Reasons that differ in the word alone are told once, with the words."""
-    kinds: dict[str, dict[str, int]] = {}
+    """The reasons of rejections in one line. Reasons that differ in the words alone are told once, with the number of
+    pairs of each word."""
+    kinds: dict[str, Counter[str]] = {}
     for reason, count in reasons.items():
-        kind, _, word = reason.partition(": ")
-        kinds.setdefault(kind, {})[word] = count
+        kind, _, words = reason.partition(": ")
+        for word in dict.fromkeys(words.split(", ")):
+            kinds.setdefault(kind, Counter())[word] += count
     told = []
-    for kind, words in kinds.items():
-        if list(words) == [""]:
-            told.append(f"{kind} ({words['']:,})")
+    for kind, by_word in kinds.items():
+        if list(by_word) == [""]:
+            told.append(f"{kind} ({by_word['']:,})")
             continue
-        listed = [f"{word} ({count:,})" for word, count in list(words.items())[:most]]
-        more = len(words) - most
+        listed = [f"{word} ({count:,})" for word, count in by_word.most_common(most)]
+        more = len(by_word) - most
         told.append(f"{kind}: {', '.join(listed)}" + (f" and {more:,} more" if more > 0 else ""))
     return "; ".join(told)
 

@@ -34,7 +34,7 @@ def sentences(check: CheckReport) -> list[str]:
         )
     if check.overlap is not None:
         said.append(
-            f"The split has {check.train:,} pairs to search on and {check.test:,} held-out ones. Of the held-out "
+            f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out. Of the held-out "
             f"pairs, {percent(check.overlap.prefix)} share their prefix with a pair to search on, "
             f"{percent(check.overlap.cue)} their cue and {percent(check.overlap.words)} a word."
             + (" --split words holds out words as well." if check.overlap.words > 0 else "")

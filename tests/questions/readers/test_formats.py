@@ -15,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.questions.readers import READERS, ReadOptions
+from pivotal.questions.readers import READERS, ReadOptions, english
 from pivotal.questions.readers.choice import Choice, between_sentences
 from pivotal.questions.readers.labels import labelled
 
@@ -89,6 +89,21 @@ def test_labels_are_found(
 ) -> None:
     found = labelled(choices(*rows))
     assert (found.labels, found.good) == (labels, good)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "cue"),
+    [
+        ("The doctor near the cars", "doctor"),
+        ("The old doctor", "doctor"),
+        ("The doctors who know the king", "doctors"),
+        ("The doctor cannot say that they", "they"),
+        ("In the end he", "he"),
+    ],
+)
+def test_the_subject_before_a_verb(prefix: str, cue: str) -> None:
+    words = prefix.split()
+    assert words[english.subject_before_verb(words)] == cue
 
 
 # -- sentences --
@@ -179,6 +194,26 @@ ROWS = [("The cat", "is", "are"), ("The cats", "are", "is"), ("The old cat", "wa
 def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match=message):
         read(tmp_path, "a.csv", CSV, "table", columns=columns)
+
+
+def test_a_csv_file_may_have_semicolons(tmp_path: Path) -> None:
+    text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
+    commas = read(tmp_path, "a.csv", text, "table")
+    assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
+    native = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\n"
+    assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
+    with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
+        read(tmp_path, "c.csv", text.replace(",", ";"))
+
+
+def test_a_table_that_is_not_recognised_is_told_how_to_be_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        PivotalError, match=r"'Satz': unknown column.*use table:.*a\.csv --columns good=COLUMN"
+    ):
+        read(tmp_path, "a.csv", "Satz,falsch\nThe cat is,The cat are\n")
+    with pytest.raises(PivotalError, match="has no 'dog'") as refused:
+        read(tmp_path, "b.csv", "prefix,cue,word.a,word.b\nThe cat,dog,is,are\n")
+    assert "table:" not in str(refused.value)
 
 
 def test_a_label_has_two_values(tmp_path: Path) -> None:
@@ -438,7 +473,7 @@ def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
     assert len(pairs) == 2
     (note,) = pairs.notes
     assert note.startswith("Left out 2 bad rows:") and "line 2" in note and "line 4" in note
-    with pytest.raises(PivotalError, match=r"holds none. The first of 1 bad rows: .*line 1"):
+    with pytest.raises(PivotalError, match=r"holds none. The bad row: .*line 1"):
         read(tmp_path, "a.jsonl", "{}", skip_bad=True)
 
 

@@ -5,6 +5,7 @@ from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import ReadOptions
 
 DATA = SHARED / "data" / "number-agreement"
 
@@ -47,6 +48,16 @@ def test_errors_name_the_line(tmp_path, rows, message):
     with pytest.raises(PivotalError, match=message) as caught:
         load_phenomenon(f"lakretz:{path}")
     assert str(caught.value).startswith(str(path))
+
+
+def test_bad_rows_can_be_left_out_but_not_all(tmp_path):
+    path = tmp_path / "nounpp.txt"
+    path.write_text("\n".join([*ROWS[:3], "a\tb"]))
+    pairs = load_phenomenon(f"lakretz:{path}", ReadOptions(skip_bad=True))
+    assert len(pairs) == 1 and "line 3" in pairs.notes[0] and "line 4" in pairs.notes[0]
+    path.write_text("\n".join(ROWS[:1]))
+    with pytest.raises(PivotalError, match=r"there is none\. The bad row: .*line 1, column 4"):
+        load_phenomenon(f"lakretz:{path}", ReadOptions(skip_bad=True))
 
 
 def test_errors_about_the_path(tmp_path):

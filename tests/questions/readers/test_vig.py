@@ -9,6 +9,7 @@ from tests.paths import SHARED
 
 from pivotal.errors import PivotalError
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import ReadOptions
 
 DATA = SHARED / "data" / "gender-bias"
 LISTED = [["waiter", 1.0, 0.0], ["nun", -0.8, -0.1], ["cab_driver", 0.1, 0.8], ["nurse", -0.1, -0.9]]
@@ -48,6 +49,15 @@ def test_errors_name_the_entry(tmp_path, files, message):
     with pytest.raises(PivotalError, match=message) as caught:
         load_phenomenon(f"vig:{folder(tmp_path, **files)}")
     assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_bad_entries_can_be_left_out(tmp_path):
+    there = folder(tmp_path, ["The cook", "The {} sang because"], ["cook", *LISTED, ["co\0ok", 0.1]])
+    pairs = load_phenomenon(f"vig:{there}", ReadOptions(skip_bad=True))
+    assert [(pair.cue_word, pair.group) for pair in pairs] == [(n, "t02") for n in ("waiter", "nun", "nurse")]
+    assert pairs.notes[0].startswith("Left out 3 bad rows: ") and "entry 1" in pairs.notes[0]
+    with pytest.raises(PivotalError, match=r"there is none\. The first of 2 bad rows: .*entry 1: a template"):
+        load_phenomenon(f"vig:{folder(tmp_path, ['The cook', 1])}", ReadOptions(skip_bad=True))
 
 
 def test_errors_about_the_path(tmp_path):

@@ -102,7 +102,10 @@ def _from_file(path: Path, reading: ReadOptions) -> PairSet:
     try:
         return read_pairs(path, skip_bad=reading.skip_bad)
     except PivotalError as error:
-        raise PivotalError(f"{error}{hint(path)}", error.field) from None
+        cure = hint(path)
+        if not cure and error.field == "columns":
+            cure = f" For a table with columns of its own, use table:{path} --columns good=COLUMN,bad=COLUMN."
+        raise PivotalError(f"{error}{cure}", error.field) from None
 
 
 @dataclass(frozen=True)

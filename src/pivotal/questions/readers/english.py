@@ -16,6 +16,7 @@ _PRONOUNS = {
     ),
     **dict.fromkeys(("they", "them", "their", "themselves", "these", "those"), PLURAL),
 }
+_SUBJECT_PRONOUNS = frozenset({"i", "you", "he", "she", "it", "we", "they"})
 FEMININE = frozenset({"she", "her", "hers", "herself"})
 MASCULINE = frozenset({"he", "him", "his", "himself"})
 NEUTER = frozenset({"it", "its", "itself"})
@@ -141,9 +142,11 @@ def subject(words: Sequence[str], start: int = 0) -> int:
 
 
 def subject_before_verb(words: Sequence[str]) -> int:
-    """The index of the head of a subject that is the whole prefix: before the first relative pronoun or preposition, or
-    at the end."""
+    """The index of the head of the subject at the end of a prefix: a pronoun that is the last word; otherwise the
+    prefix is the subject, and its head is before the first relative pronoun or preposition, or at the end."""
     lower = [word.lower() for word in words]
+    if lower[-1] in _SUBJECT_PRONOUNS:
+        return len(words) - 1
     first = subject(words)
     for place in range(first + 1, len(words)):
         if lower[place] in RELATIVES or lower[place] in _PREPOSITIONS:

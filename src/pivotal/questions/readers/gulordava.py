@@ -52,6 +52,8 @@ class Gulordava(Reader):
         for forms in by_sentence.values():
             with bad.row():
                 pairs.append(_pair(forms))
+        if not pairs:
+            raise PivotalError(f"{path}: there must be at least one pair, but there is none.{bad.first()}")
         return PairSet(self.name, LABELS, tuple(pairs), notes=bad.notes())
 
 

@@ -42,6 +42,8 @@ class Lakretz(Reader):
                 raise PivotalError(f"{path}: the folder must hold at least one of {', '.join(names)}.")
         bad = BadRows(self.reading.skip_bad)
         pairs = tuple(pair for file in files for pair in _read(file, bad))
+        if not pairs:
+            raise PivotalError(f"{path}: there must be at least one pair, but there is none.{bad.first()}")
         return PairSet(self.name, LABELS, pairs, held_out=1000, notes=bad.notes())  # as in the paper
 
 

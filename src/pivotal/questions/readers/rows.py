@@ -11,7 +11,14 @@ from typing import Any
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import read_text, suffix_of
 from pivotal.questions.bad_rows import BadRows
-from pivotal.questions.pairs_file import DELIMITERS, JSON_SUFFIXES, json_object, named_cells, table_lines
+from pivotal.questions.pairs_file import (
+    DELIMITERS,
+    JSON_SUFFIXES,
+    delimiter_of,
+    json_object,
+    named_cells,
+    table_lines,
+)
 
 Row = dict[str, Any]
 
@@ -32,7 +39,7 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     if not text.strip():
         raise PivotalError(f"{path}: the file must hold at least one row; it is empty.")
     if suffix in DELIMITERS:
-        return _table_rows(path, text, DELIMITERS[suffix], bad)
+        return _table_rows(path, text, delimiter_of(suffix, text), bad)
     if suffix == ".json" and (whole := _list_in(path, text)) is not None:
         return whole
     return _line_rows(path, text, bad)

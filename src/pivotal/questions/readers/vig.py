@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
+from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.base import Reader
@@ -36,29 +37,32 @@ class Vig(Reader):
             raise PivotalError(
                 f"{folder}: there is no such folder. Give the one that holds {TEMPLATES_FILE}."
             )
-        templates = _templates(folder / TEMPLATES_FILE)
+        bad = BadRows(self.reading.skip_bad)
+        templates = _templates(folder / TEMPLATES_FILE, bad)
         names = [name for name in PROFESSIONS_FILES if (folder / name).exists()]
         if not names:
             raise PivotalError(f"{folder}: the folder must hold one of {', '.join(PROFESSIONS_FILES)}.")
-        professions = _professions(folder / names[0])
-        try:
-            made = tuple(
-                _pair(template, profession, f"t{number:02}", label)
-                for number, template in enumerate(templates, start=1)
-                for profession, label in professions
-            )
-        except PivotalError as error:
-            raise PivotalError(f"{folder}: {error}") from None
-        return PairSet(self.name, LABELS, made, held_out=200)  # as in the paper
+        professions = _professions(folder / names[0], bad)
+        pairs = []
+        for group, template in templates.items():
+            for profession, label in professions:
+                with bad.row():
+                    pairs.append(_pair(folder, template, profession, group, label))
+        if not pairs:
+            raise PivotalError(f"{folder}: there must be at least one pair, but there is none.{bad.first()}")
+        return PairSet(self.name, LABELS, tuple(pairs), held_out=200, notes=bad.notes())  # as in the paper
 
 
-def _pair(template: str, profession: str, group: str, label: str) -> MinimalPair:
+def _pair(folder: Path, template: str, profession: str, group: str, label: str) -> MinimalPair:
     """The pair of a template and a profession. A profession has no other gender, so "man" and "woman" take its place in
     the counterfactual prefixes."""
     cue = template.split().index("{}")
     prefix, man, woman = (template.replace("{}", noun) for noun in (profession, "man", "woman"))
     lexemes = (("profession", profession),)
-    return MinimalPair(prefix, cue, ("he", "she"), label, group, lexemes, (man, woman))
+    try:
+        return MinimalPair(prefix, cue, LABELS, label, group, lexemes, (man, woman))
+    except PivotalError as error:
+        raise PivotalError(f"{folder}: {error}") from None
 
 
 def _list(path: Path) -> list[object]:
@@ -68,32 +72,41 @@ def _list(path: Path) -> list[object]:
     return content
 
 
-def _templates(path: Path) -> list[str]:
-    templates: list[str] = []
+def _templates(path: Path, bad: BadRows) -> dict[str, str]:
+    """The templates by group. A group is named after the place of its template in the file."""
+    templates: dict[str, str] = {}
     for number, template in enumerate(_list(path), start=1):
-        if not isinstance(template, str) or template.split().count("{}") != 1 or template.count("{}") != 1:
-            raise PivotalError(
-                f"{path}, entry {number}: a template is a string with {{}} once, as a word of its own, "
-                f"not {template!r:.60}."
-            )
-        templates.append(template)
+        with bad.row():
+            if (
+                not isinstance(template, str)
+                or template.split().count("{}") != 1
+                or template.count("{}") != 1
+            ):
+                raise PivotalError(
+                    f"{path}, entry {number}: a template is a string with {{}} once, as a word of its own, "
+                    f"not {template!r:.60}."
+                )
+            templates[f"t{number:02}"] = template
     return templates
 
 
-def _professions(path: Path) -> list[tuple[str, str]]:
+def _professions(path: Path, bad: BadRows) -> list[tuple[str, str]]:
     """The one-word entries as (profession, label). The label is empty unless the word names a gender."""
     professions: list[tuple[str, str]] = []
     for number, entry in enumerate(_list(path), start=1):
-        match entry:
-            case [str(name), int() | float() as rating, *_] if name.strip():
-                if len(name.replace("_", " ").split()) == 1:
-                    label = "he" if rating >= DEFINITIONAL else "she" if rating <= -DEFINITIONAL else ""
-                    professions.append((name.strip(), label))
-            case _:
-                raise PivotalError(
-                    f"{path}, entry {number}: a profession is a list of its name and how far it is male (1) "
-                    f"or female (-1) by definition, not {entry!r:.60}."
-                )
+        with bad.row():
+            match entry:
+                case [str(name), int() | float() as rating, *_] if name.strip():
+                    if len(name.replace("_", " ").split()) == 1:
+                        label = "he" if rating >= DEFINITIONAL else "she" if rating <= -DEFINITIONAL else ""
+                        professions.append((name.strip(), label))
+                case _:
+                    raise PivotalError(
+                        f"{path}, entry {number}: a profession is a list of its name and how far it is male (1) "
+                        f"or female (-1) by definition, not {entry!r:.60}."
+                    )
     if not professions:
-        raise PivotalError(f"{path}: at least one profession must be a single word; all are phrases.")
+        raise PivotalError(
+            f"{path}: at least one profession must be a single word, but none is.{bad.first()}"
+        )
     return professions

@@ -1,0 +1,188 @@
+"""Every field of every format, wrong in every way: the file is read, or one sentence says what is wrong."""
+
+from __future__ import annotations
+
+import codecs
+import copy
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.attack.foreign import SAMPLES, written
+
+from pivotal.errors import PivotalError
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.readers import READERS, ReadOptions
+
+FILES = SAMPLES | {
+    "pairs": {
+        "pairs.jsonl": "".join(
+            json.dumps(
+                {
+                    "prefix": f"The {noun} near",
+                    "cue": cue,
+                    "words": {"singular": one, "plural": "are"},
+                    "label": label,
+                    "group": "near",
+                    "lexemes": {"subject": "cat"},
+                    "counterfactual": {"singular": "The cat near", "plural": "The cats near"},
+                }
+            )
+            + "\n"
+            for noun, cue, one, label in (("cat", 1, "is", "singular"), ("cats", "cats", ["is", "was"], "plural"))
+        )
+    },
+    "pairs, table": {
+        "pairs.csv": "prefix,cue,word.singular,word.plural,label,group,lexeme.subject,counterfactual.plural\n"
+        "The cat near,cat,is,are,singular,near,cat,The cats near\n"
+        "The cats near,1,is|was,are,plural,near,cat,\n"
+    },
+    "table, JSON": {
+        "table.json": json.dumps(
+            {"data": [{"prefix": "The cat", "other": "The cats", "good": "is", "bad": "are", "cue": 1, "label": "one",
+                       "group": "g"},
+                      {"prefix": "The cats", "good": "are", "bad": "is", "label": "many"}]}
+        )
+    },
+    "circuits, sets": {
+        "prompts.json": json.dumps(
+            {"prompts": [{"clean": "It is", "corrupt": "He is", "answers": [" a", " the"], "wrong_answers": [" his"]}]}
+        )
+    },
+}  # fmt: skip
+"""The files of every format, whole."""
+
+WRONG: list[Any] = [
+    *(None, True, 0, -1, 1.5, 10**400, float("nan"), "", " ", "x", "a b", "a|b", "|", "a|", "1", "-1", "99", "9" * 30),
+    *("{}", "{", "(2;%", "(9;%match%) < (9;%mismatch%)", "\t", "\n", "\u2028", "\u00e9", "e\u0301", "\x07", "\ud800"),
+    *("The", "the cat is", "word " * 200, [], {}, [[]], [None], [1], ["a"], ["a", "a"], ["a", "b"], [["a"]], {"a": 1}),
+    *({"a": "b"}, {"": ""}, {"singular": "is"}, {"one": "is", "two": "are", "three": "was"}),
+]  # fmt: skip
+
+
+def spec_of(name: str, folder: Path) -> tuple[str, list[Path]]:
+    """Write the files of a format, and return how the command names them."""
+    if name in SAMPLES:
+        return written(name, folder)
+    ((file, text),) = FILES[name].items()
+    (folder / file).write_text(text)
+    reader = name.partition(",")[0]
+    return (f"{reader}:" if reader in READERS else "") + str(folder / file), [folder / file]
+
+
+def outcome(spec: str, skip_bad: bool) -> PairSet | str:
+    """The pairs, or the sentence that says what is wrong. Anything else fails the test."""
+    try:
+        pairs = load_phenomenon(spec, ReadOptions(skip_bad=skip_bad))
+    except PivotalError as error:
+        said = str(error)
+        assert said.strip().endswith((".", "?", ")")) and "Traceback" not in said, said
+        return said
+    assert len(pairs) and len(set(pairs)) == len(pairs)
+    return pairs
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all parts of some content."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in inner:
+        yield (*path, key)
+        yield from places(part, (*path, key))
+
+
+def spoilt(content: Any, path: tuple[Any, ...], wrong: Any) -> Any:
+    """The content with another value at the path."""
+    content = copy.deepcopy(content)
+    holder = content
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = wrong
+    return content
+
+
+def without(content: Any, path: tuple[Any, ...], name: str | None) -> Any:
+    """The content without a part, or with its key renamed."""
+    content = copy.deepcopy(content)
+    holder = content
+    for key in path[:-1]:
+        holder = holder[key]
+    value = holder.pop(path[-1])
+    if name is not None:
+        holder[name] = value
+    return content
+
+
+def versions(path: Path, step: int) -> Iterator[str]:
+    """The text of a file with every field wrong in every way, missing, and under another name. With a step above 1 only
+    a part of the wrong values, another one in each place."""
+    text = path.read_text()
+    if path.suffix not in (".json", ".jsonl"):
+        yield from table_versions(text, "," if path.suffix == ".csv" else "\t", step)
+        return
+    lines = path.suffix == ".jsonl"
+    content = [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
+
+    def dumped(new: Any) -> str:
+        return "\n".join(map(json.dumps, new)) if lines else json.dumps(new)
+
+    for i, place in enumerate(places(content)):
+        yield from (dumped(spoilt(content, place, wrong)) for wrong in WRONG[i % step :: step])
+        yield dumped(without(content, place, None))
+        if isinstance(place[-1], str):
+            yield from (dumped(without(content, place, name)) for name in ("x", "", place[-1].upper()))
+
+
+def table_versions(text: str, delimiter: str, step: int) -> Iterator[str]:
+    rows = [line.split(delimiter) for line in text.splitlines()]
+    cells = [wrong for wrong in WRONG if isinstance(wrong, str)]
+    cells += ['"', '"a"b', f"a{delimiter}b", '{"a": "b"}', rows[0][0]]
+    for r, row in enumerate(rows):
+        for c in range(len(row)):
+            for wrong in cells[(r + c) % step :: step]:
+                changed = [[*row[:c], wrong, *row[c + 1 :]] if i == r else one for i, one in enumerate(rows)]
+                yield "\n".join(delimiter.join(one) for one in changed)
+            shorter = [[*row[:c], *row[c + 1 :]] if i == r else one for i, one in enumerate(rows)]
+            yield "\n".join(delimiter.join(one) for one in shorter)
+
+
+def test_every_reader_has_a_whole_file() -> None:
+    assert set(READERS.names()) <= set(FILES)
+
+
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", FILES)
+def test_every_field_wrong_in_every_way_is_told_or_works(name: str, step: int, tmp_path: Path) -> None:
+    spec, paths = spec_of(name, tmp_path)
+    assert isinstance(outcome(spec, skip_bad=False), PairSet)
+    told = Counter[bool]()
+    for path in paths:
+        whole = path.read_bytes()
+        for number, text in enumerate(versions(path, step)):
+            path.write_bytes(text.encode("utf-8", "surrogatepass"))
+            told[isinstance(outcome(spec, skip_bad=number % 3 == 0), str)] += 1
+        path.write_bytes(whole)
+    assert told[True] > 10 and told[False] > 2, "the test reaches both"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_format_in_every_encoding(name: str, tmp_path: Path) -> None:
+    spec, paths = spec_of(name, tmp_path)
+    pairs = outcome(spec, skip_bad=False)
+    assert isinstance(pairs, PairSet)
+    for path in paths:
+        text = path.read_text().rstrip("\n") + "\n"
+        for data in (
+            text.replace("\n", "\r\n").encode(),
+            codecs.BOM_UTF8 + text.encode(),
+            text.replace("\n", "\r\n").encode("utf-16"),
+            codecs.BOM_UTF16_BE + text.encode("utf-16-be"),
+            gzip.compress(codecs.BOM_UTF8 + text.encode()),
+        ):
+            path.write_bytes(data)
+            assert outcome(spec, skip_bad=False) == pairs
+        path.write_text(text)
