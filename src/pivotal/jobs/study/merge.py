@@ -40,7 +40,7 @@ class Merged:
 
     @property
     def finished(self) -> int:
-        return sum(not row.failed for row in self.rows)
+        return sum(row.settled for row in self.rows)
 
 
 def merge(
@@ -69,9 +69,11 @@ def merge(
             foreign += len(there.former)
             had += len(there.whole & whole)
             new = there.whole - whole
+            checked = {run: there.rows[run] for run in there.known - rows.keys()}
             rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light)
+            rows |= checked
             whole |= new
-            taken += len(new)
+            taken += len(new | checked.keys())
         ordered = in_order(rows.values(), cells)
         Sheet(target / RESULTS, ordered, mine.former).close()
     runs = sum(len(cell.seeds) for cell in cells)
