@@ -12,9 +12,14 @@ COLOURS: dict[Standing, str] = {
     "switch": "#5cb8ab",
     "nudge": "#e3c35c",
     "no evidence": "#9aa5b0",
+    "not searched": "#dbe7f3",
     "unknown": "#ffffff",
     "failed": "#d6455d",
     "not run": "#f1f3f5",
+}
+_LEGEND: dict[Standing, str] = {
+    "not searched": "known, not searched yet",
+    "unknown": "the model does not know it",
 }
 _SHORT = {"determiner_noun_agreement": "det_noun_agr", "verb_agreement": "verb_agr", "_agreement_": "_agr_"}
 """Names of BLiMP are long."""
@@ -97,7 +102,7 @@ def _key(atlas: Atlas, steps: list[str], height: int) -> list[str]:
         parts.append(
             f'<rect class="c" x="{x:g}" y="{y}" width="11" height="11" fill="{COLOURS[standing]}"{dashed}/>'
         )
-        said = "the model does not know it" if standing == "unknown" else standing
+        said = _LEGEND.get(standing, standing)
         parts.append(f'<text x="{x + 16:g}" y="{y + 9}">{said}</text>')
         x += 34 + 5.2 * len(said)
     order = " and ".join(f"{step} step" if step == "every" else f"a {step} step" for step in steps)

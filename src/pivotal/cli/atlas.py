@@ -27,6 +27,12 @@ def atlas(
     cpus: studies.Cpus = None,
     gpus: studies.Gpus = None,
     out: studies.Out = None,
+    check: Annotated[
+        bool,
+        shared_options.in_question(
+            "Only test which phenomena the models know, and search nothing.", "--check"
+        ),
+    ] = False,
     dry_run: studies.DryRun = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
@@ -34,22 +40,28 @@ def atlas(
     """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
     An atlas is a study whose recipe sets `known` and `cross`. It resumes like a study. Phenomena that a model does not
-    know are listed and not searched. The site is one folder of pages that open from disk.
+    know are listed and not searched; `--check` lists them before any search. The site is one folder of pages that open
+    from disk.
     """
     from pivotal.jobs.study.messages import ending
     from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas import write_site
+    from pivotal.report.atlas.entries import atlas_of
+    from pivotal.report.atlas.findings import what_is_known
     from pivotal.report.study import StudyFolder
 
     chosen = read_recipe(recipe, prefix="atlas-")
     machines = (ray, ray_address, cpus, gpus)
-    studied = studies.carry_out(chosen, only, seeds, device, machines, out, dry_run, json, quiet)
+    studied = studies.carry_out(chosen, only, seeds, device, machines, out, dry_run, json, quiet, check)
     if studied is None:
         return
-    page = write_site(StudyFolder.open(studied.folder))
+    folder = StudyFolder.open(studied.folder)
+    page = write_site(folder)
     if json:
         terminal.as_json({"folder": str(studied.folder), "site": str(page), "rows": list(studied.rows)})
     else:
+        if check:
+            terminal.table(what_is_known(atlas_of(folder.recipe, folder.results.rows)))
         terminal.line(ending(studied))
         terminal.line(f"The site is {page}.")
     if studied.failed:

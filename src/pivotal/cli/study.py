@@ -109,8 +109,9 @@ def carry_out(
     dry_run: bool,
     json: bool,
     quiet: bool,
+    check: bool = False,
 ) -> Studied | None:
-    """Run the study of a recipe; with `dry_run`, print the plan and return None.
+    """Run the study of a recipe; with `dry_run`, print the plan and return None. With `check`, search nothing.
 
     `machines` are the options --ray, --ray-address, --cpus and --gpus.
     """
@@ -129,7 +130,7 @@ def carry_out(
     recipe = replace(recipe, resources=asks)
     executor = _executor(asks, ray, ray_address)
     if dry_run:
-        plan = plan_of(recipe, out=out, only=only, runs=seeds, device=device, executor=executor)
+        plan = plan_of(recipe, out=out, only=only, runs=seeds, device=device, executor=executor, check=check)
         if plan.note:
             terminal.error(plan.note)
         if json:
@@ -147,6 +148,7 @@ def carry_out(
             executor=executor,
             command=command_line.command(),
             watch=watching,
+            check=check,
         )
 
 
@@ -169,7 +171,7 @@ def _planned(plan: StudyPlan) -> dict[str, Any]:
         }
         for s in plan.standings()
     ]
-    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.estimate.seconds}
+    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.estimate and plan.estimate.seconds}
 
 
 def _studied(studied: Studied) -> dict[str, Any]:

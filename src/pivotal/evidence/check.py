@@ -89,29 +89,31 @@ def check(
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """Why a search would show nothing."""
+class Untouched:
+    """What the untouched model knows, by the rules of the verdict."""
 
-    reason: str
+    lacking: str | None = None
+    """Why a search would show nothing; None if the model knows the phenomenon in both directions."""
     accuracy: float | None = None
-    """Of the untouched model on the held-out pairs, if they can be asked."""
+    """On the held-out pairs, if they can be asked."""
 
 
-def what_is_lacking(question: Question, model: LanguageModel) -> Lacking | None:
-    """What the verdict would object to before any search; None if the model knows the phenomenon in both directions."""
+def what_is_known(question: Question, model: LanguageModel) -> Untouched:
+    """Whether the verdict would object to the question before any search."""
     read = as_read(question, model, question.load_pairs())
     asked, rejected = askable(model, read, question.steps)
     if not len(asked):
-        return Lacking(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
+        return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
     try:
         test = problem_of(question, model, question.divide(read)[1])
     except PivotalError as error:
-        return Lacking(str(error))
+        return Untouched(str(error))
     knowledge = knowledge_of(test)
-    evidence = Evidence(knowledge=knowledge, swap=cue_swap(test))
+    # The verdict asks the counterfactual prefixes, which cost more than all the rest, only where no word is expected.
+    evidence = Evidence(knowledge=knowledge, swap=None if knowledge.labelled else cue_swap(test))
     checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
     failed = [check.found for check in checks if not check.passed]
-    return Lacking(failed[0], test.clean_accuracy) if failed else None
+    return Untouched(failed[0] if failed else None, test.clean_accuracy)
 
 
 def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:

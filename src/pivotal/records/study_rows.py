@@ -15,11 +15,13 @@ from pivotal.records.serial import Number, Record, decode, encode
 
 RESULTS, FORMER = "results.jsonl", "former.jsonl"
 
-Status = Literal["done", "failed", "unknown"]
+Status = Literal["done", "failed", "unknown", "known"]
 DONE: Status = "done"
 FAILED: Status = "failed"
 UNKNOWN: Status = "unknown"
 """The model does not know the phenomenon, so nothing was searched."""
+KNOWN: Status = "known"
+"""The model knows the phenomenon. Only this was checked; the search is still to be run."""
 
 
 class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
@@ -173,6 +175,11 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     @property
     def failed(self) -> bool:
         return self.status == FAILED
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to run: it is done, or there is nothing to search."""
+        return self.status in (DONE, UNKNOWN)
 
 
 @dataclass(frozen=True)

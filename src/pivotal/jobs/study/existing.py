@@ -10,7 +10,7 @@ from pivotal.jobs.study.batches import begun_folders
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.harvest import recovered
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import FORMER, RESULTS, UNKNOWN, Results, StudyRow, read_results
+from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, UNKNOWN, Results, StudyRow, read_results
 
 Run = tuple[str, int]
 """The key of a cell, and a seed."""
@@ -24,6 +24,8 @@ class Existing:
     """The rows of the cells of the recipe, with its name and labels; failed runs included."""
     whole: frozenset[Run]
     """The runs that need not be repeated."""
+    known: frozenset[Run]
+    """The runs that are still to be searched, of which it is settled that the model knows the phenomenon."""
     results: Results
     """The file of results, as it is."""
     found: tuple[StudyRow, ...]
@@ -44,9 +46,11 @@ def existing_rows(name: str, cells: Sequence[Cell], folder: Path) -> Existing:
     have = {row.run for row in rows.values() if _is_whole(row, by_key[row.key])}
     begun = [batch for cell in cells for batch in begun_folders(cell, folder)]
     found = recovered(begun, have, name, folder)
+    whole = frozenset(have | {row.run for row in found})
     return Existing(
         rows=rows | {row.run: row for row in found},
-        whole=frozenset(have | {row.run for row in found}),
+        whole=whole,
+        known=frozenset(run for run, row in rows.items() if row.status == KNOWN) - whole,
         results=results,
         found=tuple(found),
         former=tuple(row for row in results.rows if row.key not in by_key),

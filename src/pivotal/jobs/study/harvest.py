@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from pivotal.evidence.check import Untouched
 from pivotal.jobs.run_files import ABLATION, INTERVENTIONS
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
@@ -14,7 +15,16 @@ from pivotal.records import serial
 from pivotal.records.ablation import Ablated
 from pivotal.records.evidence import Evidence, Verdict
 from pivotal.records.intervention import CARD, Card
-from pivotal.records.study_rows import DONE, FAILED, UNKNOWN, CrossScore, FoundUnit, JudgedRow, StudyRow
+from pivotal.records.study_rows import (
+    DONE,
+    FAILED,
+    KNOWN,
+    UNKNOWN,
+    CrossScore,
+    FoundUnit,
+    JudgedRow,
+    StudyRow,
+)
 from pivotal.records.summary import RunScores, Summary
 
 
@@ -64,15 +74,15 @@ def failed_rows(batch: Batch, name: str, error: str) -> list[StudyRow]:
     return [StudyRow(**_asked(batch, name), seed=seed, status=FAILED, error=error) for seed in batch.seeds]
 
 
-def unknown_rows(batch: Batch, name: str, reason: str, accuracy: float | None) -> list[StudyRow]:
-    """Rows that say that the model does not know the phenomenon. Nothing was searched."""
+def checked_rows(batch: Batch, name: str, untouched: Untouched) -> list[StudyRow]:
+    """Rows that say whether the model knows the phenomenon. Nothing was searched."""
     return [
         StudyRow(
             **_asked(batch, name) | {"folder": None},
             seed=seed,
-            status=UNKNOWN,
-            error=reason,
-            clean_accuracy=accuracy,
+            status=KNOWN if untouched.lacking is None else UNKNOWN,
+            error=untouched.lacking,
+            clean_accuracy=untouched.accuracy,
         )
         for seed in batch.seeds
     ]

@@ -8,18 +8,19 @@ from math import fsum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from pivotal.errors import PivotalError
 from pivotal.jobs.study.batches import Batch, batches_of
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
 from pivotal.jobs.study.checks import check_cells
 from pivotal.jobs.study.estimate import Estimate, estimate
-from pivotal.jobs.study.existing import Existing, existing_rows, in_order, what_changed
+from pivotal.jobs.study.existing import Existing, Run, existing_rows, in_order, what_changed
 from pivotal.jobs.study.folder import check_folder, default_folder, opened
 from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.jobs.study.watch import Standing, StudyWatch, UnwatchedStudy, counted
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
-from pivotal.records.study_rows import FORMER, RESULTS, Sheet, StudyRow, read_results
+from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, Sheet, StudyRow, read_results
 from pivotal.stopping import saying, signals
 
 
@@ -48,16 +49,24 @@ class StudyPlan:
     rows: tuple[StudyRow, ...]
     """The existing rows of all cells of the recipe, with its labels and in its order."""
     batches: tuple[Batch, ...]
-    estimate: Estimate
+    estimate: Estimate | None
+    """None for a check, which takes seconds per cell."""
     note: str = ""
     """A message about the state of the results, if there is something to report."""
     former: tuple[StudyRow, ...] = ()
     """Rows of cells that are no longer in the recipe."""
+    check: bool = False
+    """Whether only to check what the models know."""
 
     def standings(self, rows: Iterable[StudyRow] | None = None) -> list[Standing]:
-        """How far each cell is, by default now. Failed runs are not counted, since they will be tried again."""
-        rows = [row for row in self.rows if not row.failed] if rows is None else list(rows)
+        """How far each cell is, by default now."""
+        rows = list(self.settled.values() if rows is None else rows)
         return [_standing(cell, rows) for cell in self.cells]
+
+    @property
+    def settled(self) -> dict[Run, StudyRow]:
+        """The existing rows of runs that are not run again. Failed runs are, and so are runs that were only checked."""
+        return {row.run: row for row in self.rows if row.settled or (self.check and row.status == KNOWN)}
 
 
 @dataclass(frozen=True)
@@ -79,13 +88,14 @@ def dry_run(
     runs: int | None = None,
     device: str | None = None,
     executor: Executor | None = None,
+    check: bool = False,
 ) -> StudyPlan:
     """What `study` would do. Nothing is written, and no remote executor is contacted."""
-    cells, picked, folder = _checked(recipe, out, only, runs)
+    cells, picked, folder = _checked(recipe, out, only, runs, check)
     if executor is None:
         Local().width(device)
     check_folder(folder, recipe)
-    return _plan(recipe, cells, picked, folder, device, width=1)
+    return _plan(recipe, cells, picked, folder, device, 1, check)
 
 
 def study(
@@ -98,19 +108,21 @@ def study(
     executor: Executor | None = None,
     command: str = "",
     watch: StudyWatch | None = None,
+    check: bool = False,
 ) -> Studied:
     """Run the missing runs of a study; each row is on disk as soon as it is known.
 
-    Without an executor it runs in this process, batch after batch.
+    Without an executor it runs in this process, batch after batch. With `check`, it tests what the models know and
+    searches nothing: the rows say known or unknown, and the same study without `check` searches what is known.
     """
     executor, watch = executor or Local(), watch or UnwatchedStudy()
-    cells, picked, folder = _checked(recipe, out, only, runs)
+    cells, picked, folder = _checked(recipe, out, only, runs, check)
     width = executor.width(device)
     with opened(folder, recipe, command):
-        plan = _plan(recipe, cells, picked, folder, device, width)
+        plan = _plan(recipe, cells, picked, folder, device, width, check)
         if plan.note:
             watch.say(plan.note)
-        place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command)
+        place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command, check)
         rows = _run(plan, executor, width, place, watch)
     if text := what_changed(rows):
         watch.say(text)
@@ -119,11 +131,16 @@ def study(
 
 
 def _checked(
-    recipe: Recipe, out: str | Path | None, only: str | None, runs: int | None
+    recipe: Recipe, out: str | Path | None, only: str | None, runs: int | None, check: bool
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...], Path]:
     """All cells, the chosen cells and the folder."""
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
+    if check and (other := next((cell for cell in picked if not cell.known), None)):
+        raise PivotalError(
+            f"A check tests the cells that set 'known: true', but '{other.name}' does not. Set it in the 'defaults' of "
+            f"{recipe.source}, or check one question with `pivotal check`."
+        )
     check_cells(picked)
     return cells, picked, default_folder(recipe) if out is None else Path(out)
 
@@ -133,10 +150,10 @@ def _run(
 ) -> list[StudyRow]:
     path = plan.folder / RESULTS
     rows = {row.run: row for row in plan.rows}
-    tried = {row.run: row for row in plan.rows if not row.failed}
+    tried = plan.settled
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
-    watch.stands(plan.standings(), plan.estimate.seconds)
+    watch.stands(plan.standings(), plan.estimate and plan.estimate.seconds)
     try:
         with signals():  # a run that is under way saves itself
             for batch, found in executor.run(plan.batches, place, watch):
@@ -144,8 +161,8 @@ def _run(
                 rows |= {row.run: row for row in found}
                 tried |= {row.run: row for row in found}
                 left.remove(batch)
-                again = estimate(left, tried.values(), _kind(place.device), width)
-                watch.stands(plan.standings(tried.values()), again.seconds)
+                again = None if plan.check else estimate(left, tried.values(), _kind(place.device), width)
+                watch.stands(plan.standings(tried.values()), again and again.seconds)
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come after rows were written and before they were counted.
         raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
@@ -163,12 +180,14 @@ def _plan(
     folder: Path,
     device: str | None,
     width: int,
+    check: bool,
 ) -> StudyPlan:
     there = existing_rows(recipe.name, cells, folder)
+    whole = there.whole | (there.known if check else frozenset())
     batches = [
         batch
         for cell in _by_model(picked)
-        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in there.whole))
+        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in whole))
     ]
     ordered = in_order(there.rows.values(), cells)
     return StudyPlan(
@@ -177,9 +196,10 @@ def _plan(
         all_cells=tuple(cells),
         rows=tuple(ordered),
         batches=tuple(batches),
-        estimate=estimate(batches, ordered, _kind(device), width),
+        estimate=None if check else estimate(batches, ordered, _kind(device), width),
         note=_note(there, folder),
         former=there.former,
+        check=check,
     )
 
 

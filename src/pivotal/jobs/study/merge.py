@@ -67,9 +67,11 @@ def merge(
             foreign += len(there.former)
             had += len(there.whole & whole)
             new = there.whole - whole
+            checked = {run: there.rows[run] for run in there.known - rows.keys()}
             rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light)
+            rows |= checked
             whole |= new
-            taken += len(new)
+            taken += len(new | checked.keys())
         ordered = in_order(rows.values(), cells)
         Sheet(target / RESULTS, ordered, mine.former).close()
     wanted = {(cell.key, seed) for cell in cells for seed in cell.seeds}

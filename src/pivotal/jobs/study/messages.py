@@ -6,7 +6,7 @@ from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
 from pivotal.jobs.study.merge import Merged
 from pivotal.jobs.study.watch import counted, span
-from pivotal.records.study_rows import RESULTS, UNKNOWN
+from pivotal.records.study_rows import KNOWN, RESULTS, UNKNOWN, Status
 
 
 def planned(plan: StudyPlan) -> list[str]:
@@ -30,22 +30,29 @@ def total(plan: StudyPlan) -> str:
     done = sum(standing.done for standing in plan.standings())
     if not batches:
         return f"Everything is done ({counted(done)}): see {plan.folder / RESULTS}."
-    return (
-        f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}, about "
-        f"{span(plan.estimate.seconds)} one after the other ({plan.estimate.source}). Nothing was run."
-    )
+    left = f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}"
+    if plan.estimate is not None:
+        left += f", about {span(plan.estimate.seconds)} one after the other ({plan.estimate.source})"
+    return f"{left}. Nothing was run."
 
 
 def ending(studied: Studied) -> str:
     failed = studied.failed
     done = f"Done: {counted(sum(row.done for row in studied.rows))}, in {studied.folder / RESULTS}."
-    if unknown := len({row.name for row in studied.rows if row.status == UNKNOWN}):
-        cells = "1 cell" if unknown == 1 else f"{unknown} cells"
-        done += f" Not searched: {cells} whose model does not know the phenomenon."
+    if unknown := _cells(studied, UNKNOWN):
+        done += f" Not searched: {unknown} whose model does not know the phenomenon."
+    if known := _cells(studied, KNOWN):
+        done += f" To be searched: {known} whose model knows it."
     if not failed:
         return done
     first = f"{failed[0].name}: {failed[0].error}"
     return f"{done} Failed: {counted(len(failed))}; the same command tries again. The first is {first}"
+
+
+def _cells(studied: Studied, status: Status) -> str:
+    """The number of cells with that status in words; empty if there are none."""
+    cells = len({row.name for row in studied.rows if row.status == status})
+    return f"{cells} cell{'s' * (cells > 1)}" if cells else ""
 
 
 def merged(done: Merged) -> str:

@@ -10,13 +10,13 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.check import what_is_lacking
+from pivotal.evidence.check import what_is_known
 from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
 from pivotal.jobs.run_files import ABLATION, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
-from pivotal.jobs.study.harvest import failed_rows, rows_of, unknown_rows
+from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.prepare import as_read, model_of, problem_of
@@ -37,6 +37,8 @@ class StudyPlace:
     device: str | None = None
     threads: int | None = None
     command: str = ""
+    check: bool = False
+    """Whether only to check what the models know."""
 
 
 def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> list[StudyRow]:
@@ -46,8 +48,10 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
         torch.set_num_threads(place.threads or before)
         question = replace(batch.cell.question, seed=batch.seeds.start)
         model = MODELS.take(question, place.device, batch.cell.batch_nodes)
-        if batch.cell.known and (lacking := what_is_lacking(question, model)) is not None:
-            return unknown_rows(batch, place.study, lacking.reason, lacking.accuracy)
+        if batch.cell.known:
+            untouched = what_is_known(question, model)
+            if place.check or untouched.lacking is not None:
+                return checked_rows(batch, place.study, untouched)
         _run(batch, question, model, place, watch or Nobody())
         return rows_of(batch, place.study, place.folder)
     except PivotalError as error:

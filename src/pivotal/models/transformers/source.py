@@ -15,12 +15,21 @@ from typing import Any, ClassVar
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import library_errors
+from pivotal.files import library_errors, models_home
 from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import fetch_all
 from pivotal.models.recurrent.folder import is_of_transformers, local_folder
 from pivotal.models.transformers.broken import check_has_tokenizer, check_json, check_whole
-from pivotal.models.transformers.files import PACKAGED, converted, digest, joined, packaged, remembered
+from pivotal.models.transformers.files import (
+    ELSEWHERE,
+    PACKAGED,
+    converted,
+    digest,
+    joined,
+    local_files,
+    packaged,
+    remembered,
+)
 from pivotal.models.transformers.gguf_header import read_header
 from pivotal.models.transformers.sizes import check_layers, check_shapes, misfit
 from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
@@ -41,7 +50,8 @@ class TransformersSource(ModelSource):
     )
 
     def listed(self) -> list[tuple[str, str]]:
-        return [(name, about) for name, (about, _) in PACKAGED.items() if packaged(name) is not None]
+        installed = [(name, about) for name, (about, _) in PACKAGED.items() if packaged(name) is not None]
+        return installed + [(name, f"a GGUF file, {path}") for name, path in local_files().items()]
 
     def open(
         self, spec: str, *, device: torch.device, dtype: torch.dtype | None, priming: str | None
@@ -56,6 +66,12 @@ class TransformersSource(ModelSource):
                 raise PivotalError(f"A .gguf file holds a model, but there is no file {spec}.")
             return _load_gguf(Path(spec).stem, Path(spec), device, dtype, priming)
         folder, name = local_folder(spec)
+        if folder is None and (file := local_files().get(spec)) is not None:
+            return _load_gguf(spec, file, device, dtype, priming)
+        if folder is None and spec in ELSEWHERE:
+            raise PivotalError(
+                f"{spec} is not on this machine. {ELSEWHERE[spec]}, as {models_home() / spec}.gguf."
+            )
         if folder is None:
             folder, name = fetch_all(spec, _FILES), spec.removeprefix("hf:")
         if folder is None or not is_of_transformers(folder):

@@ -14,16 +14,17 @@ from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.questions.joint import names_of
 from pivotal.questions.question import JOINT, Question
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import UNKNOWN, CrossScore, FoundUnit, StudyRow
+from pivotal.records.study_rows import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
 from pivotal.report.study_cells import cells
 from pivotal.report.tables import percent
 
-Standing = Literal["decide", "switch", "nudge", "no evidence", "unknown", "failed", "not run"]
+Standing = Literal["decide", "switch", "nudge", "no evidence", "not searched", "unknown", "failed", "not run"]
 STANDINGS: tuple[Standing, ...] = (
     "decide",
     "switch",
     "nudge",
     "no evidence",
+    "not searched",
     "unknown",
     "failed",
     "not run",
@@ -40,6 +41,7 @@ MEANING: dict[Standing, str] = {
     "not made",
     "nudge": "the units change the preference, but not reliably, or not clearly more often than random units",
     "no evidence": "the figures show nothing",
+    "not searched": "the model knows the phenomenon; a search has not been run yet",
     "unknown": "the model does not know the phenomenon, so nothing was searched",
     "failed": "the run ended with an error",
     "not run": "there is no result yet",
@@ -65,6 +67,8 @@ class Entry:
             return "not run"
         if self.row.status == UNKNOWN:
             return "unknown"
+        if self.row.status == KNOWN:
+            return "not searched"
         if self.row.failed:
             return "failed"
         return self.row.judged.verdict if self.row.judged else "no evidence"
@@ -93,6 +97,8 @@ class Entry:
     def said(self) -> str:
         """The result in a few words."""
         row = self.row
+        if row is not None and row.status == KNOWN:
+            return f"{percent(row.clean_accuracy)} right"
         if row is None or row.accuracy is None or row.units is None:
             return ""
         return f"{percent(row.accuracy)}, {row.units} unit{'s' * (row.units != 1)}"

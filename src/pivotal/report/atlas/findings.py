@@ -78,6 +78,16 @@ def _sharing(atlas: Atlas) -> str:
     return f"Units that serve more than one phenomenon: {'; '.join(parts)}." if parts else ""
 
 
+def what_is_known(atlas: Atlas) -> Table:
+    """How many phenomena each model knows, searched or not."""
+    rows = []
+    for column in atlas.columns:
+        words = Counter(entry.standing for entry in atlas.entries if entry.column == column)
+        known = words.total() - words["unknown"] - words["failed"] - words["not run"]
+        rows.append((column, str(known), str(words["unknown"]), str(words["failed"] + words["not run"])))
+    return table("What the models know", ("model, steps", "known", "unknown", "not checked"), rows)
+
+
 def _by_model(atlas: Atlas) -> Table:
     rows = []
     for model in atlas.models:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from pivotal.records.study_rows import JudgedRow, StudyRow
+from pivotal.records.study_rows import KNOWN, JudgedRow, StudyRow
 from pivotal.report.atlas.cross import cross_table
 from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, slug
 from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within
@@ -161,6 +161,12 @@ def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> str:
     row = entry.row
     if row is None:
         return paragraph("This cell was not run.")
+    if row.status == KNOWN:
+        share = percent(row.clean_accuracy)
+        return paragraph(
+            f"The model knows the phenomenon: it prefers the expected word in {share} of the held-out pairs. A search "
+            "has not been run yet."
+        )
     if not row.done:
         said = "The model does not know the phenomenon" if entry.standing == "unknown" else "The run failed"
         return paragraph(f"{said}. {row.error or ''}")

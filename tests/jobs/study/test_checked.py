@@ -1,0 +1,118 @@
+"""A study can check what its models know before it searches anything, and go on from there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from small_study import Said, lasting, tiny
+from typer.testing import CliRunner
+
+from pivotal.cli.main import app
+from pivotal.errors import PivotalError
+from pivotal.evidence import check
+from pivotal.jobs.study.job import Studied, dry_run, study
+from pivotal.jobs.study.merge import merge
+from pivotal.jobs.study.messages import ending, total
+from pivotal.jobs.study.recipe import Recipe, parse_recipe
+from pivotal.models import load_model
+from pivotal.questions.question import Question
+from pivotal.records.study_rows import KNOWN, UNKNOWN, StudyRow
+
+TEXT = """\
+name: checked
+resources: {cpus: 1}
+defaults: {model: planted, steps: every, search: attribution, max_units: 2, evidence: none, controls: 0, known: true}
+grid: {phenomenon: [planted, continent]}
+"""
+
+
+@pytest.fixture
+def recipe() -> Recipe:
+    return parse_recipe(TEXT, "checked.yaml")
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Studied:
+    """The same study without a check."""
+    return study(parse_recipe(TEXT, "checked.yaml"), out=tmp_path_factory.mktemp("studies") / "searched")
+
+
+def by_name(rows: tuple[StudyRow, ...]) -> dict[str, StudyRow]:
+    return {row.name: row for row in rows}
+
+
+def test_a_check_says_what_is_known_and_searches_nothing(
+    recipe: Recipe, searched: Studied, tmp_path: Path
+) -> None:
+    checked = study(recipe, out=tmp_path / "study", check=True)
+    rows = by_name(checked.rows)
+    assert {name: row.status for name, row in rows.items()} == {"planted": KNOWN, "continent": UNKNOWN}
+    assert rows["planted"].clean_accuracy == by_name(searched.rows)["planted"].clean_accuracy
+    assert rows["planted"].units is None and rows["planted"].folder is None
+    assert not (tmp_path / "study" / "runs").exists()
+    assert "Done: 0 runs" in ending(checked) and "To be searched: 1 cell whose model knows it." in ending(
+        checked
+    )
+
+
+def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp_path: Path) -> None:
+    out, again, then = tmp_path / "study", Said(), Said()
+    study(recipe, out=out, check=True)
+    study(recipe, out=out, check=True, watch=again)
+    assert again.cells == [] and again.standings == [(2, 0)], "nothing is checked twice"
+    assert dry_run(recipe, out=out).standings()[0].done == 0, "a check is no search"
+    done = study(recipe, out=out, watch=then)
+    assert then.cells == ["planted"] and then.standings == [(1, 0), (2, 0)]
+    assert lasting(done.rows) == lasting(searched.rows)
+    assert study(recipe, out=out, check=True).rows == done.rows, "a check keeps the searches"
+
+
+def test_checks_merge_with_searches_in_any_order(recipe: Recipe, searched: Studied, tmp_path: Path) -> None:
+    checked = study(recipe, out=tmp_path / "checked", check=True).folder
+    first = merge(recipe, [checked], out=tmp_path / "first")
+    assert [row.status for row in first.rows] == [KNOWN, UNKNOWN]
+    assert (first.taken, first.finished, first.runs) == (2, 1, 2)
+    later = merge(recipe, [searched.folder], out=tmp_path / "first")
+    assert later.rows == searched.rows and later.finished == 2
+    assert merge(recipe, [searched.folder, checked], out=tmp_path / "last").rows == searched.rows
+
+
+def test_a_plan_of_a_check_estimates_no_searches(recipe: Recipe, tmp_path: Path) -> None:
+    plan = dry_run(recipe, out=tmp_path / "study", check=True)
+    assert plan.estimate is None
+    assert total(plan) == "Done: 0 runs. Left: 2 runs in 2 batches. Nothing was run."
+
+
+def test_a_check_needs_cells_that_ask_what_is_known(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match="set 'known: true', but 'planted, every' does not"):
+        study(tiny(), out=tmp_path / "study", check=True)
+    assert not (tmp_path / "study").exists()
+
+
+def test_counterfactual_prefixes_are_asked_only_where_no_word_is_expected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the labels say which word is right")
+
+    monkeypatch.setattr(check, "cue_swap", refuse)
+    found = check.what_is_known(Question("planted", "planted"), load_model("planted"))
+    assert found.lacking is None and found.accuracy is not None and found.accuracy > 0.9
+
+
+def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:
+    path = tmp_path / "checked.yaml"
+    path.write_text(TEXT)
+    given = ["atlas", str(path), "--check", "--out", str(tmp_path / "study"), "-q"]
+    said = CliRunner().invoke(app, given)
+    assert said.exit_code == 0, said.output
+    assert "What the models know" in said.output and "To be searched: 1 cell" in said.output
+    told = json.loads(CliRunner().invoke(app, [*given, "--json"]).stdout)
+    assert [row["status"] for row in told["rows"]] == [KNOWN, UNKNOWN]
+    site = tmp_path / "study" / "site"
+    assert re.search(r"not searched<small>[\d.]+% right</small>", (site / "index.html").read_text())
+    page = (site / "phenomena" / "planted.html").read_text()
+    assert "A search has not been run yet." in page
