@@ -1,8 +1,8 @@
-"""`pivotal compare` for a machine with nothing but torch: searches side by side, a line per row as it comes.
+"""`pivotal compare` for a machine that has little more than torch. It prints a line for each finished row.
 
-python benchmarks/frontier.py --searches learned,greedy,exchange --sizes 1..10 --runs 5 --out DIR [--max-kl 0.05]
+    python benchmarks/frontier.py --searches learned,greedy,exchange --sizes 1..10 --runs 5 --out DIR [--max-kl 0.05]
 
-Every row is saved in DIR/compare.json when it is there; the same command goes on after a kill.
+Every row is saved in DIR/compare.json as soon as it is finished. After a kill, the same command continues.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pivotal.searches.base import Progress
 
 
 class Lines:
-    """Looks on and prints what is said."""
+    """A watch that prints the messages of the job."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)

@@ -21,6 +21,7 @@ from pivotal.cli.transfer import score_transfer
 from pivotal.files import write_text
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model
+from pivotal.questions.joint import names_of
 from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.evidence import Effect
@@ -111,7 +112,7 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
     return {
         "model": summary.model,
         "variant": name,
-        "questions": 5 if variant.joint else 1,
+        "questions": len(names_of(question.phenomenon)),
         "keep": variant.keep,
         "values": variant.values,
         "options": variant.options,
@@ -238,7 +239,12 @@ def main() -> None:
     args = parser.parse_args()
     out = Path(args.out)
     if args.table:
-        print(markdown(stored(out if out.suffix == ".jsonl" else out / "table.jsonl")))
+        rows = stored(out if out.suffix == ".jsonl" else out / "table.jsonl")
+        if not rows:
+            parser.error(
+                f"--table shows the rows of {out}, but there are none yet. Leave it out to make some."
+            )
+        print(markdown(rows))
         return
     model = load_model(args.model, device=args.device)
     for name in args.variants:

@@ -34,7 +34,7 @@ from pivotal.report.tables import interval, number, percent
 from pivotal.searches.learned import LearnedMask
 
 Columns = dict[str, Callable[[dict[str, Any]], str]]
-"""Columns of a table, and what stands in them for a row."""
+"""The columns of a table, each with a function that gives the text of its cell in a row."""
 MODELS = ("wiki-lstm", "smollm2-135m")
 PHENOMENA = ("number-agreement", "gender-bias")
 VALUES = ("unbounded", "natural", "interchange")

@@ -25,7 +25,7 @@ def natural_chart(atlas: Atlas) -> Any:
         }
         for model, steps, entries in groups(atlas)
         for entry in entries
-        if entry.row and entry.row.judged
+        if entry.row and entry.row.judged and entry.row.judged.natural is not None
     ]
     chart = (
         alt.Chart(alt.Data(values=values))

@@ -34,8 +34,26 @@ def lines(columns: Sequence[str], rows: Iterable[Sequence[object]], text: int = 
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (columns, rules, *rows))
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
+def percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f}%"
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def measured(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """The mean of what was measured; None if nothing was."""
+    return fmean(found) if (found := measured(values)) else None
+
+
+def middle(values: Iterable[float | None]) -> float | None:
+    """The median of what was measured; None if nothing was."""
+    return median(found) if (found := measured(values)) else None
 
 
 def run_table(atlas: Atlas) -> str:
@@ -84,18 +102,14 @@ def cost_table(atlas: Atlas) -> str:
     rows = []
     for model, steps, entries in groups(atlas):
         judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
-
-        def middle(values: Iterable[float | None]) -> float:
-            return median(value for value in values if value is not None)
-
-        natural = [one.natural for one in judged if one.natural is not None]
+        natural = measured(one.natural for one in judged)
         rows.append(
             (
-                *(model, steps, percent(median(map(accuracy, entries))), percent(median(natural))),
+                *(model, steps, percent(median(map(accuracy, entries))), percent(middle(natural))),
                 f"{sum(share >= RELIABLE for share in natural)} of {len(natural)}",
                 percent(middle(one.interchange for one in judged)),
-                f"{middle(entry.row.kl for entry in entries if entry.row):.2f}",
-                f"{middle(one.text for one in judged):.2f}",
+                number(middle(entry.row.kl for entry in entries if entry.row)),
+                number(middle(one.text for one in judged)),
                 percent(middle(one.direct for one in judged)),
             )
         )
@@ -118,14 +132,14 @@ def families_table(atlas: Atlas) -> str:
     for model, steps, entries in groups(atlas):
         for family in FAMILIES:
             mine = [entry for entry in entries if family_of(entry.phenomenon) == family]
-            natural = [e.row.judged.natural or 0.0 for e in mine if e.row and e.row.judged]
+            natural = (e.row.judged.natural for e in mine if e.row and e.row.judged)
             if mine:
                 rows.append(
                     (
                         *(model, steps, family, len(mine), percent(fmean(map(accuracy, mine)))),
                         f"{fmean(len(entry.units) for entry in mine):.1f}",
-                        percent(fmean(natural)),
-                        f"{fmean(entry.row.kl or 0.0 for entry in mine if entry.row):.2f}",
+                        percent(mean(natural)),
+                        number(mean(entry.row.kl for entry in mine if entry.row)),
                     )
                 )
     columns = ("model", "steps", "family", "phenomena", "flips", "units", "natural", "KL")
@@ -156,14 +170,14 @@ def shared_table(atlas: Atlas) -> str:
     return lines(columns, rows)
 
 
-def _sharing(entries: Sequence[Entry], kind: Callable[[Entry], str]) -> tuple[float, float]:
+def _sharing(entries: Sequence[Entry], kind: Callable[[Entry], str]) -> tuple[float | None, float | None]:
     """The share of pairs of phenomena that share a unit: of the same kind, and of different kinds."""
     same: list[bool] = []
     other: list[bool] = []
     for a, b in combinations(entries, 2):
         shares = bool({str(u) for u in a.comparable} & {str(u) for u in b.comparable})
         (same if kind(a) == kind(b) else other).append(shares)
-    return fmean(same), fmean(other)
+    return mean(same), mean(other)
 
 
 def _labels(entry: Entry) -> str:
@@ -197,12 +211,14 @@ def specific_table(atlas: Atlas) -> str:
                 known = (model, score.phenomenon) not in atlas.unknown
                 if near and known and score.flipped is not None:
                     own.append(score.flipped)
-            away = _changes_elsewhere(atlas, entry)
-            far += away
-            most.append(max(away))
+            if away := _changes_elsewhere(atlas, entry):
+                far += away
+                most.append(max(away))
+        if not far:
+            continue
         rows.append(
             (
-                *(model, steps, percent(fmean(own)), percent(sum(m > QUIET for m in far) / len(far))),
+                *(model, steps, percent(mean(own)), percent(sum(m > QUIET for m in far) / len(far))),
                 *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
                 f"{sum(m <= QUIET for m in most)} of {len(most)}",
             )
@@ -238,9 +254,7 @@ def number_table(atlas: Atlas) -> str:
                 ]
                 for on in kinds
             }
-            rows.append(
-                (model, steps, of, *(percent(fmean(found)) if found else "–" for found in flips.values()))
-            )
+            rows.append((model, steps, of, *(percent(mean(found)) for found in flips.values())))
     return lines(("model", "steps", "interventions of", *(f"flip {kind}" for kind in kinds)), rows, text=3)
 
 
@@ -250,10 +264,10 @@ def quiet_table(atlas: Atlas) -> str:
     for model, steps, entries in groups(atlas):
         found = []
         for entry in (entry for entry in entries if accuracy(entry) >= RELIABLE):
-            away = _changes_elsewhere(atlas, entry)
-            found.append((sum(m > QUIET for m in away) / len(away), fmean(away), entry))
+            if away := _changes_elsewhere(atlas, entry):
+                found.append((sum(m > QUIET for m in away) / len(away), fmean(away), entry))
         found.sort(key=lambda one: one[:2])
-        for loud, mean, entry in (*found[:3], *found[-3:]):
+        for loud, moved, entry in (*found[:3], *found[3:][-3:]):
             rows.append(
                 (
                     model,
@@ -261,7 +275,7 @@ def quiet_table(atlas: Atlas) -> str:
                     f"`{entry.phenomenon}`",
                     percent(accuracy(entry)),
                     percent(loud),
-                    f"{100 * mean:.1f}",
+                    f"{100 * moved:.1f}",
                 )
             )
     return lines(("model", "steps", "intervention of", "flips", "others moved", "mean"), rows, text=3)

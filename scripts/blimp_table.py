@@ -119,6 +119,8 @@ def main() -> None:
     parser.add_argument("--device")
     args = parser.parse_args()
     parts = Blimp(args.folder).parts()
+    if unknown := set(args.only or ()).difference(part.name for part in parts):
+        parser.error(f"--only names paradigms of {args.folder}, but it has no {', '.join(sorted(unknown))}.")
     asked = [part for part in parts if part.pairs is not None and (not args.only or part.name in args.only)]
     refused = [part for part in parts if part.pairs is None]
     model = load_model(args.model, device=args.device)

@@ -16,6 +16,7 @@ from typing import Any
 
 import altair as alt
 
+from pivotal.errors import PivotalError
 from pivotal.models.recurrent.folder import local_folder
 from pivotal.records.study_rows import RESULTS, read_results
 from pivotal.report.drawing import COLOURS, draw, picture
@@ -32,10 +33,13 @@ _STYLE = """<style>
 def points(study: Path) -> list[dict[str, Any]]:
     """A point per run that is done."""
     found = []
-    for row in read_results(study / RESULTS).rows:
+    for row in filter(lambda row: row.done, read_results(study / RESULTS).rows):
         folder, _ = local_folder(row.model)
-        if not row.done or folder is None:
-            continue
+        if folder is None:
+            raise PivotalError(
+                f"The cards of the models state their tokens and perplexity, but {row.model} is neither here nor among "
+                "the local models. Run this where the models are."
+            )
         card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
         found.append(
             {
@@ -95,7 +99,10 @@ def main() -> None:
     parser.add_argument("study", type=Path, help="folder of the study")
     parser.add_argument("out", type=Path, help="SVG or PNG file to write")
     args = parser.parse_args()
-    drawn = chart(points(args.study))
+    try:
+        drawn = chart(points(args.study))
+    except PivotalError as error:
+        parser.error(str(error))
     if args.out.suffix == ".png":
         args.out.write_bytes(picture(drawn))
     else:

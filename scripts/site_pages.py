@@ -1,6 +1,6 @@
-"""What `mkdocs build` fills in from the code, so that it cannot fall behind: commands, searches and records.
+"""Parts of the documentation that `mkdocs build` makes from the code: commands, searches and records.
 
-A page says where by a comment, `<!-- commands -->`; read as plain Markdown, it does without.
+A comment such as `<!-- commands -->` marks the place in a page. Read as plain Markdown, the page lacks that part.
 """
 
 from __future__ import annotations

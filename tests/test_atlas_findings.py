@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +13,7 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
+from pivotal.records import serial
 from pivotal.records.study_rows import CrossScore
 from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import Atlas
@@ -75,6 +77,24 @@ def test_figures_of_the_page_are_those_of_the_rows(
     assert f"*through the model* in {failed['through the model']}." in text
     matched = sum(one.row.judged.p_value > 0.01 for one in every if one.row and one.row.judged)
     assert f"In {matched} of the {len(every)} phenomena at every step, at least one of 99 random sets" in text
+
+
+def test_tables_say_what_was_not_measured(script: ModuleType, tables: ModuleType, atlas: Atlas) -> None:
+    """Some models have no direct path that can be measured, and a model may have few rows."""
+    none = dict.fromkeys(("natural", "interchange", "direct", "text"))
+    flips = [one for one in atlas.searched if one.steps == "every" and tables.accuracy(one) >= 0.9]
+    bare = [
+        replace(entry, row=serial.replace(entry.row, judged=serial.replace(entry.row.judged, **none)))
+        for entry in flips[:4]
+        if entry.row and entry.row.judged
+    ]
+    made = {name: table(Atlas(tuple(bare))) for name, table in script.TABLES.items()}
+    assert made["cost"].splitlines()[-1].count(" – ") == 4 and " – " in made["families"]
+    listed = [line for line in made["quiet"].splitlines() if "`" in line]
+    assert len(listed) == len(set(listed)) == 4
+    assert made["specific"].count("\n") == 2, "a line for the one model and kind of step"
+    without = Atlas(tuple(replace(entry, cross=()) for entry in bare))
+    assert script.TABLES["specific"](without).count("\n") == 1, "the head alone"
 
 
 def test_a_change_of_five_points_is_not_more_than_five_points() -> None:

@@ -74,6 +74,28 @@ def test_the_sample_is_smaller_in_a_larger_model(pivotal: Run, monkeypatch: pyte
     assert "of 1,512 pairs" in pivotal("check", "planted", "planted", "--sample", "0").out
 
 
+def test_the_split_is_that_of_a_search(pivotal: Run, tmp_path: Path) -> None:
+    """A search divides all pairs and then leaves out those that cannot be asked."""
+    rows = [
+        {"prefix": f"The {noun} {filler}", "cue": 1, "words": {"a": "verb0as", "b": "verb0a"}, "label": label}
+        for filler in ("near", "behind", "quite", "often")
+        for noun, label in (
+            ("noun0a", "a"),
+            ("noun0as", "b"),
+            ("zebra", "a"),
+            ("noun0b", "a"),
+            ("noun0bs", "b"),
+        )
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    checked = json.loads(pivotal("check", "planted", file, "--test", "8", "--json").out)
+    quick = ("--updates", "5", "--controls", "0", "--evidence", "none", "--json", "--out", tmp_path / "run")
+    pairs = json.loads(pivotal("find", "planted", file, "--test", "8", *quick).out)["pairs"]
+    assert (checked["train"], checked["test"]) == (pairs["train"], pairs["test"])
+    assert checked["train"] + checked["test"] == checked["asked"] == 16 and checked["test"] < 8
+
+
 def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")

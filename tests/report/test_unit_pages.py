@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
+from pivotal.records.basis import BasisCard, StoredBasis
+from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.report.page import write_report
 from pivotal.report.unit_pages import histogram_figure, unit_sections
@@ -85,8 +89,18 @@ def test_other_interventions_with_the_same_unit_are_named(folder: RunFolder, tmp
     (tmp_path / "damaged" / "run.json").write_text("{}")
     (tmp_path / "damaged" / "interventions" / "0" / "card.json").write_text("{")
     assert "there, run 0" in shown() and "damaged" not in shown()
-    for card in there.glob("interventions/*/card.json"):
-        card.write_text(json.dumps(json.loads(card.read_text()) | {"model_fingerprint": "another"}))
+    array = np.eye(64, dtype=np.float32)
+    arrays = {"encoder": array, "decoder": array, "bias": array[0]}
+    card = BasisCard(kind="pca", coordinates=64, fingerprint="fitted there")
+    for run in there.glob("interventions/*"):
+        found = Intervention.load(run)
+        dataclasses.replace(found, bases={"hidden.0": StoredBasis(card, arrays)}).save(run)
+    assert "there, run 0" not in shown(), "a unit of another basis of the site"
+    for path in there.glob("interventions/*/card.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"bases": {}}))
+    assert "there, run 0" in shown()
+    for path in there.glob("interventions/*/card.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"model_fingerprint": "another"}))
     assert "there, run 0" not in shown()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -74,7 +75,7 @@ def check(
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
     knowledge = knowledge_of(problem, _PREFIXES)
-    train, test, told = _divided(question, asked)
+    train, test, told = _divided(question, read, asked)
     return replace(
         found,
         sampled=len(problem) if len(problem) < len(asked) else None,
@@ -131,12 +132,15 @@ def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ..
     return tuple(found)
 
 
-def _divided(question: Question, pairs: PairSet) -> tuple[PairSet, PairSet, tuple[str, ...]]:
-    """The two parts of the split. A set that cannot be split is a warning."""
+def _divided(question: Question, read: PairSet, asked: PairSet) -> tuple[PairSet, PairSet, tuple[str, ...]]:
+    """The askable pairs of both parts. A search divides all pairs, whether they can be asked or not. A set that cannot
+    be divided is a warning."""
     try:
-        train, test = question.divide(pairs)
+        parts = question.divide(read)
     except PivotalError as error:
-        return pairs, pairs[:0], (str(error),)
+        return asked, asked[:0], (str(error),)
+    can = set(asked.pairs)
+    train, test = (dataclasses.replace(part, pairs=tuple(p for p in part if p in can)) for part in parts)
     return train, test, ()
 
 

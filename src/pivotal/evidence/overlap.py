@@ -87,8 +87,8 @@ def _learn_again(
 ) -> Float[Tensor, "1 directions coordinates"]:
     """Values for the pairs of a problem, from several starts: the best on these pairs.
 
-    From the mean activation alone, a unit that must pass values at which it does harm would stay where it is, as a
-    direction that moves several units at once often must.
+    From the mean activation alone, a fit may get stuck: on the way to its final value, a unit may first make the loss
+    larger. Directions that move several units at once often do.
     """
     found, standard = problem.measure_activations(), problem.standard()
     beyond = found.own + _BEYOND * (found.target - found.own)

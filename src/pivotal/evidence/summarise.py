@@ -36,7 +36,7 @@ def summarise(
 
     `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
     compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
-    the file. `stays` is what had to stay.
+    the file. `stays` are the questions and texts that the search had to keep.
     """
     best = found.best_run
     scores = []

@@ -40,7 +40,8 @@ def _reads(portable: Portable) -> str:
         return "It reads nothing before a sentence, not even BOS."
     before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
     return (
-        f"It reads “{before}” ({portable.first} tokens) before every sentence, and units are not set there."
+        f"It reads “{before}” ({portable.first} token{'s' * (portable.first > 1)}) before every sentence. Units are "
+        "not set there."
     )
 
 

@@ -32,9 +32,9 @@ def about_priming(portable: Portable) -> tuple[str, ...]:
         return ()
     before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
     return (
-        f"The model reads “{before}” before every sentence. pivotal leaves these {portable.first} tokens untouched, "
-        "but this export changes every position, these tokens included. The code targets (snippet, pyvene, nnsight, "
-        "transformer-lens) leave them untouched, too.",
+        f"The model reads “{before}” before every sentence. pivotal does not edit this text, but this export changes "
+        "every position, including those of this text. The code targets (snippet, pyvene, nnsight, transformer-lens) "
+        "do not edit it either.",
     )
 
 

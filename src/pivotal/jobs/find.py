@@ -291,7 +291,8 @@ def _write(
 
 
 def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
-    """What the untouched model knows of the held-out pairs. Nothing is refused, but the verdict will know."""
+    """Report what the untouched model knows of the held-out pairs. The run continues in any case; the verdict uses the
+    same figures."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
     for warning in warnings_of(known):

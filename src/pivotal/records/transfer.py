@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pivotal.records.evidence import Effect
 from pivotal.records.serial import Record
-from pivotal.records.summary import Rejections
 
 
 class TransferRow(Record, frozen=True, kw_only=True):
@@ -13,7 +12,6 @@ class TransferRow(Record, frozen=True, kw_only=True):
     question: str
     effect: Effect | None = None
     """Null if it cannot be asked."""
-    rejected: Rejections | None = None
     reason: str = ""
     """Why it cannot be asked."""
 

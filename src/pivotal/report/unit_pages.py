@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice
 from typing import Any
@@ -26,6 +26,7 @@ _MOST_BESIDE = 200
 def unit_sections(folder: RunFolder, summary: Summary, profiles: UnitProfiles) -> list[Section]:
     """A page for each unit that has a profile."""
     beside = list(_beside(folder))
+    bases = _bases(folder.intervention(summary.best)) if summary.best < folder.runs_saved() else {}
     shown = profiles.profiles
     made = []
     for i, profile in enumerate(shown):
@@ -40,7 +41,7 @@ def unit_sections(folder: RunFolder, summary: Summary, profiles: UnitProfiles) -
             + _written(profile)
             + '<h3>Along the stored sentences</h3><div class=along data-unit="' + escape(profile.unit) + '">'
             "<noscript><p>The course of the unit is drawn by a script.</p></noscript></div>"
-            + _elsewhere(folder, summary, profile, beside)
+            + _elsewhere(summary, profile, bases, beside)
         )  # fmt: skip
         made.append(Section(f"Unit {profile.number} ({profile.unit})", content, anchor=anchor(profile.unit)))
     return made
@@ -186,9 +187,14 @@ def _written_table(label: str, written: Written) -> Table:
 
 
 def _elsewhere(
-    folder: RunFolder, summary: Summary, profile: UnitProfile, beside: Sequence[tuple[str, Intervention]]
+    summary: Summary,
+    profile: UnitProfile,
+    bases: Mapping[str, str],
+    beside: Sequence[tuple[str, Intervention]],
 ) -> str:
-    """The other interventions that set this unit: the other runs of this folder, and the run folders beside it."""
+    """The other interventions that set this unit: the other runs of this folder, and the run folders beside it. In
+    another basis of its site, the same name means another direction."""
+    site = profile.unit.rpartition(":")[0]
     rows = []
     for r, run in enumerate(summary.runs):
         if r != summary.best and profile.unit in run.unit_labels:
@@ -197,7 +203,7 @@ def _elsewhere(
             rows.append((f"run {r}", summary.phenomenon, values, str(run.units), percent(run.flip_accuracy)))
     for where, one in beside:
         names = [str(unit) for unit in one.units]
-        if profile.unit in names:
+        if profile.unit in names and _bases(one).get(site) == bases.get(site):
             i = names.index(profile.unit)
             values = ", ".join(f"→ {label} {shown_value(row[i])}" for label, row in one.shown_values.items())
             flipped = one.scores.get("flip_accuracy")
@@ -211,6 +217,11 @@ def _elsewhere(
         )
     columns = ("intervention", "phenomenon", "values", "units", "flipped")
     return heading + table_of(Table("", columns, tuple(rows), frozenset({3, 4})))
+
+
+def _bases(intervention: Intervention) -> dict[str, str]:
+    """The fingerprints of the bases of an intervention, by site."""
+    return {site: basis.card.fingerprint for site, basis in intervention.bases.items()}
 
 
 def _beside(folder: RunFolder) -> Iterator[tuple[str, Intervention]]:

@@ -48,7 +48,7 @@ def _batch(batch: Batch, done: Sequence[StudyRow], device: str) -> float:
     """From the finished runs most similar to it: of the same cell, else of the same model and search, and so on."""
     for like in _LIKE:
         runs = {
-            (row.key, row.folder): (row.total_seconds or 0.0) / len(row.batch)
+            (row.key, row.folder): (row.total_seconds or 0.0) / max(1, len(row.batch))
             for row in done
             if like(row, batch.cell)
         }

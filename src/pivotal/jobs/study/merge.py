@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -68,7 +68,8 @@ def merge(
             had += len(there.whole & whole)
             new = there.whole - whole
             checked = {run: there.rows[run] for run in there.known - rows.keys()}
-            rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light)
+            used = {rows[run].folder for run in whole}
+            rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light, used)
             rows |= checked
             whole |= new
             taken += len(new | checked.keys())
@@ -93,20 +94,28 @@ def _checked(source: Path, target: Path) -> Path:
 
 
 def _taken(
-    rows: Sequence[StudyRow], cells: Sequence[Cell], source: Path, target: Path, light: bool
+    rows: Sequence[StudyRow],
+    cells: Sequence[Cell],
+    source: Path,
+    target: Path,
+    light: bool,
+    used: Collection[str | None],
 ) -> dict[Run, StudyRow]:
-    """Rows with the places that their run folders have now. Batches with several seeds are copied once."""
+    """Rows with the places that their run folders have now. Batches with several seeds are copied once. `used` are the
+    places of other runs."""
     by_key = {cell.key: cell for cell in cells}
     places: dict[str, str] = {}
     found = {}
     for row in rows:
         if row.folder is not None and row.folder not in places:
-            places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light)
+            places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light, used)
         found[row.run] = row if row.folder is None else replace(row, folder=places[row.folder])
     return found
 
 
-def _copied(folder: str, cell: Cell, source: Path, target: Path, light: bool) -> str:
+def _copied(
+    folder: str, cell: Cell, source: Path, target: Path, light: bool, used: Collection[str | None]
+) -> str:
     """Copy a run folder, if it is still there. Return its new place, from the folder of the study."""
     name = PurePosixPath(folder).name
     there = source / home_of(cell, source) / name
@@ -114,7 +123,8 @@ def _copied(folder: str, cell: Cell, source: Path, target: Path, light: bool) ->
         return folder
     home = home_of(cell, target)
     place, n = f"{home}/{name}", 1
-    while (target / place / RUN).is_file():  # a run of these seeds that was begun here, and may go on
+    # A light copy of a run that is kept, or a run of these seeds that was begun here and may go on.
+    while place in used or (target / place / RUN).is_file():
         n += 1
         place = f"{home}/{name}-{n}"
     for file in _files(there, light):

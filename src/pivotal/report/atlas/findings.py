@@ -47,8 +47,8 @@ def _natural(entries: Sequence[Entry]) -> str:
         return ""
     inside = sum(share >= RELIABLE for share in shares)
     return (
-        f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip as much; the median is "
-        f"{percent(median(shares))}."
+        f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip at least "
+        f"{percent(RELIABLE)}; the median is {percent(median(shares))}."
     )
 
 
@@ -61,9 +61,9 @@ def _specific(atlas: Atlas) -> str:
     quiet = sum(one <= QUIET for one in most)
     loud = [sum(one > QUIET for one in moved) / len(moved) for moved in changes]
     return (
-        f"{quiet} of {len(most)} interventions move no phenomenon with other labels by more than 5 points. In the "
-        f"median an intervention moves {percent(median(loud))} of them by more than that, and the largest change is "
-        f"{100 * median(most):.0f} points. Phenomena that the model does not know are not counted."
+        f"{quiet} of {len(most)} interventions move no phenomenon with other labels by more than {100 * QUIET:.0f} "
+        f"points. In the median an intervention moves {percent(median(loud))} of them by more than that, and the "
+        f"largest change is {100 * median(most):.0f} points. Phenomena that the model does not know are not counted."
     )
 
 
