@@ -56,7 +56,7 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
             folder_path=folder,
             commit_message="Share an intervention",
             # What an earlier push wrote and this one does not must not stay beside other units.
-            delete_patterns=[f"{ADAPTERS}/*", CERTIFICATE, "report.html"],
+            delete_patterns=[f"{ADAPTERS}/*", BASES, CERTIFICATE, "report.html"],
         )
     except Exception as error:  # the network, the rights of the user, the name
         raise PivotalError(

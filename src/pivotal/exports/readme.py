@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pivotal.exports.base import ExportNotes, Portable, Target
-from pivotal.exports.texts import inline
+from pivotal.exports.texts import inline, read_before
 
 _LISTED = 40
 """The most units in the table."""
@@ -38,10 +38,7 @@ def readme(portable: Portable, target: Target, notes: ExportNotes) -> str:
 def _reads(portable: Portable) -> str:
     if not portable.first:
         return "It reads nothing before a sentence, not even BOS."
-    before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
-    return (
-        f"It reads “{before}” ({portable.first} tokens) before every sentence, and units are not set there."
-    )
+    return f"It reads {read_before(portable)} before every sentence, and units are not set there."
 
 
 def _table(portable: Portable) -> str:
