@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,15 +36,18 @@ def in_transformers(portable: Portable, rows: list[list[int]], added: dict[int, 
 def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(
     tiny: Make, family: str, bos: bool, tmp_path: Path
 ) -> None:
-    """Position 0 is no exception. The last case is the command of the README that makes a vector stronger."""
+    """Position 0 is no exception. The second case is the command of the README; the last makes a vector stronger."""
     python, model = peer_python("xllamacpp"), tiny(family, bos=bos)
     portable, rows, close = ready(model, UNITS), model.rows(), CLOSE[family]
     record = export(portable, "control-vector", tmp_path / "out")
     assert ("but not at the tokens before it" in record.approximate[2]) == bos
     file = write_gguf(model.lm.network, tmp_path / "model.gguf")
+    readme = (tmp_path / "out" / "README.md").read_text().replace("one.gguf", f"{tmp_path}/out/one.gguf")
+    (command,) = (line for line in readme.splitlines() if line.startswith("llama-completion -m MODEL.gguf "))
+    assert f"`--control-vector-scaled {tmp_path}/out/one.gguf:1.5`" in readme
     scaled = [
         (None, 0.0, []),
-        ("one", 1.0, ["--control-vector", f"{tmp_path}/out/one.gguf"]),
+        ("one", 1.0, shlex.split(command)[3:]),
         ("two", 1.0, ["--control-vector", f"{tmp_path}/out/two.gguf"]),
         ("two", 1.5, ["--control-vector-scaled", f"{tmp_path}/out/two.gguf:1.5"]),
     ]
@@ -54,7 +58,6 @@ def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(
         vector = {} if label is None else {block: scale * one for block, one in added[label].items()}
         assert np.abs(found - in_transformers(portable, rows, vector)).max() < close
         assert label is None or np.abs(found - theirs[0]).max() > 0.1
-    assert "--control-vector-scaled one.gguf:1.5" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_the_logits_and_flips_of_pivotal_are_those_of_llama_cpp(tiny: Make, tmp_path: Path) -> None:
