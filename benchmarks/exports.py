@@ -7,6 +7,9 @@ Each export runs in its own library: peft and transformers here, the others in t
 table has the share of preferences that it flips, to compare with that of the intervention in pivotal, and the largest
 difference of any logit of the vocabulary. A preference is flipped if the word that the untouched model does not prefer
 becomes the more likely one at the first token where the two words differ.
+
+`--targets control-vector` adds the vectors in transformers and in llama.cpp, and also prints the share of preferences
+that are the same in both.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ import torch
 
 from pivotal.exports import Portable, export
 from pivotal.exports.base import folder_names
+from pivotal.exports.control_vector import vectors
 from pivotal.models import load_model
+from pivotal.models.transformers.files import joined, packaged
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
@@ -40,6 +45,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))
 
 from tests.exports.peer import in_batches  # noqa: E402
+from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf  # noqa: E402
 
 MODEL = "smollm2-135m"
 PEERS = ("pyvene", "nnsight", "transformer-lens")
@@ -68,11 +74,13 @@ class Asked:
     def of(self, direction: int) -> list[int]:
         return np.flatnonzero(self.direction == direction).tolist()
 
+    def prefers(self, logits: np.ndarray) -> np.ndarray:
+        """Whether the second word is more likely than the first."""
+        first, second = (logits[np.arange(len(logits)), words] for words in np.array(self.words).T)
+        return second > first
+
     def flips(self, logits: np.ndarray) -> float:
-        words = np.array(self.words)
-        rows = np.arange(len(words))
-        target = logits[rows, words[rows, self.direction]]
-        return float((target > logits[rows, words[rows, 1 - self.direction]]).mean())
+        return float((self.prefers(logits) == self.direction).mean())
 
 
 def by_direction(portable: Portable, asked: Asked, run_of: Callable[[str], Callable[..., Any]]) -> np.ndarray:
@@ -151,6 +159,51 @@ def elsewhere(portable: Portable, target: str, folder: Path, asked: Asked, peers
     return made
 
 
+def in_llama_cpp(
+    portable: Portable, model: Path, folder: Path | None, asked: Asked, peers: Path
+) -> np.ndarray:
+    """A GGUF file in llama.cpp, with the control vectors of a folder or untouched."""
+    names, cases = folder_names(portable.intervention.directions), []
+    for row, label in enumerate(portable.intervention.directions):
+        more = [] if folder is None else ["--control-vector", str(folder / f"{names[label]}.gguf")]
+        arguments = ["--model", *model, *more]
+        cases.append({"arguments": arguments, "rows": [asked.rows[n] for n in asked.of(row)]})
+    with tempfile.TemporaryDirectory() as place:
+        arrays = llama_cpp(peers / "xllamacpp" / "bin" / "python", Path(place), cases)
+    made = np.zeros((len(asked.rows), arrays[0].shape[1]), dtype=np.float32)
+    for row, array in enumerate(arrays):
+        made[asked.of(row)] = array
+    return made
+
+
+def control_vector(portable: Portable, asked: Asked, peers: Path) -> None:
+    """Control vectors in transformers and in llama.cpp: with the float32 weights that pivotal computes with, and with
+    the quantised GGUF file that they were converted from and the default settings."""
+    added, parts = vectors(portable), packaged(MODEL)
+    assert parts is not None
+
+    def run_of(label: str) -> Callable[..., Any]:
+        def run(_: str, __: int | None, ids: torch.Tensor) -> torch.Tensor:
+            with adding(portable, added[label] if folder is not None else {}):
+                return portable.model.network(input_ids=ids).logits
+
+        return run
+
+    with tempfile.TemporaryDirectory() as place:
+        print(*export(portable, "control-vector", Path(place) / "export").approximate, sep="\n", flush=True)
+        file = write_gguf(portable.model.network, Path(place) / "model.gguf")
+        models = {"float32": (str(file), *FLOAT32), "quantised": (str(joined(MODEL, parts)),)}
+        for folder, about in ((None, "untouched"), (Path(place) / "export", "control vector")):
+            ours = by_direction(portable, asked, run_of)
+            print(f"| transformers, {about} | {asked.flips(ours):.1%} | | |", flush=True)
+            for kind, model in models.items():
+                theirs = in_llama_cpp(portable, model, folder, asked, peers)
+                worst = float(np.abs(theirs - ours).max())
+                same = float((asked.prefers(theirs) == asked.prefers(ours)).mean())
+                flipped = f"{asked.flips(theirs):.1%}"
+                print(f"| llama.cpp, {kind}, {about} | {flipped} | {worst:.1e} | {same:.1%} |", flush=True)
+
+
 def stored(steps: str, sites: str) -> StudyRow:
     """The row of the study with these steps and sites."""
     for row in read_results(ROOT / "docs" / "results" / "transformers" / "results.jsonl").rows:
@@ -196,8 +249,7 @@ def main() -> None:
     for target in given.targets.split(",") if given.targets else SINGLE if asked.single else EVERY:
         if target == "control-vector":
             some = Problem(lm, train[::11], sites=sites, steps=found.steps)
-            portable = Portable.of(lm, found, train=some, test=problem)
-            print(*export(portable, target, Path(tempfile.mkdtemp()) / "export").approximate, sep="\n")
+            control_vector(Portable.of(lm, found, train=some, test=problem), asked, given.peers)
             continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place) / "export"

@@ -64,6 +64,21 @@ def test_a_dry_run_writes_the_folder_and_prints_the_card(
     pivotal("push", saved, "me/units", "--dry-run", "--out", out, *about).refused("exists already", "--out")
 
 
+def test_a_card_says_that_adapters_change_what_is_read_before_a_sentence(
+    pivotal: Any, model: Path, saved: Path, tmp_path: Path
+) -> None:
+    """With a text before every sentence, the model has another fingerprint, so another intervention belongs to it."""
+    lm = load_model(model, device="cpu", priming="The")
+    found = replace(Intervention.load(saved), model_fingerprint=lm.fingerprint()).save(tmp_path / "found")
+    about = ("--priming", "The", "--model", model, "--device", "cpu")
+    done = pivotal("push", found, "me/units", "--dry-run", "--out", tmp_path / "out", *about)
+    assert done.code == 0, done.err
+    assert (
+        "reads `The` before every sentence. pivotal leaves it untouched"
+        in (tmp_path / "out" / "README.md").read_text()
+    )
+
+
 def test_scores_of_others_may_be_anything(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved, tmp_path / "found")
     card = json.loads((saved / "card.json").read_text())
@@ -166,11 +181,10 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         assert "at most 67,108,864 bytes" in run("pull", "me/units", "--out", "huge", code=2)
         assert not any("/resolve/" in line for line in hub.asked)
         del hub.commits[huge]
+        hub.commit({**evil, "bases.safetensors": b"of other units"})
         single = replace(Intervention.load(saved), steps="single").save(tmp_path / "single")
-        hub.commit({**hub.commits[hub.newest], "bases.safetensors": b"of the units before"})
         assert "no adapters" in run("push", single, "me/units", "--model", model, "--device", "cpu", "--json")
-        left = hub.commits[hub.newest]
-        assert "bases.safetensors" not in left and not any(name.startswith("adapters/") for name in left)
+        assert not any(name.startswith(("adapters/", "bases")) for name in hub.commits[hub.newest])
     # The hub is gone: what was pulled before is in the cache.
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
     assert told["commit"] == second and told["cached"]

@@ -38,7 +38,7 @@ def nnsight(folder: str, model: str) -> Callable[..., torch.Tensor]:
     from nnsight import TransformersModel
 
     code = importlib.import_module("nnsight_intervention")
-    network = TransformersModel(model, task="text-generation")
+    network = TransformersModel(model, task="text-generation", dtype="float32")
 
     def run(direction: str, position: int | None, ids: torch.Tensor) -> torch.Tensor:
         with network.trace(ids):

@@ -22,9 +22,10 @@ from pivotal.units import Steps, Unit
 
 
 class ControlVectorTarget(Target):
-    """llama.cpp adds a fixed vector to the output of a block, at every position. Setting a unit from its activation x
-    to v adds (v - x) w, where w is what the unit writes to the residual stream. x varies, so the vector has the mean of
-    x where the untouched model prefers the other label.
+    """llama.cpp adds the tensor `direction.N` of a file to the output of block N, counted from 0, at every position. It
+    refuses a tensor for block 0. Setting a unit from its activation x to v adds (v - x) w, where w is what the unit
+    writes to the residual stream. x varies, so the vector has the mean of x where the untouched model prefers the other
+    label.
     """
 
     name: ClassVar[str] = "control-vector"
@@ -47,16 +48,30 @@ class ControlVectorTarget(Target):
         listed = ", ".join(f"`{file}`" for file in files.values())
         use = (
             f"Each file is a control vector for one direction: {listed}. Run it with the GGUF file of the same model:"
-            f"\n\n```\nllama-cli -m MODEL.gguf --control-vector {first} -p 'Your text'\n```\n\n"
-            f"`--control-vector-scaled {first} 1.5` makes it stronger. The files were not tried in llama.cpp itself."
+            f"\n\n```\nllama-completion -m MODEL.gguf --control-vector {first} -p 'Your text' -no-cnv\n```\n\n"
+            f"`--control-vector-scaled {first}:1.5` in its place makes it stronger. `-no-cnv` continues the text; "
+            "without it, a model with a chat template answers it."
         )
-        return ExportNotes(use, (_ABOUT, *_measured(portable, added), *about_priming(portable)))
+        about = (_ABOUT, *_about_attention(portable), *_measured(portable, added), *about_priming(portable))
+        return ExportNotes(use, about)
 
 
 _ABOUT = (
-    "Approximate: the intervention sets units to fixed values, whatever their activations are. A control vector adds "
-    "the same vector at every position, the difference between the fixed values and the mean activations."
+    "The intervention sets units to fixed values, whatever their activations are. A control vector adds the same "
+    "vector at every position, the difference between the fixed values and the mean activations."
 )
+
+
+def _about_attention(portable: Portable) -> tuple[str, ...]:
+    if not any(
+        edit.kind in ("attn", "head") for label in portable.directions for edit in portable.edits(label)
+    ):
+        return ()
+    return (
+        "A control vector is added after a block. If the MLP of the block reads what the attention of the block "
+        "writes, it does not see the change of attention units.",
+    )
+
 
 Vectors = dict[str, dict[int, Tensor]]
 """By direction, the vector to add to the output of each block."""
@@ -177,5 +192,6 @@ def _measured(portable: Portable, added: Vectors) -> tuple[str, ...]:
     return (
         f"On {pairs:,} held-out pairs of {inline(portable.intervention.phenomenon)}, the control vector flips "
         f"{vector:.1%} of the preferences, and the intervention {units:.1%}. pivotal measured this by adding the "
-        "vector at every position of a sentence.",
+        "vector at every position of a sentence"
+        + (", but not at the tokens before it." if portable.first else "."),
     )

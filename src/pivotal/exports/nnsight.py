@@ -57,7 +57,7 @@ class NnsightTarget(Target):
             "",
             f"from {FILE.removesuffix('.py')} import edit",
             "",
-            f"model = TransformersModel({base}, task='text-generation')",
+            f"model = TransformersModel({base}, task='text-generation', dtype='float32')",
             "with model.trace('Your text'):",
             f"    edit(model, {label}{at})",
             "    logits = model.output.logits.save()",

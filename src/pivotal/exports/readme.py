@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pivotal.exports.base import ExportNotes, Portable, Target
-from pivotal.exports.texts import inline
+from pivotal.exports.texts import inline, read_before
 
 _LISTED = 40
 """The most units in the table."""
@@ -16,9 +16,9 @@ def readme(portable: Portable, target: Target, notes: ExportNotes) -> str:
     when = "at every position" if i.steps == "every" else "at one position"
     parts = [
         f"# {inline(i.phenomenon)} in {inline(i.model)}: an intervention for {target.name}",
-        f"This folder sets {units} of {inline(i.model)} to fixed values {when}. That flips the preference of the model "
-        f"between the labels {inline(i.directions[0])} and {inline(i.directions[1])} of {inline(i.phenomenon)}; the "
-        f"direction is the label to flip to. `pivotal export --to {target.name}` wrote it.",
+        f"The intervention sets {units} of {inline(i.model)} to fixed values {when}, to flip the preference of the "
+        f"model between the labels {inline(i.directions[0])} and {inline(i.directions[1])} of {inline(i.phenomenon)}. "
+        f"The direction is the label to flip to. `pivotal export --to {target.name}` wrote this folder.",
         "## Use",
         notes.use,
         "## How exact it is",
@@ -38,11 +38,7 @@ def readme(portable: Portable, target: Target, notes: ExportNotes) -> str:
 def _reads(portable: Portable) -> str:
     if not portable.first:
         return "It reads nothing before a sentence, not even BOS."
-    before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
-    return (
-        f"It reads “{before}” ({portable.first} token{'s' * (portable.first > 1)}) before every sentence. Units are "
-        "not set there."
-    )
+    return f"It reads {read_before(portable)} before every sentence. Units are not set there."
 
 
 def _table(portable: Portable) -> str:
@@ -68,7 +64,7 @@ def _scores(portable: Portable) -> str:
     flips, kl = scores.get("flip_accuracy"), scores.get("kl")
     said = []
     if isinstance(flips, int | float):
-        said.append(f"On held-out pairs it flips {flips:.1%} of the preferences.")
+        said.append(f"On held-out pairs the intervention flips {flips:.1%} of the preferences.")
     if isinstance(kl, int | float):
-        said.append(f"The KL divergence from the untouched model is {kl:.3g} nats per position.")
+        said.append(f"Its KL divergence from the untouched model is {kl:.3g} nats per position.")
     return " ".join(said)

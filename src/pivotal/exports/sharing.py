@@ -44,20 +44,21 @@ def write_shared(shared: Shared, folder: Path) -> None:
         shared.intervention.save(folder)
         for path in shared.files:
             shutil.copyfile(path, folder / path.name)
-    if shared.portable is not None:
-        _adapters(shared, shared.portable, folder)
-    write_text(folder / "README.md", f"---\n{_metadata(shared)}\n---\n\n{_text(shared, folder)}")
+    about = () if shared.portable is None else _adapters(shared, shared.portable, folder)
+    write_text(folder / "README.md", f"---\n{_metadata(shared)}\n---\n\n{_text(shared, folder, about)}")
 
 
-def _adapters(shared: Shared, portable: Portable, folder: Path) -> None:
+def _adapters(shared: Shared, portable: Portable, folder: Path) -> tuple[str, ...]:
+    """Write the adapters, and return how they differ from the intervention, a sentence each."""
     target = PeftTarget()
     (folder / ADAPTERS).mkdir()
     try:
         target.check_steps(portable.intervention.steps)
-        target.write(portable, folder / ADAPTERS)
+        return target.write(portable, folder / ADAPTERS).approximate
     except PivotalError as error:
         shutil.rmtree(folder / ADAPTERS)
         shared.notes.append(f"There are no adapters: {error}")
+        return ()
 
 
 def _metadata(shared: Shared) -> str:
@@ -89,7 +90,7 @@ def _metadata(shared: Shared) -> str:
     return str(data.to_yaml())
 
 
-def _text(shared: Shared, folder: Path) -> str:
+def _text(shared: Shared, folder: Path, about_adapters: tuple[str, ...]) -> str:
     i = shared.intervention
     units = "one unit" if len(i) == 1 else f"{len(i)} units"
     when = "at every step" if i.steps == "every" else "at one word"
@@ -116,6 +117,7 @@ def _text(shared: Shared, folder: Path) -> str:
                 f"model = AutoModelForCausalLM.from_pretrained({base}, dtype='float32')",
                 f"model = PeftModel.from_pretrained(model, {shared.repository!r}, subfolder='{ADAPTERS}/{first}')",
             ),
+            *about_adapters,
         ]
     parts += ["## Units", "\n".join(f"- `{unit}`" for unit in i.units)]
     return "\n\n".join(part for part in parts if part) + "\n"

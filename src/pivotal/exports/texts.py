@@ -21,20 +21,30 @@ def inline(text: str) -> str:
     return re.sub(r"[`|<>\[\]*\\]|\s+|[\x00-\x1f\x7f-\x9f]", " ", text).strip()[:200]
 
 
+def code(text: str) -> str:
+    """Text of somebody else as code within a line of Markdown, such as `<s>`."""
+    shown = re.sub(r"[`\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()[:200]
+    return f"`{shown}`"
+
+
 def literal(text: str) -> str:
     """Text as a Python literal that also stays inside a block of Markdown."""
     return repr(text).replace("`", "\\x60")
+
+
+def read_before(portable: Portable) -> str:
+    """What the model reads before every sentence, as code in Markdown."""
+    return code(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
 
 
 def about_priming(portable: Portable) -> tuple[str, ...]:
     """How a target that changes every position differs if the model reads something before a sentence."""
     if not portable.first:
         return ()
-    before = inline(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
     return (
-        f"The model reads “{before}” before every sentence. pivotal does not edit this text, but this export changes "
-        "every position, including those of this text. The code targets (snippet, pyvene, nnsight, transformer-lens) "
-        "do not edit it either.",
+        f"The model reads {read_before(portable)} before every sentence. pivotal does not edit this text, but this "
+        "export changes every position, including those of this text. The code targets (snippet, pyvene, nnsight, "
+        "transformer-lens) do not edit it either.",
     )
 
 
