@@ -19,6 +19,7 @@ from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
+from pivotal.report.tables import interval, number, percent
 
 
 def loaded(name: str, folder: str = "scripts") -> ModuleType:
@@ -66,6 +67,25 @@ def test_stored_rows_have_the_keys_of_their_recipes() -> None:
     for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
         cells = {cell.key for cell in cells_of(read_recipe(shipped()[study_of(path.parent)]))}
         assert {row.key for row in read_results(path).rows} <= cells, path.parent.name
+
+
+def test_the_tables_of_blimp_are_those_of_their_rows() -> None:
+    part = (ROOT / "docs" / "results" / "parts" / "23-blimp.md").read_text(encoding="utf-8")
+    tables = part.partition("### Transfer")[0].split("**SmolLM2-135M.**")
+    rows = [json.loads(line) for line in (ROOT / "docs" / "results" / "blimp.jsonl").read_text().splitlines()]
+    for model, table in zip(("wiki-lstm", "smollm2-135m"), tables, strict=True):
+        ours = [row for row in rows if row["model"] == model]
+        lines = {line.split(" | ")[0]: line for line in table.split("\n") if line.startswith("| ")}
+        assert len(ours) == len({row["paradigm"] for row in ours}) == 20 == len(lines) - 1
+        for row in ours:
+            cells = [f"{row['asked']:,} of {row['pairs']:,}", percent(row["accuracy"])]
+            if "flipped" in row:
+                flipped = f"{percent(row['flipped'])} ({interval(*row['interval'])})"
+                cells += [flipped, str(row["units"]), number(row["kl"], 2)]
+            else:
+                cells += ["", "", ""]
+            cells.append(row["verdict"] or "not finished")
+            assert f"| {' | '.join(cells)} |" in lines[f"| {row['paradigm']}"], row["paradigm"]
 
 
 def test_tables_of_benchmarks_are_made_from_their_rows() -> None:

@@ -9,12 +9,14 @@ from functools import cache
 import pytest
 import torch
 from tests.models.tiny import pieces, random_model
+from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.evidence.trace import trace
 from pivotal.models import LanguageModel, load_model
 from pivotal.models.planted import plant
+from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.asking import Asking
 from pivotal.problem.problem import Problem
@@ -44,8 +46,17 @@ SETS = (("is|was|has", "are|were|have"), ("is", "are"), ("himself|itself", "them
 
 
 @cache
-def tiny() -> LanguageModel:
-    return TransformersLM("tiny", random_model("llama"), pieces())
+def tiny(family: str = "llama") -> LanguageModel:
+    return TransformersLM("tiny", random_model(family), pieces())
+
+
+@cache
+def recurrent(cell: str) -> LanguageModel:
+    torch.manual_seed(0)
+    text = "<eos> <unk> The doctor doctors near the car is was has are were have himself itself themselves"
+    words = text.split()
+    rnn = {"gru": nn.GRU, "rnn": nn.RNN}[cell](8, 10, 2)
+    return RecurrentLM.from_modules(cell, nn.Embedding(len(words), 8), rnn, nn.Linear(10, len(words)), words)
 
 
 @cache
@@ -87,17 +98,20 @@ def intervention_of(problem: Problem, seed: int = 0) -> Intervention:
     return interventions_of(problem, mask.bool(), values)[0]
 
 
+WORD_LEVEL = ("wiki-lstm", "gru", "rnn")
+FAMILIES = ("llama", "gemma2", "cohere", "bloom", "mamba")
+"""Trees in one row, soft-capped logits, scaled logits, padded rows, and a model with a state."""
+
+
 def problem_of(which: str, steps: Steps = "every") -> Problem:
-    if which == "pieces":
-        return Problem(tiny(), pairs_of(PIECES), sites="mlp", steps=steps)
-    return Problem(wiki(), pairs_of(SETS, ("The doctor", "The doctors near the car")), steps=steps)
-
-
-BOTH = pytest.mark.parametrize("which", ["pieces", "wiki-lstm"])
+    if which in WORD_LEVEL:
+        model = wiki() if which == "wiki-lstm" else recurrent(which)
+        return Problem(model, pairs_of(SETS, ("The doctor", "The doctors near the car")), steps=steps)
+    return Problem(tiny(which), pairs_of(PIECES), sites="mlp" if which == "llama" else "all", steps=steps)
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-@BOTH
+@pytest.mark.parametrize("which", [*WORD_LEVEL, *FAMILIES])
 def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) -> None:
     problem = problem_of(which, steps)
     model, found = problem.model, intervention_of(problem)
@@ -114,7 +128,7 @@ def test_log_ratios_are_those_of_the_whole_vocabulary(which: str, steps: Steps) 
         assert log_p[1 - to] - log_p[to] == pytest.approx(float(after[e]), abs=1e-4)
 
 
-@BOTH
+@pytest.mark.parametrize("which", ["wiki-lstm", "gru", "llama", "bloom"])
 def test_traces_have_the_probabilities_of_the_sets(which: str) -> None:
     problem = problem_of(which)
     model, found = problem.model, intervention_of(problem)

@@ -27,11 +27,12 @@ from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
 
-_SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 10_000_000
+_SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 8_000_000
 """The most and the fewest pairs that the model is asked by default, and the most pairs times units."""
-_PREFIXES = 64
-"""The most prefixes on which probability and rank of the words are measured: each needs the whole vocabulary."""
-_BATCH, _SMALL = 128, 16
+_PREFIXES, _PAIRS_EACH = 64, 4
+"""The most prefixes on which probability and rank of the words are measured, and how many pairs of the sample there are
+for each: a prefix is read again, and needs the whole vocabulary."""
+_BATCH, _SMALL = 128, 8
 """The number of prefixes of one update of the default search, and of the update that is timed first."""
 _LONG = 0.5
 """An update that takes more seconds than this is not timed in full: its time is that of the small one, scaled up."""
@@ -51,7 +52,7 @@ def check(
 
     `model` is the question's model, if it is already loaded. `pairs` replace the pairs of the question.
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
-    all. By default these are 2,000 pairs, and fewer in a model with more than 5,000 units, down to 100.
+    all. By default these are 2,000 pairs, and fewer in a model with more than 4,000 units, down to 100.
     """
     model = model or model_of(question)
     if most is None:
@@ -74,7 +75,7 @@ def check(
         problem = problem_of(question, model, asked.sample(most) if 0 < most < len(asked) else asked or read)
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
-    knowledge = knowledge_of(problem, _PREFIXES)
+    knowledge = knowledge_of(problem, min(_PREFIXES, most // _PAIRS_EACH) if most else _PREFIXES)
     train, test, told = _divided(question, read, asked)
     return replace(
         found,
