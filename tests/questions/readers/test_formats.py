@@ -196,6 +196,35 @@ def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
         read(tmp_path, "a.csv", CSV, "table", columns=columns)
 
 
+def test_the_words_of_a_table_differ_in_one_word(tmp_path: Path) -> None:
+    """With a prefix as without one. The rest of the continuations was not read, so a second difference was not seen."""
+    text = "prefix,good,bad\nThe cat,is old.,are old.\nThe cats,are old,is old\n"
+    assert [pair.words for pair in read(tmp_path, "a.csv", text, "table")] == [("is", "are")] * 2
+    text += "The dogs,are old,is young\n"
+    said = r"line 4: .*one word only, but after “The dogs” .* “are old” and “is young”. End both after the word that"
+    with pytest.raises(PivotalError, match=said):
+        read(tmp_path, "a.csv", text, "table")
+    pairs = read(tmp_path, "a.csv", text, "table", skip_bad=True)
+    assert len(pairs) == 2 and "Left out 1 bad row: " in pairs.notes[-1]
+
+
+@pytest.mark.parametrize("row", [",is,are", "The dog,,are", "The dog,is, "])
+def test_an_empty_cell_is_named(row: str, tmp_path: Path) -> None:
+    text = f"Satz,right,wrong\nThe cat,is,are\nThe cats,are,is\n{row}\n"
+    column = ("Satz", "right", "wrong")[[not cell.strip() for cell in row.split(",")].index(True)]
+    columns = "prefix=Satz,good=right,bad=wrong"
+    with pytest.raises(
+        PivotalError, match=f"a.csv, line 4, column '{column}': the cell is empty.*--skip-bad"
+    ):
+        read(tmp_path, "a.csv", text, "table", columns=columns)
+    assert len(read(tmp_path, "a.csv", text, "table", columns=columns, skip_bad=True)) == 2
+
+
+def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
+    text = "context,good,bad\nSo,the cat is,the cat are\n,The cats are,The cats is\n"
+    assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
+
+
 def test_a_csv_file_may_have_semicolons(tmp_path: Path) -> None:
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")
@@ -533,6 +562,6 @@ def test_any_file_is_read_or_refused_with_a_sentence(
 
 def test_an_empty_prefix_has_no_cue_to_infer(tmp_path: Path) -> None:
     rows = "prefix,good,bad\n,himself,herself\nThe boy hurt,himself,herself\nThe girl hurt,herself,himself\n"
-    with pytest.raises(PivotalError, match=r"line 2.*prefix is empty"):
+    with pytest.raises(PivotalError, match=r"line 2, column 'prefix': the cell is empty"):
         read(tmp_path, "a.csv", rows, "table")
     assert len(read(tmp_path, "a.csv", rows, "table", skip_bad=True)) == 2
