@@ -133,8 +133,10 @@ def test_judged_sentences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("The cat sleeps", "line 2: a line has a good and a bad sentence .* not 1 cell"),
-        ("a b\ta c\td", "line 2: .* not 3 cells"),
+        ("The cat sleeps  The cat sleep", "line 2: .* but “The cat sleeps The cat sleep” has no tab.*spaces"),
+        ("a b\ta c\td", "line 2: .* has 2 tabs. Remove"),
+        ("The cat sleeps\t", "line 2: .* but “The cat sleeps” has nothing after its tab. Add the sentence"),
+        ("\tThe cat sleep", "line 2: .* but “The cat sleep” has nothing before its tab"),
         ("The cat sleeps here\tThe cat sleep there", "line 2: .*one word only"),
         ("The cat\tA cat", "line 2: .*first word"),
     ],
