@@ -188,6 +188,15 @@ ROWS = [("The cat", "is", "are"), ("The cats", "are", "is"), ("The old cat", "wa
             "good=rihgt sentence,bad=kind",
             r"no column 'rihgt sentence' for good. Did you mean 'right sentence'",
         ),
+        (
+            "good=right sentence,bad=wrng sentence",
+            r"a\.csv: There is no column 'wrng sentence' for bad. Did you mean 'wrong sentence'\?",
+        ),
+        (
+            "bad=right sentences,good=right sentence",
+            r"no column 'right sentences' for bad. Did you mean 'wrong sentence'\? Available: id, kind, wrong",
+        ),
+        ("good=id,bad=kind,good=kind", "one column for each role, but good has two"),
         ("goood=kind", r"not 'goood'. Did you mean 'good'\?"),
         ("good", "'good' is not of this form"),
         ("good=kind", "no column is known for bad"),

@@ -49,11 +49,18 @@ class Columns:
                     f"A column is one of {', '.join(ROLES)}, not {role!r}.{did_you_mean(role, ROLES)}",
                     "columns",
                 )
-            if column not in columns:
+            if role in of:
                 raise PivotalError(
-                    f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}", "columns"
+                    f"There is one column for each role, but {role} has two. Remove one.", "columns"
                 )
             of[role] = column
+        for role, column in of.items():
+            if column not in columns:
+                free = [name for name in columns if name not in of.values()]
+                raise PivotalError(
+                    f"There is no column {column!r} for {role}.{did_you_mean(column, free or columns)}",
+                    "columns",
+                )
         return Columns(of).checked(columns)
 
     @staticmethod

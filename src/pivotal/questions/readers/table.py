@@ -46,7 +46,10 @@ def table_pairs(name: str, rows: Iterator[tuple[str, Row]], columns: str, bad: B
     choices = []
     for where, row in rows:
         if known is None:
-            known = Columns.parse(columns, row)
+            try:
+                known = Columns.parse(columns, row)
+            except PivotalError as error:
+                raise PivotalError(f"{where.rpartition(', ')[0]}: {error}", error.field) from None
         with bad.row():
             choices.append(known.choice(where, row))
     if known is None:
