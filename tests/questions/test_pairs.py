@@ -340,7 +340,17 @@ def changed(**changes: object) -> str:
     [
         ("", "holds at least one pair; this one is empty"),
         (b"abc\n\xff\xfe", r"line 2, column 1: the file must be UTF-8 text; byte 0xff is not"),
-        (b"abc\0", r"line 1, column 4: .*zero byte"),
+        (b"abc\0", r"line 1, column 4: .*zero byte is not\. Save it as UTF-8\.$"),
+        (
+            "The café".encode("utf-16-le"),
+            r"It looks like UTF-16 without a byte order mark\. Save it as UTF-8",
+        ),
+        (
+            "The café".encode("utf-16-be"),
+            r"It looks like UTF-16 without a byte order mark\. Save it as UTF-8",
+        ),
+        ("The café".encode("utf-32"), r"It looks like UTF-32\. Save it as UTF-8"),
+        ("The café".encode("latin-1"), r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
         ('{"prefix": }', r"line 1, column 12: not JSON"),
         ("[1]", r"line 1, column 1: every line holds one JSON object, not a list"),
         ("[" * 100_000, r"line 1, column 1: .*nesting is too large"),
