@@ -256,6 +256,15 @@ def test_a_table_that_is_not_recognised_is_told_how_to_be_read(tmp_path: Path) -
     assert "table:" not in str(refused.value)
 
 
+def test_cues_are_inferred_beside_stated_labels(tmp_path: Path) -> None:
+    """No two of these rows are alike, so the cue comes from the kind of the labels, which have other names here."""
+    rows = "prefix,good,bad,label\nThe cat near us,is,are,{}\nThe kings of old,are,is,{}\nThe poet who sang,is,are,{}\n"
+    pairs = read(tmp_path, "a.csv", rows.format("sg", "pl", "sg"), "table")
+    assert pairs.labels == ("sg", "pl") and [pair.cue_word for pair in pairs] == ["cat", "kings", "poet"]
+    other = read(tmp_path, "b.csv", rows.format("early", "late", "late"), "table")
+    assert [pair.cue for pair in other] == [None] * 3, "labels that are not number"
+
+
 def test_a_label_has_two_values(tmp_path: Path) -> None:
     text = "prefix,good,bad,label\na,x,y,1\nb,x,y,2\nc,x,y,3\n"
     with pytest.raises(PivotalError, match=r"a.csv states 3: 1, 2, 3\. Use a column with two values"):

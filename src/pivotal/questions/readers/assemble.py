@@ -11,7 +11,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.cues import FindCue, between_prefixes, cue_rule, twins
-from pivotal.questions.readers.labels import Labelling, labelled
+from pivotal.questions.readers.labels import STATED, Labelling, labelled
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _stated_labels(choices: Sequence[Choice]) -> Labelling | None:
             f"{', '.join(stated[:5])}. Use a column with two values, or none."
         )
     good = tuple(stated.index(choice.label) if choice.label else None for choice in choices)
-    return Labelling((stated[0], stated[1]), good, "stated in the file")
+    return Labelling((stated[0], stated[1]), good, STATED)
 
 
 def _cues(
@@ -126,7 +126,7 @@ def _pair(
 
 
 def _label_note(labelling: Labelling, choices: Iterable[Choice]) -> str:
-    if labelling.kind == "stated in the file":
+    if labelling.kind == STATED:
         return ""
     if labelling.one_way:
         return (
