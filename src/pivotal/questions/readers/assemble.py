@@ -147,4 +147,4 @@ def _cue_note(how: str, rows: list[int], choices: Sequence[Choice], cues: Sequen
     words, cue = choices[row].prefix.split(), cues[row]
     assert cue is not None
     words[cue] = f"[{words[cue]}]"
-    return f"Cues inferred for {len(rows):,} pairs: {how}, such as “{' '.join(words)}”."
+    return f"Cues inferred for {_counted(len(rows))}: {how}, such as “{' '.join(words)}”."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
+from pivotal.questions.bad_rows import SKIP
 from pivotal.questions.readers.choice import Choice, between_sentences
 
 ROLES = ("prefix", "good", "bad", "other", "cue", "label", "group")
@@ -115,7 +116,7 @@ class Columns:
             if not texts.get(role, "-") and not (role == "prefix" and begin_alike):
                 raise PivotalError(
                     f"{where}, column '{self.of[role]}': the cell is empty, but every row needs its {role} text. Fill "
-                    "it, or leave such rows out with --skip-bad."
+                    f"it.{SKIP}"
                 )
 
 

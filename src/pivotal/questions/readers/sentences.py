@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.bad_rows import SKIP, BadRows
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import name_of
 from pivotal.questions.readers.assemble import assemble
@@ -77,7 +77,7 @@ def _beside(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
             if wrong:
                 raise PivotalError(
                     f"{where}: a line has a good and a bad sentence with one tab between them, but "
-                    f"“{' '.join(cells).strip():.60}” {wrong}, or leave such lines out with --skip-bad."
+                    f"“{' '.join(cells).strip():.60}” {wrong}.{SKIP}"
                 )
             found.append((where, cells[0], cells[1]))
     return found
