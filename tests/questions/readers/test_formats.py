@@ -207,6 +207,15 @@ def test_bad_maps(columns: str, message: str, tmp_path: Path) -> None:
         read(tmp_path, "a.csv", CSV, "table", columns=columns)
 
 
+def test_rows_of_another_kind_are_left_out_with_an_example(tmp_path: Path) -> None:
+    text = "prefix,good,bad\n" + "".join(f"{','.join(row)}\n" for row in ROWS) + "The dog,often,ever\n"
+    notes = read(tmp_path, "a.csv", text, "table").notes
+    assert any(
+        "Left out 1 pair of 4" in note and "“often” and “ever” (" in note and "line 5" in note
+        for note in notes
+    )
+
+
 def test_the_words_of_a_table_differ_in_one_word(tmp_path: Path) -> None:
     """With a prefix as without one. The rest of the continuations was not read, so a second difference was not seen."""
     text = "prefix,good,bad\nThe cat,is old.,are old.\nThe cats,are old,is old\n"

@@ -36,9 +36,10 @@ def assemble(
     labelling = labels or _stated_labels(choices) or labelled(choices)
     notes = [_label_note(labelling, choices)]
     if apart := len(choices) - labelling.apart:
+        odd = choices[labelling.good.index(None)]
         notes.append(
             f"Left out {_counted(apart)} of {len(choices):,} whose two words are not one {labelling.labels[0]} and one "
-            f"{labelling.labels[1]}."
+            f"{labelling.labels[1]}, such as “{odd.good}” and “{odd.bad}” ({odd.where})."
         )
         choices, labelling = labelling.told_apart(choices)
     cues, others, note = _cues(choices, labelling, rules or Rules())
