@@ -257,7 +257,7 @@ def test_a_csv_file_may_have_semicolons(tmp_path: Path) -> None:
 
 def test_a_table_that_is_not_recognised_is_told_how_to_be_read(tmp_path: Path) -> None:
     with pytest.raises(
-        PivotalError, match=r"'Satz': unknown column.*use table:.*a\.csv --columns good=COLUMN"
+        PivotalError, match=r"'Satz': unknown column.*: --columns prefix=COLUMN,good=COLUMN,bad=COLUMN"
     ):
         read(tmp_path, "a.csv", "Satz,falsch\nThe cat is,The cat are\n")
     with pytest.raises(PivotalError, match="has no 'dog'") as refused:
