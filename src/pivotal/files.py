@@ -201,7 +201,7 @@ def suffix_of(path: Path) -> str:
 
 def read_text(path: Path) -> str:
     """Read a text file in UTF-8, or in UTF-16 with a byte order mark. It may be compressed (.gz)."""
-    data = read_bytes(path)
+    data = raw = read_bytes(path)
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         try:
             data = data.decode("utf-16").encode("utf-8")
@@ -215,14 +215,26 @@ def read_text(path: Path) -> str:
         line, column = _place(data, error.start)
         raise PivotalError(
             f"{path}, line {line}, column {column}: the file must be UTF-8 text; byte "
-            f"0x{data[error.start]:02x} is not. Save it as UTF-8."
+            f"0x{data[error.start]:02x} is not.{_likely(raw)} Save it as UTF-8."
         ) from None
     if "\0" in text:
         line, column = _place(data, data.index(0))
         raise PivotalError(
-            f"{path}, line {line}, column {column}: the file must be UTF-8 text; a zero byte is not."
+            f"{path}, line {line}, column {column}: the file must be UTF-8 text; a zero byte is not.{_likely(raw)} "
+            "Save it as UTF-8."
         )
     return text
+
+
+def _likely(data: bytes) -> str:
+    """A sentence with the encoding in which most characters at the beginning of a file are ASCII; empty if none is."""
+    start = data[:1000]
+    for encoding in ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be"):
+        text = start.decode(encoding, errors="ignore")
+        if 2 * sum(" " <= char <= "~" or char.isspace() for char in text) > len(text):
+            name = encoding[:6].upper()
+            return f" It looks like {name}{' without a byte order mark' if name == 'UTF-16' else ''}."
+    return ""
 
 
 def _place(data: bytes, offset: int) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -65,6 +66,15 @@ def test_every_option_has_help(verb: str) -> None:
     assert command.help
     assert all(parameter.help for parameter in command.params), verb
     assert "9007199254740992" not in command.get_help(command.make_context(verb, [], resilient_parsing=True))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_is_not_cut_in_a_narrow_terminal(
+    verb: str, pivotal: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    cut = [line for line in pivotal(verb, "--help").out.splitlines() if re.search(r"\w…\s*│", line)]
+    assert not cut
 
 
 @pytest.mark.parametrize("verb", VERBS)

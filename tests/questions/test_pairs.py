@@ -311,6 +311,8 @@ def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     assert [pair.cue for pair in pairs] == [1, 4, 1]
     assert pairs[1].label == pairs[1].group == "" and pairs[1].lexemes == ()
     assert pairs[2].words == ("admires", "admire")
+    assert pairs.notes == ("1 of 3 rows state no label, the first in line 2. They count in no accuracy.",)
+    assert not read_pairs(write(tmp_path, "none.jsonl", json.dumps(bare))).notes, "no row states one"
 
 
 def test_the_counterfactual_of_the_own_label_is_the_prefix(tmp_path):
@@ -340,7 +342,17 @@ def changed(**changes: object) -> str:
     [
         ("", "holds at least one pair; this one is empty"),
         (b"abc\n\xff\xfe", r"line 2, column 1: the file must be UTF-8 text; byte 0xff is not"),
-        (b"abc\0", r"line 1, column 4: .*zero byte"),
+        (b"abc\0", r"line 1, column 4: .*zero byte is not\. Save it as UTF-8\.$"),
+        (
+            "The café".encode("utf-16-le"),
+            r"It looks like UTF-16 without a byte order mark\. Save it as UTF-8",
+        ),
+        (
+            "The café".encode("utf-16-be"),
+            r"It looks like UTF-16 without a byte order mark\. Save it as UTF-8",
+        ),
+        ("The café".encode("utf-32"), r"It looks like UTF-32\. Save it as UTF-8"),
+        ("The café".encode("latin-1"), r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
         ('{"prefix": }', r"line 1, column 12: not JSON"),
         ("[1]", r"line 1, column 1: every line holds one JSON object, not a list"),
         ("[" * 100_000, r"line 1, column 1: .*nesting is too large"),
@@ -350,11 +362,18 @@ def changed(**changes: object) -> str:
         (changed(cue=True), r"line 2, column 'cue': must be an index from 0 or a word, not a truth value"),
         (changed(cue=5), r"line 2, column 'cue': The cue is an index from 0 to 4"),
         (changed(cue="bikes"), r"line 2, column 'cue': .*no 'bikes'. Did you mean 'bike'\?"),
-        (changed(prefix=""), r"line 2, column 'cue': .*no 'athlete'"),
+        (
+            changed(prefix=""),
+            r"line 2, column 'prefix': The prefix is empty, but it must hold at least one word",
+        ),
         (changed(prefix="", cue=0), r"line 2, column 'prefix': The prefix is empty"),
         (
             changed(words={"singular": "a", "plural": "a"}),
             r"line 2, column 'words': A pair has two different",
+        ),
+        (
+            changed(words={"singular": "a", "plural": " "}),
+            r"line 2, column 'words': Each label needs a word, but plural has none. Fill it",
         ),
         (changed(words={"singular": "a", "plural": 1}), r"line 2, column 'words.plural': must be a string"),
         (changed(words={"singular": "a"}), r"line 2, column 'words': .*labels of the first one"),

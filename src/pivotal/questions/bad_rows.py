@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from pivotal.errors import PivotalError
 
+SKIP = " --skip-bad leaves such rows out."
+"""The end of a message about a row that the user may not want to correct."""
 _LISTED = 5
 """The most bad rows that a note lists."""
 
@@ -27,7 +29,7 @@ class BadRows:
         except PivotalError as error:
             if not self._skip:
                 raise
-            self.errors.append(str(error))
+            self.errors.append(str(error).removesuffix(SKIP))
 
     def first(self) -> str:
         """The first error, to append to a message; empty if there is none."""

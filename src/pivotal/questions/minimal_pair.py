@@ -10,6 +10,8 @@ from typing import Any
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.word_sets import check_words, joined, members
 
+_EMPTY = "The prefix is empty, but it must hold at least one word. Fill it."
+
 
 @dataclass(frozen=True, slots=True)
 class MinimalPair:
@@ -106,6 +108,8 @@ class MinimalPair:
 def find_cue(prefix: str, cue: str) -> int:
     """The index of the word `cue` in `prefix`. The prefix must contain it exactly once."""
     words, cue = prefix.split(), cue.strip()
+    if not words:
+        raise PivotalError(_EMPTY, field="prefix")
     places = [index for index, word in enumerate(words) if word == cue]
     if not places:
         raise PivotalError(
@@ -147,7 +151,7 @@ def _entry(words: str | Sequence[str]) -> str:
 def _check_pair(pair: MinimalPair) -> None:
     length = len(pair.prefix.split())
     if not length:
-        raise PivotalError("The prefix is empty; it must hold at least the cue word.", field="prefix")
+        raise PivotalError(_EMPTY, field="prefix")
     if pair.cue is not None and (
         isinstance(pair.cue, bool) or not isinstance(pair.cue, int) or not 0 <= pair.cue < length
     ):

@@ -176,6 +176,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
+    unlabelled: list[int] = []
     bad = BadRows(skip_bad)
     for read in read_rows(path):
         with bad.row():
@@ -183,6 +184,8 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
             try:
                 labels = labels or _labels_of(row)
                 pairs.append(_pair_of(row, labels))
+                if not pairs[-1].label:
+                    unlabelled.append(row.line)
             except PivotalError as error:
                 raise PivotalError(
                     f"{path}, line {row.line}, column '{error.field}': {error}", error.field
@@ -190,7 +193,15 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     if labels is None or not pairs:
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
-    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=bad.notes())
+    notes = [*bad.notes()]
+    if (
+        0 < len(unlabelled) < len(pairs)
+    ):  # a label is optional, but an empty cell among others may be a mistake
+        notes.append(
+            f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in line {unlabelled[0]}. They count "
+            "in no accuracy."
+        )
+    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=tuple(notes))
 
 
 def _cue_lexeme(pair: MinimalPair) -> Lexemes:
@@ -218,6 +229,8 @@ def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
     if label and label not in labels:
         raise _unknown_label(label, labels)
     both = (words[labels[0]], words[labels[1]])
+    if empty := [name for name in labels if not words[name].strip()]:
+        raise PivotalError(f"Each label needs a word, but {empty[0]} has none. Fill it.", field="words")
     counterfactuals = _counterfactuals_of(row, labels, label)
     return MinimalPair.parse(row.prefix, row.cue, both, label, row.group, row.lexemes, counterfactuals)
 

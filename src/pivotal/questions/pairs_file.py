@@ -267,7 +267,7 @@ def _check_columns(where: str, columns: list[str]) -> None:
             raise PivotalError(f"{where}, column '{column}': the column occurs twice. Remove one.")
         prefixed = column.startswith((_WORD, _LEXEME, _COUNTERFACTUAL))
         if (column not in _KEYS and not prefixed) or column in _OBJECTS:
-            known = [key for key in _KEYS if key not in _OBJECTS]
+            known = [key for key in _KEYS if key not in (*_OBJECTS, "words")]
             known += [_WORD + "LABEL", _LEXEME + "SLOT", _COUNTERFACTUAL + "LABEL"]
             raise PivotalError(
                 f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}", "columns"

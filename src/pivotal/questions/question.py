@@ -71,7 +71,7 @@ class Question:
     unknown: Unknown = field(default="skip", metadata=LATER)
     """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
     columns: str = field(default="", metadata=LATER)
-    """Which column of a table holds what, e.g. prefix=sentence,good=right,bad=wrong."""
+    """Which column of a table holds what, e.g. prefix=text,good=yes,bad=no. Also other, cue, label and group."""
     keep: str = field(default="", metadata=LATER)
     """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
     “ + ”."""

@@ -104,7 +104,10 @@ def _from_file(path: Path, reading: ReadOptions) -> PairSet:
     except PivotalError as error:
         cure = hint(path)
         if not cure and error.field == "columns":
-            cure = f" For a table with columns of its own, use table:{path} --columns good=COLUMN,bad=COLUMN."
+            cure = (
+                " For a table with columns of its own, say what they hold: --columns "
+                "prefix=COLUMN,good=COLUMN,bad=COLUMN (without prefix if good and bad are sentences)."
+            )
         raise PivotalError(f"{error}{cure}", error.field) from None
 
 

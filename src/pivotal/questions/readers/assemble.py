@@ -11,7 +11,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.cues import FindCue, between_prefixes, cue_rule, twins
-from pivotal.questions.readers.labels import Labelling, labelled
+from pivotal.questions.readers.labels import STATED, Labelling, labelled
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,10 @@ def assemble(
     labelling = labels or _stated_labels(choices) or labelled(choices)
     notes = [_label_note(labelling, choices)]
     if apart := len(choices) - labelling.apart:
+        odd = choices[labelling.good.index(None)]
         notes.append(
             f"Left out {_counted(apart)} of {len(choices):,} whose two words are not one {labelling.labels[0]} and one "
-            f"{labelling.labels[1]}."
+            f"{labelling.labels[1]}, such as “{odd.good}” and “{odd.bad}” ({odd.where})."
         )
         choices, labelling = labelling.told_apart(choices)
     cues, others, note = _cues(choices, labelling, rules or Rules())
@@ -68,7 +69,7 @@ def _stated_labels(choices: Sequence[Choice]) -> Labelling | None:
             f"{', '.join(stated[:5])}. Use a column with two values, or none."
         )
     good = tuple(stated.index(choice.label) if choice.label else None for choice in choices)
-    return Labelling((stated[0], stated[1]), good, "stated in the file")
+    return Labelling((stated[0], stated[1]), good, STATED)
 
 
 def _cues(
@@ -126,7 +127,7 @@ def _pair(
 
 
 def _label_note(labelling: Labelling, choices: Iterable[Choice]) -> str:
-    if labelling.kind == "stated in the file":
+    if labelling.kind == STATED:
         return ""
     if labelling.one_way:
         return (
@@ -147,4 +148,4 @@ def _cue_note(how: str, rows: list[int], choices: Sequence[Choice], cues: Sequen
     words, cue = choices[row].prefix.split(), cues[row]
     assert cue is not None
     words[cue] = f"[{words[cue]}]"
-    return f"Cues inferred for {len(rows):,} pairs: {how}, such as “{' '.join(words)}”."
+    return f"Cues inferred for {_counted(len(rows))}: {how}, such as “{' '.join(words)}”."

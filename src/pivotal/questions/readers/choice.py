@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
+from pivotal.questions.bad_rows import SKIP
 
 _MARKS = ".,;:?!"
 
@@ -46,7 +47,8 @@ def between_sentences(good: str, bad: str) -> tuple[str, str, str]:
     if first[place + 1 :] != second[place + 1 :]:
         raise PivotalError(
             f"The two sentences may differ in one word only, but after “{' '.join(first[:place])}” they go on with "
-            f"“{' '.join(first[place:])}” and “{' '.join(second[place:])}”."
+            f"“{' '.join(first[place:])}” and “{' '.join(second[place:])}”. End both after the word that differs, or "
+            f"make the rest alike.{SKIP}"
         )
     words = first[place], second[place]
     while words[0][-1:] == words[1][-1:] and words[0][-1:] in _MARKS and min(map(len, words)) > 1:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.readers.choice import Choice, between_continuations, between_sentences
+from pivotal.questions.bad_rows import SKIP
+from pivotal.questions.readers.choice import Choice, between_sentences
 
 ROLES = ("prefix", "good", "bad", "other", "cue", "label", "group")
 _USUAL: dict[str, tuple[str, ...]] = {
@@ -49,11 +50,18 @@ class Columns:
                     f"A column is one of {', '.join(ROLES)}, not {role!r}.{did_you_mean(role, ROLES)}",
                     "columns",
                 )
-            if column not in columns:
+            if role in of:
                 raise PivotalError(
-                    f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}", "columns"
+                    f"There is one column for each role, but {role} has two. Remove one.", "columns"
                 )
             of[role] = column
+        for role, column in of.items():
+            if column not in columns:
+                free = [name for name in columns if name not in of.values()]
+                raise PivotalError(
+                    f"There is no column {column!r} for {role}.{did_you_mean(column, free or columns)}",
+                    "columns",
+                )
         return Columns(of).checked(columns)
 
     @staticmethod
@@ -81,13 +89,12 @@ class Columns:
         return "Columns: " + ", ".join(f"{role}={column}" for role, column in self.of.items()) + "."
 
     def choice(self, where: str, row: Mapping[str, Any]) -> Choice:
-        """The choice of a row. Without a prefix, good and bad are sentences that differ in one word."""
+        """The choice of a row. Good and bad differ in one word, with or without a prefix before them."""
         texts = {role: _text(where, column, row.get(column)) for role, column in self.of.items()}
+        self._check_filled(where, texts)
         try:
-            if "prefix" in texts:
-                prefix, good, bad = between_continuations(texts["prefix"], texts["good"], texts["bad"])
-            else:
-                prefix, good, bad = between_sentences(texts["good"], texts["bad"])
+            before = f"{texts['prefix']} " if texts.get("prefix") else ""
+            prefix, good, bad = between_sentences(before + texts["good"], before + texts["bad"])
         except PivotalError as error:
             raise PivotalError(f"{where}: {error}") from None
         cue = texts.get("cue", "")
@@ -101,6 +108,16 @@ class Columns:
             group=texts.get("group", ""),
             label=texts.get("label", ""),
         )
+
+    def _check_filled(self, where: str, texts: Mapping[str, str]) -> None:
+        """A prefix may be empty if good and bad are whole sentences."""
+        begin_alike = texts["good"].split()[:1] == texts["bad"].split()[:1]
+        for role in ("prefix", "good", "bad"):
+            if not texts.get(role, "-") and not (role == "prefix" and begin_alike):
+                raise PivotalError(
+                    f"{where}, column '{self.of[role]}': the cell is empty, but every row needs its {role} text. Fill "
+                    f"it.{SKIP}"
+                )
 
 
 def _text(where: str, column: str, value: Any) -> str:

@@ -6,14 +6,19 @@ from collections.abc import Callable, Sequence
 
 from pivotal.questions.readers import english
 from pivotal.questions.readers.choice import Choice
-from pivotal.questions.readers.labels import Labelling
+from pivotal.questions.readers.labels import STATED, Labelling, labelled
 
 FindCue = Callable[[Sequence[str]], int | None]
 """From the words of a prefix to the index of the cue; None if it has none."""
 
 
 def cue_rule(choices: Sequence[Choice], labelling: Labelling) -> tuple[FindCue, str] | None:
-    """How to find the cue by the kind of the labels, with a description; None if nothing is known of this kind."""
+    """How to find the cue by the kind of the labels, with a description; None if nothing is known of this kind.
+    Labels that the file states are of a kind if the inferred ones are the same under other names."""
+    if labelling.kind == STATED:
+        inferred = labelled(choices)
+        same = {a == b for a, b in zip(labelling.good, inferred.good, strict=True) if b is not None}
+        return cue_rule(choices, inferred) if len(same) == 1 else None
     if labelling.kind == "the number of nouns":
         return english.last_determiner, "the determiner before the noun"
     if labelling.kind == "the number of verbs":

@@ -16,6 +16,7 @@ from pivotal.questions.readers.choice import Choice
 from pivotal.questions.word_sets import members
 
 ONE_WAY = ("good", "bad")
+STATED = "stated in the file"
 _NUMBERS = ("singular", "plural")
 _ENOUGH = 0.5
 """A property is used if it tells the words of this share of the rows apart, and no other tells more."""

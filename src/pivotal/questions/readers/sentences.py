@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.bad_rows import SKIP, BadRows
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import name_of
 from pivotal.questions.readers.assemble import assemble
@@ -67,10 +67,17 @@ def _beside(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
     found = []
     for where, cells in lines:
         with bad.row():
-            if len(cells) != 2 or not all(cells):
+            wrong = ""
+            if len(cells) == 1:
+                wrong = "has no tab. An editor may have replaced it by spaces. Put it back"
+            elif len(cells) > 2:
+                wrong = f"has {len(cells) - 1} tabs. Remove the others"
+            elif not all(cells):
+                wrong = f"has nothing {'before' if cells[1] else 'after'} its tab. Add the sentence"
+            if wrong:
                 raise PivotalError(
-                    f"{where}: a line has a good and a bad sentence with a tab between them, not {len(cells)} "
-                    f"{'cell' if len(cells) == 1 else 'cells'}."
+                    f"{where}: a line has a good and a bad sentence with one tab between them, but "
+                    f"“{' '.join(cells).strip():.60}” {wrong}.{SKIP}"
                 )
             found.append((where, cells[0], cells[1]))
     return found

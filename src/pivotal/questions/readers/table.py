@@ -15,6 +15,7 @@ from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.columns import Columns
 from pivotal.questions.readers.rows import BINARY, Row, rows_of
+from pivotal.questions.readers.stated import usable
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,15 @@ def table_pairs(name: str, rows: Iterator[tuple[str, Row]], columns: str, bad: B
     choices = []
     for where, row in rows:
         if known is None:
-            known = Columns.parse(columns, row)
+            try:
+                known = Columns.parse(columns, row)
+            except PivotalError as error:
+                raise PivotalError(f"{where.rpartition(', ')[0]}: {error}", error.field) from None
         with bad.row():
             choices.append(known.choice(where, row))
     if known is None:
         raise PivotalError(f"{name}: the table must have at least one row, but it has none.{bad.first()}")
+    if "label" in known.of:
+        choices = usable(choices, known.of["label"], bad)
     made = assemble(name, choices, bad)
     return replace(made, notes=(known.note(), *made.notes))
