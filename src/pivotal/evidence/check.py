@@ -100,14 +100,27 @@ class Untouched:
     """On the held-out pairs, if they can be asked."""
 
 
-def what_is_known(question: Question, model: LanguageModel) -> Untouched:
-    """Whether the verdict would object to the question before any search."""
+def what_is_known(
+    question: Question, model: LanguageModel, seen: dict[tuple[object, ...], Untouched] | None = None
+) -> Untouched:
+    """Whether the verdict would object to the question before any search.
+
+    The steps matter only for the choice of the pairs that can be asked. `seen` keeps the answers of a model, so that
+    one answer can serve both kinds of steps.
+    """
     read = as_read(question, model, question.load_pairs())
     asked, rejected = askable(model, read, question.steps)
     if not len(asked):
         return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")
     try:
-        test = problem_of(question, model, question.divide(read)[1])
+        held_out = question.divide(read)[1]
+        key = (
+            dataclasses.replace(question, steps="every"),
+            askable(model, held_out, question.steps)[0].fingerprint(),
+        )
+        if seen is not None and key in seen:
+            return seen[key]
+        test = problem_of(question, model, held_out)
     except PivotalError as error:
         return Untouched(str(error))
     knowledge = knowledge_of(test)
@@ -115,7 +128,10 @@ def what_is_known(question: Question, model: LanguageModel) -> Untouched:
     evidence = Evidence(knowledge=knowledge, swap=None if knowledge.labelled else cue_swap(test))
     checks = (known(evidence), both_directions(knowledge), likely_words(knowledge))
     failed = [check.found for check in checks if not check.passed]
-    return Untouched(failed[0] if failed else None, test.clean_accuracy)
+    found = Untouched(failed[0] if failed else None, test.clean_accuracy)
+    if seen is not None and knowledge.labelled:
+        seen[key] = found
+    return found
 
 
 def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ...]:

@@ -17,6 +17,7 @@ from pivotal.evidence.checks.swap import cue_swap
 from pivotal.evidence.checks.text import text_cost
 from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.base import LanguageModel
+from pivotal.problem.examples import Examples
 from pivotal.problem.problem import Problem
 from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
@@ -37,7 +38,7 @@ class Collection:
     search: Search
     level: Level = "quick"
     seed: int = 0
-    others: Sequence[PairSet] | None = None
+    others: Sequence[PairSet | Examples] | None = None
     """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
@@ -82,12 +83,12 @@ def bundled_phenomena() -> Iterable[PairSet]:
 
 
 def effects_on_others(
-    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet]
+    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet | Examples]
 ) -> Iterable[Effect]:
     """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
     own = (intervention.phenomenon, *names_of(intervention.phenomenon))
     for pairs in others:
-        if pairs.name in own:
+        if (pairs.name if isinstance(pairs, PairSet) else pairs.pairs.name) in own:
             continue
         try:
             yield effect_on(intervention, model, pairs)

@@ -26,6 +26,7 @@ from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
+from pivotal.problem.examples import Examples
 from pivotal.problem.outcome import Work
 from pivotal.problem.prepare import as_read, model_of, stays_of, training_problem
 from pivotal.problem.problem import Problem
@@ -71,7 +72,7 @@ def find(
     runs: int = 1,
     controls: int = CONTROLS,
     evidence: Level = "quick",
-    others: Sequence[PairSet] | None = None,
+    others: Sequence[PairSet | Examples] | None = None,
     out: str | None = None,
     overwrite: bool = False,
     device: str | None = None,
@@ -204,7 +205,7 @@ def judged(summary: Summary, evidence: Evidence) -> Summary:
     return serial.replace(summary, verdict=verdict_of(summary))
 
 
-def _enough(summary: Summary, wanted: Level, others: Sequence[PairSet] | None) -> bool:
+def _enough(summary: Summary, wanted: Level, others: Sequence[PairSet | Examples] | None) -> bool:
     there = summary.evidence or Evidence(level="none")
     asked = others is None or wanted == "none" or bool(there.effects)
     return asked and LEVELS.index(there.level) >= LEVELS.index(wanted)

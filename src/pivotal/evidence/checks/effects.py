@@ -10,34 +10,42 @@ import torch
 from pivotal.evidence.intervals import shares_of
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import dense
+from pivotal.problem.examples import Examples
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.records.evidence import Effect
 from pivotal.records.intervention import Intervention
+from pivotal.units import Steps
 
 PAIRS = 200
 """The most pairs of another phenomenon that are asked."""
+
+
+def prepared(model: LanguageModel, pairs: PairSet, steps: Steps, most: int = PAIRS) -> Examples:
+    """At most `most` pairs of a phenomenon, ready to be asked. They serve many interventions."""
+    return Examples.of(model, pairs.sample(most) if len(pairs) > most else pairs, steps)
 
 
 @torch.no_grad()
 def effect_on(
     intervention: Intervention,
     model: LanguageModel,
-    pairs: PairSet,
+    pairs: PairSet | Examples,
     *,
     labels: Mapping[str, str] | None = None,
     most: int = PAIRS,
 ) -> Effect:
     """Ask another phenomenon with the intervention applied, towards each of its directions. At most `most` pairs are
-    asked.
+    asked; `pairs` may be prepared for the intervention's steps already.
 
     `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
     labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
     """
     model = model.carrying(intervention)
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-    asked = pairs.sample(most) if len(pairs) > most else pairs
-    problem = Problem(model, asked, sites=sites, steps=intervention.steps)
+    if isinstance(pairs, PairSet):
+        pairs = prepared(model, pairs, intervention.steps, most)
+    problem = Problem(model, pairs, sites=sites, steps=intervention.steps)
     mask, values = dense(intervention, problem.space, model.device)
     share = shares_of(problem.prefix_ids)
     expected = _expected(problem)
@@ -52,7 +60,7 @@ def effect_on(
         # Each preference is edited towards the direction that its target label maps to.
         flipped = share(problem.edited_towards(to).run(mask, values).flipped()[0].cpu().numpy())
     return Effect(
-        phenomenon=pairs.name,
+        phenomenon=problem.pairs.name,
         pairs=len(problem),
         related=to is not None,
         flipped=flipped,

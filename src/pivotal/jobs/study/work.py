@@ -10,7 +10,8 @@ from pathlib import Path
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.check import what_is_known
+from pivotal.evidence.check import Untouched, what_is_known
+from pivotal.evidence.checks.effects import prepared
 from pivotal.files import inside
 from pivotal.jobs.find import Nobody, Watch, find
 from pivotal.jobs.run_files import ABLATION, RUN
@@ -19,8 +20,8 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
+from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
-from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
@@ -49,7 +50,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
         question = replace(batch.cell.question, seed=batch.seeds.start)
         model = MODELS.take(question, place.device, batch.cell.batch_nodes)
         if batch.cell.known:
-            untouched = what_is_known(question, model)
+            untouched = what_is_known(question, model, MODELS.untouched)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
         _run(batch, question, model, place, watch or Nobody())
@@ -76,8 +77,10 @@ class ModelCache:
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
-        self._others: dict[Question, PairSet] = {}
+        self._others: dict[Question, Examples | None] = {}
         self.loads = 0
+        self.untouched: dict[tuple[object, ...], Untouched] = {}
+        """What the model knows, by question and pairs."""
 
     def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
         key = (question.model, question.dtype, question.priming, device, batch_nodes)
@@ -87,19 +90,26 @@ class ModelCache:
             self.loads += 1
         return self._model
 
-    def others(self, question: Question, model: LanguageModel, asked: Sequence[Question]) -> list[PairSet]:
-        """The pairs of other questions, read by the model as those of this question. They are read once."""
+    def others(self, question: Question, model: LanguageModel, asked: Sequence[Question]) -> list[Examples]:
+        """The pairs of other questions, read by the model as those of this question, without questions that cannot be
+        asked. They are prepared once for all cells of a model."""
         found = []
         for other in asked:
-            other = replace(other, lower=question.lower, unknown=question.unknown)
+            other = replace(other, lower=question.lower, unknown=question.unknown, steps=question.steps)
             if other not in self._others:
-                self._others[other] = as_read(other, model, other.load_pairs())
-            found.append(self._others[other])
+                pairs = as_read(other, model, other.load_pairs())
+                try:
+                    self._others[other] = prepared(model, pairs, other.steps)
+                except PivotalError:  # no pair of it can be asked
+                    self._others[other] = None
+            if (there := self._others[other]) is not None:
+                found.append(there)
         return found
 
     def clear(self) -> None:
         self._model = self._key = None
         self._others = {}
+        self.untouched.clear()
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
