@@ -154,13 +154,17 @@ def both_directions(knowledge: Knowledge | None) -> Check:
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    counts = knowledge.prefixes_towards
-    listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
+    listed = " and ".join(f"{n:,} to {label}" for label, n in knowledge.prefixes_towards.items())
     return Check(
         name=name,
-        passed=min(counts.values()) >= LEAST_PREFIXES,
+        passed=enough_to_flip(knowledge),
         found=f"Held-out prefixes to flip: {listed}; at least {LEAST_PREFIXES} each are needed.",
     )
+
+
+def enough_to_flip(held_out: Knowledge) -> bool:
+    """Whether, for each label, the model prefers the other label's word after enough of the held-out prefixes."""
+    return min(held_out.prefixes_towards.values()) >= LEAST_PREFIXES
 
 
 def likely_words(knowledge: Knowledge | None) -> Check:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.collect import LEVELS, Collection
-from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
@@ -294,7 +294,7 @@ def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
     """What the untouched model knows of the held-out pairs. Nothing is refused, but the verdict will know."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
-    for warning in warnings_of(known):
+    for warning in (*warnings_of(known), *few_to_flip(known, len(test) / (len(train) + len(test)))):
         watch.say(f"Warning: {warning}")
     for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
         watch.say(
