@@ -16,7 +16,7 @@ from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
-from pivotal.evidence.verdict import verdict_of
+from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
@@ -145,6 +145,8 @@ def find(
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     _say_known(watch, train, test)
+    if limit := limit_of(controls):
+        watch.say(limit)
     info = {
         "command": command,
         "model": model.describe(),

@@ -49,7 +49,9 @@ def sentences(check: CheckReport) -> list[str]:
             )
         )
     if check.seconds is not None:
-        said.append(f"The default search takes roughly {duration(check.seconds)} on this machine.")
+        said.append(
+            f"The default search takes roughly {duration(check.seconds)} on this machine if it is idle."
+        )
     return said
 
 

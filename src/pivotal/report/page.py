@@ -33,8 +33,8 @@ KEPT = "What had to stay the same"
 
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
-    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
-    "more often. “No evidence”: anything else."
+    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably, not clearly "
+    "more often, or too few random sets to tell. “No evidence”: anything else."
 )
 
 
