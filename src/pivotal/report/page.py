@@ -27,6 +27,7 @@ from pivotal.report.html import (
     paragraphs,
     table_of,
 )
+from pivotal.report.next_steps import next_steps
 from pivotal.report.unit_pages import unit_sections
 
 KEPT = "What had to stay the same"
@@ -100,7 +101,10 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     return [
         Section(
             "The verdict",
-            paragraph(summary.verdict.sentence) + checks_of(summary.verdict) + paragraph(_VERDICT_NOTE),
+            paragraph(summary.verdict.sentence)
+            + paragraphs(*(f"Next: {step}" for step in next_steps(summary)))
+            + checks_of(summary.verdict)
+            + paragraph(_VERDICT_NOTE),
         ),
         Section(
             "Are the values natural?",
