@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+
+from pivotal.evidence.check import check, what_is_known
+from pivotal.models import load_model
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
+from pivotal.report.check import duration, rank_sentence
 
 
 def test_a_question_that_can_be_asked(pivotal: Run) -> None:
@@ -15,7 +22,10 @@ def test_a_question_that_can_be_asked(pivotal: Run) -> None:
     assert "1,512 of 1,512 pairs of planted can be asked of planted." in done.out
     assert "prefers the expected word in 100.0% of 1,512 pairs" in done.out
     assert "By label" in done.out and "By group" in done.out and "class 0" in done.out
-    assert "0.0% share their prefix with a pair" in done.out and "takes roughly" in done.out
+    assert "Every held-out prefix is new. Of the held-out pairs, all share their cue word" in done.out
+    assert "--split words holds out words as well." in done.out and "takes roughly" in done.out
+    assert "--values interchange can use 1,512 of 1,512 pairs." in done.out
+    assert "For at least half of the pairs, the preferred word is among the model's" in done.out
     assert "Warning" not in done.out
     found = json.loads(pivotal("check", "planted", "planted", "--json").out)
     assert found["asked"] == found["knowledge"]["pairs"] == 1512 and found["rejected"]["total"] == 0
@@ -40,7 +50,9 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     assert "12 of 13 pairs of one can be asked" in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
     assert "Warning: All pairs expect good: there is one direction only." in done.out
-    assert "Warning: Only 0 prefixes can be flipped to good; a verdict needs 10." in done.out
+    assert (
+        "0 can be flipped to good and 1 to bad; a verdict needs 10 each. The model prefers good" in done.out
+    )
     assert "Warning: The model prefers good in 100.0% of the pairs, whatever is right." in done.out
     assert "Cues inferred" in done.out or "no cue" in done.out
 
@@ -99,9 +111,76 @@ def test_the_split_is_that_of_a_search(pivotal: Run, tmp_path: Path) -> None:
 def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"prefix": "The zebra", "words": {"a": "runs", "b": "run"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")
-    assert done.code == 0 and "0 of 1 pair of a can be asked of planted." in done.out
+    assert done.code == 2, "as in find"
+    assert "0 of 1 pair of a can be asked of planted." in done.out
     assert "outside the vocabulary: zebra (1)" in done.out and "pivotal words" in done.out
     assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
+
+
+def test_a_word_that_is_spelt_wrong_is_told(pivotal: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"prefix": "The noun0a", "words": {"a": "verb0as", "b": "verb0aa"}}')
+    for verb in ("check", "find"):
+        done = pivotal(verb, "planted", tmp_path / "a.jsonl", "--test", "1")
+        assert done.code == 2
+        assert verb == "find" or "Did you mean “verb0a” instead of “verb0aa”?" in done.out
+
+
+@pytest.fixture
+def forty(tmp_path: Path) -> Path:
+    """40 prefixes for each label, of which a fifth is held out."""
+    pairs = [
+        pair for pair in load_phenomenon("planted") if pair.words[0] in ("verb0as", "verb1as", "verb2as")
+    ]
+    some = [pair for label in ("singular", "plural") for pair in [p for p in pairs if p.label == label][:40]]
+    rows = [
+        {"prefix": p.prefix, "words": {"singular": p.words[0], "plural": p.words[1]}, "label": p.label}
+        for p in some
+    ]
+    (tmp_path / "forty.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return tmp_path / "forty.jsonl"
+
+
+def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivotal: Run, forty: Path) -> None:
+    done = pivotal("check", "planted", forty)
+    assert "16 held out, with prefixes to flip: 8 to singular and 8 to plural." in done.out
+    assert "8 can be flipped to singular and 8 to plural; a verdict needs 10 each." in done.out
+    assert "Write at least 50 prefixes for each label, or hold out more with --test 0.3." in done.out
+    question, model = Question("planted", str(forty)), load_model("planted")
+    lacking = what_is_known(question, model).lacking
+    assert lacking is not None and "8 to singular and 8 to plural; at least 10 each" in lacking
+    enough = replace(question, test=0.3)
+    assert what_is_known(enough, model).lacking is None and not check(enough, model).warnings
+
+
+def test_a_sample_of_the_held_out_prefixes_is_called_one(pivotal: Run, forty: Path) -> None:
+    done = pivotal("check", "planted", forty, "--sample", "6", "--test", "0.3")
+    assert (
+        "Of the 6 held-out prefixes that were asked, 3 can be flipped to singular and 3 to plural" in done.out
+    )
+    assert "a verdict needs 10 each. --sample 0 asks all." in done.out
+
+
+def test_pairs_that_cannot_be_exchanged_are_no_sample(pivotal: Run, tmp_path: Path) -> None:
+    rows = [
+        {"prefix": f"The noun0{n}{s} {filler}", "cue": 1, "label": label,
+         "words": {"singular": "verb0as", "plural": "verb0a"},
+         "counterfactual": {"singular": f"The noun0{n} {filler}", "plural": f"The noun0{n}s {filler}"}}
+        for n in "abcd" for s, label in (("", "singular"), ("s", "plural")) for filler in ("near", "quite", "often")
+    ]  # fmt: skip
+    for row in rows[:5]:
+        row["counterfactual"]["plural"] = row["counterfactual"]["plural"].replace("noun0", "zebra")
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    for more in ((), ("--values", "interchange"), ("--values", "interchange", "--sample", "0")):
+        done = pivotal("check", "planted", tmp_path / "a.jsonl", *more)
+        assert "random sample" not in done.out
+        assert "--values interchange can use 21 of 24 pairs; the others: outside the vocabulary" in done.out
+
+
+def test_words_are_held_out_already_or_there_are_no_cues(pivotal: Run, forty: Path) -> None:
+    done = pivotal("check", "planted", "planted", "--split", "words")
+    assert "none share their cue word" in done.out and "--split words holds out" not in done.out
+    done = pivotal("check", "planted", forty)
+    assert "The held-out pairs have no cue words; all share a word that is asked about" in done.out
 
 
 def test_a_folder_is_checked_question_by_question(pivotal: Run, files: Path) -> None:
@@ -115,6 +194,18 @@ def test_too_few_pairs_to_split_are_a_warning(pivotal: Run, tmp_path: Path) -> N
     (tmp_path / "a.jsonl").write_text('{"prefix": "The noun0a", "words": {"a": "verb0as", "b": "verb0a"}}')
     done = pivotal("check", "planted", tmp_path / "a.jsonl")
     assert done.code == 0 and "Warning: A set must have two pairs or more" in done.out
+
+
+def test_rough_times_and_ranks() -> None:
+    assert [duration(s) for s in (0.2, 26, 74, 100, 3000, 9100)] == [
+        "1 s",
+        "30 s",
+        "70 s",
+        "2 min",
+        "50 min",
+        "3 h",
+    ]
+    assert "most likely next word." in rank_sentence(1.5) and "3 most likely next words" in rank_sentence(3)
 
 
 def test_words(pivotal: Run) -> None:

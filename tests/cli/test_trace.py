@@ -28,7 +28,7 @@ def test_a_sentence_of_one_s_own(pivotal: Any, run_folder: Path) -> None:
     done = pivotal("trace", run_folder, "The noun0a near verb0as")
     assert done.code == 0, done.err
     assert "set at every word for plural" in done.out
-    assert "The preference flips from verb0as to verb0a." in done.out
+    assert "The preference flips from “verb0as” to “verb0a”." in done.out
     words = done.out.split()
     assert words.count("The*") == words.count("[noun0a]*") == words.count("near*") == 1
     assert "untouched" in words and "KL" in words and "hidden.0" in words

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from pivotal.evidence.knowledge import knowledge_of, warnings_of
 from pivotal.evidence.verdict import known
+from pivotal.models import load_model
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
@@ -71,8 +73,25 @@ def test_mass_and_rank() -> None:
         mass.append(sum(words))
         rank.append(1 + int((p > max(words) * (1 + 1e-6)).sum()))
     found = knowledge_of(asked)
-    assert found.mass == pytest.approx(float(torch.tensor(mass).median()), rel=1e-4)
-    assert found.rank == float(torch.tensor(rank).float().median())
+    assert found.mass == pytest.approx(np.median(mass), rel=1e-4) and found.sampled is None
+    assert found.rank == np.median(rank)
+    assert len(mass) % 2 == 0 and np.median(mass) != pytest.approx(sorted(mass)[5], rel=1e-3), (
+        "no middle value"
+    )
+
+
+def test_a_word_is_not_more_likely_than_itself() -> None:
+    asked = Problem(load_model("wiki-lstm"), load_phenomenon("number-agreement").sample(60))
+    lm, rank = asked.model, []
+    for pair in asked.pairs:
+        p = lm.next_logits([lm.encode(pair.prefix).ids])[0]
+        rank.append(1 + int((p > max(p[lm.tokens_of(word)[0]] for word in pair.words)).sum()))
+    assert knowledge_of(asked).rank == np.median(rank)
+
+
+def test_medians_of_a_sample_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pivotal.evidence.knowledge.PREFIXES", 2)
+    assert "in a sample of 2 prefixes." in knowledge_of(problem()).told()
 
 
 def test_pairs_without_labels_and_with_one_direction() -> None:

@@ -34,6 +34,8 @@ def test_overlap_counts_prefixes_cues_and_words() -> None:
     )
     found = overlap_of(train, PairSet("test", LABELS, test))
     assert (found.prefix, found.cue, found.words) == (0.25, 0.5, 0.5)
+    bare = PairSet("bare", LABELS, (MinimalPair("The cat", None, ("runs", "run")),))
+    assert overlap_of(train, bare).cue is None, "no cues are not cues that differ"
 
 
 @pytest.mark.parametrize("by", ["prefixes", "words"])

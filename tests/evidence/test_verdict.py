@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pivotal.evidence.verdict import verdict_of
+from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.records.evidence import (
     CueSwap,
     Effect,
@@ -115,7 +115,7 @@ def test_every_check_passed_is_the_only_way_to_decide() -> None:
 def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[str, Any], name: str) -> None:
     verdict = verdict_of(summary(evidence(**changes)))
     assert verdict.word == "switch" and [check.name for check in verdict.failed] == [name]
-    assert f"Failed: {name}." in verdict.sentence
+    assert f"Failed checks: {name}." in verdict.sentence
 
 
 @pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "shuffled"])
@@ -170,7 +170,38 @@ def test_flips_count_only_beside_random_sets(flips: Share, p: float | None, word
     ],
 )
 def test_a_nudge_says_what_it_lacks(flips: Share, p: float, said: str) -> None:
-    assert f"preference, {said}. Failed:" in verdict_of(summary(flips=flips, p=p)).sentence
+    assert f"preference, {said}. Failed checks:" in verdict_of(summary(flips=flips, p=p)).sentence
+
+
+@pytest.mark.parametrize(
+    ("sets", "as_good", "passed", "word"),
+    [
+        (99, 0, True, "decide"),
+        (99, 1, False, "nudge"),
+        (98, 0, None, "nudge"),
+        (19, 0, None, "nudge"),
+        (19, 1, False, "no evidence"),
+        (9, 0, None, "no evidence"),
+    ],
+)
+def test_few_random_sets_decide_nothing_but_a_set_that_is_as_good_counts(
+    sets: int, as_good: int, passed: bool | None, word: str
+) -> None:
+    control = Control(sets=sets, best=0.3, mean=0.1, p_value=(1 + as_good) / (1 + sets))
+    verdict = verdict_of(replace(summary(), controls=control))
+    (check,) = (one for one in verdict.checks if one.name == "random sets")
+    assert verdict.word == word and check.passed is passed and check.undecided == (passed is None)
+    assert ("Not decided: random sets." in verdict.sentence) == (passed is None)
+    assert "Not checked" not in verdict.sentence
+    assert ("too few random sets to say more" in verdict.sentence) == (passed is None and word == "nudge")
+    assert bool(check.cure) == (sets < 99)
+    assert bool(limit_of(sets)) == (sets < 99), "said before the search, too"
+
+
+def test_what_few_random_sets_exclude() -> None:
+    assert "With --controls 19 the verdict is 'nudge' at best" in limit_of(19)
+    assert "With --controls 18 the verdict is 'no evidence' at best" in limit_of(18)
+    assert "Without random sets the verdict is 'no evidence'" in limit_of(0)
 
 
 def test_counterfactual_states_that_flip_as_much_excuse_learned_values_and_a_direct_path() -> None:
@@ -217,3 +248,5 @@ def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cur
     found = replace(summary(evidence(natural=natural(LOW))), values=values)
     (check,) = verdict_of(found).failed
     assert check.name == "natural values" and cure in check.cure and bool(check.cure) == bool(cure)
+    inside = "Every value is natural, but such values do not flip most preferences in both directions: to one 55.0%"
+    assert (inside in check.found) == (values == "natural"), "what failed"

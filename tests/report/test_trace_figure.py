@@ -57,12 +57,12 @@ def test_numbers_as_text() -> None:
 
 
 def test_what_is_said_of_it() -> None:
-    assert verdict(TRACE) == "The preference flips from runs to run."
+    assert verdict(TRACE) == "The preference flips from “runs” to “run”."
     assert verdict(replace(TRACE, log_p=Both(TRACE.log_p.untouched, TRACE.log_p.untouched))) == (
-        "The preference stays with runs."
+        "The preference stays with “runs”."
     )
     back = replace(TRACE, direction="singular")
-    assert verdict(back) == "The untouched model prefers runs already, and the edit turns it to run."
+    assert verdict(back) == "The untouched model prefers “runs” already, and the edit turns it to “run”."
     text = told(TRACE)
     assert "2 units of m set at ““doctor””" in text and "is 4.7% untouched and 62.2% edited" in text
     assert told(replace(TRACE, frame=replace(FRAME, steps="every"))).count("set at every word") == 1
@@ -139,7 +139,7 @@ def test_a_figure_of_odd_tokens(check_page: Callable[[str], None]) -> None:
 def test_a_png_says_what_it_shows(tmp_path: Path) -> None:
     write_trace(TRACE, tmp_path / "trace.PNG")
     content = (tmp_path / "trace.PNG").read_bytes()
-    assert b"iTXtDescription" in content and b"The preference flips from runs to run." in content
+    assert b"iTXtDescription" in content and "The preference flips from “runs” to “run”.".encode() in content
     image = pytest.importorskip("PIL.Image")
     with image.open(tmp_path / "trace.PNG") as opened:
         opened.load()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from pivotal.cli import shared_options, terminal
+
+BAD_QUESTION = 2
+"""The exit code if nothing can be asked. `find` ends such a question with the same code."""
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
@@ -40,14 +45,20 @@ def check(
     found = _checks(question, model_of(question, device, batch_nodes), parts, sample)
     if json:
         terminal.as_json(found[0] if len(found) == 1 else found)
-        return
-    if len(found) > 1:
+    elif len(found) == 1:
+        _print(found[0])
+    else:
         terminal.table(report.overview(found))
         for one in found:
             if one.knowledge is None:
                 terminal.line(f"{one.phenomenon}: {one.reason}")
-        return
-    (one,) = found
+    if not any(one.asked for one in found):
+        raise typer.Exit(BAD_QUESTION)
+
+
+def _print(one: CheckReport) -> None:
+    from pivotal.report import check as report
+
     first, *others = report.sentences(one)
     terminal.line(first, style="bold")
     for sentence in others:

@@ -78,8 +78,8 @@ def find(
     controls: Annotated[
         int,
         shared_options.in_search(
-            "Random sets of the same size, with learned values, to compare the best run with. 0 skips them; the "
-            "verdict is then 'no evidence'.",
+            "Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the "
+            "verdict is 'nudge' at best, with fewer than 19 'no evidence'.",
             min=0,
         ),
     ] = CONTROLS,

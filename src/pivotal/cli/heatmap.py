@@ -87,7 +87,7 @@ def _words(trace: Trace) -> Iterator[_Row]:
             yield _Row(f"p({word})", name, [_cell(chance(value), value) for value in p])
     wanted = asked(trace)[trace.target]
     for name, line in zip(sides(trace), shares(trace), strict=True):
-        yield _Row(f"{wanted} of both", name, [_cell(percent(share), 2 * share - 1) for share in line])
+        yield _Row(f"share of “{wanted}”", name, [_cell(percent(share), 2 * share - 1) for share in line])
 
 
 def _spread(trace: Trace) -> Iterator[_Row]:
@@ -125,7 +125,7 @@ def _legend(trace: Trace) -> str:
         else ""
     )
     return (
-        f"{marks}p: probability that the word comes next; of both: its share of the probability of the words of both "
+        f"{marks}p: probability that the word comes next; share: of the probability of the words of both "
         "labels. "
         f"Moved: distance of a layer's state from the untouched one, relative to the norm of the untouched state.{more}"
     )

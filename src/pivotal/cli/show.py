@@ -108,12 +108,14 @@ def print_question(folder: RunFolder, summary: Summary | None) -> None:
 def print_result(summary: Summary, quiet: bool = False) -> None:
     """The result of a finished run: a sentence, then tables unless `quiet`."""
     from pivotal.report import evidence, tables
+    from pivotal.report.next_steps import next_steps
 
     terminal.line(tables.sentence(summary), style="bold")
+    if summary.verdict is not None:
+        terminal.line(summary.verdict.sentence)
     if quiet:
         return
     if summary.verdict is not None:
-        terminal.line(summary.verdict.sentence)
         failed = evidence.failed_table(summary.verdict)
         if failed.rows:
             terminal.table(failed)
@@ -139,3 +141,5 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         if text:
             terminal.line(text)
     terminal.line("")
+    for step in next_steps(summary):
+        terminal.line(f"Next: {step}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +11,6 @@ from pivotal.cli import complete, shared_options, terminal
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
-
-_NEAR = 5
 
 
 def words(
@@ -45,6 +42,7 @@ def words(
 
 def _row(lm: LanguageModel, word: str, known: Sequence[str]) -> dict[str, Any]:
     from pivotal.errors import PivotalError
+    from pivotal.problem.unknown import near_words
 
     try:
         tokens = [lm.word(token).strip() or " " for token in lm.tokens_of(word)]
@@ -59,16 +57,3 @@ def _told(row: dict[str, Any]) -> str:
     return (
         "one token" if len(row["tokens"]) == 1 else f"{len(row['tokens'])} tokens: {'·'.join(row['tokens'])}"
     )
-
-
-def near_words(word: str, known: Sequence[str]) -> list[str]:
-    """The known words that look most like a word: other capitals first, then similar spelling."""
-    lower = word.lower()
-    same = [other for other in known if other.lower() == lower and other != word]
-    # Only words of about the same length that begin alike are compared: comparing with all takes seconds.
-    like = [
-        other
-        for other in known
-        if abs(len(other) - len(word)) <= 3 and other[:1].lower() == lower[:1] and other.lower() != lower
-    ]
-    return [*same, *difflib.get_close_matches(word, like, n=_NEAR, cutoff=0.7)][:_NEAR]

@@ -6,15 +6,17 @@ import dataclasses
 import time
 from collections import Counter
 from dataclasses import dataclass
+from dataclasses import replace as replace_pairs
 
 import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.checks.swap import cue_swap
-from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.evidence.overlap import overlap_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
+from pivotal.problem.counterfactuals import unusable
 from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, model_of, problem_of
@@ -22,16 +24,13 @@ from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import options_for_more
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.check import CheckReport, DividedWord
+from pivotal.records.check import CheckReport, DividedWord, Exchange
 from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
 
 _SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 8_000_000
 """The most and the fewest pairs that the model is asked by default, and the most pairs times units."""
-_PREFIXES, _PAIRS_EACH = 64, 4
-"""The most prefixes on which probability and rank of the words are measured, and how many pairs of the sample there are
-for each: a prefix is read again, and needs the whole vocabulary."""
 _BATCH, _SMALL = 128, 8
 """The number of prefixes of one update of the default search, and of the update that is timed first."""
 _LONG = 0.5
@@ -64,6 +63,7 @@ def check(
         model=model.name,
         phenomenon=read.name,
         steps=question.steps,
+        split=question.split,
         labels=read.labels,
         pairs=len(read),
         asked=len(asked),
@@ -72,21 +72,55 @@ def check(
         left_out=dict(rejected.left_out.most_common()),
     )
     try:
-        problem = problem_of(question, model, asked.sample(most) if 0 < most < len(asked) else asked or read)
+        problem = problem_of(question, model, _some(asked, most) or read)
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
-    knowledge = knowledge_of(problem, min(_PREFIXES, most // _PAIRS_EACH) if most else _PREFIXES)
+    knowledge = knowledge_of(problem)
     train, test, told = _divided(question, read, asked)
-    return replace(
+    found = replace(
         found,
-        sampled=len(problem) if len(problem) < len(asked) else None,
+        sampled=most if 0 < most < len(asked) else None,
+        exchange=_exchange(problem),
         divided=divided_words(model, asked),
         knowledge=knowledge,
         train=len(train),
         test=len(test),
-        overlap=overlap_of(train, test) if len(test) else None,
         seconds=_seconds(problem),
         warnings=(*warnings_of(knowledge), *told),
+    )
+    return _with_held_out(found, problem, train, test, most) if len(test) else found
+
+
+def _some(pairs: PairSet, most: int) -> PairSet:
+    """The pairs, or a random sample of at most `most`; 0 takes all."""
+    return pairs.sample(most) if 0 < most < len(pairs) else pairs
+
+
+def _with_held_out(
+    found: CheckReport, problem: Problem, train: PairSet, test: PairSet, most: int
+) -> CheckReport:
+    """The report with what the verdict will count: the held-out prefixes that can be flipped to each label."""
+    held_out = _some(test, most)
+    try:
+        known = knowledge_of(problem.with_values("unbounded").on(held_out))
+    except PivotalError as error:
+        return replace(found, warnings=(*found.warnings, f"Held-out pairs: {error}"))
+    share = len(test) / (len(train) + len(test))
+    few = few_to_flip(known, share, all_asked=len(held_out) == len(test))
+    return replace(
+        found,
+        to_flip=known.prefixes_towards,
+        overlap=overlap_of(train, test),
+        warnings=(*found.warnings, *few),
+    )
+
+
+def _exchange(problem: Problem) -> Exchange:
+    """The pairs that --values interchange can use, and why it cannot use the others."""
+    whole = problem.whole
+    reasons = unusable(whole.model, whole.pairs.pairs, whole.direction)
+    return Exchange(
+        pairs=len(whole), usable=len(whole) - reasons.total(), reasons=dict(reasons.most_common())
     )
 
 
@@ -150,15 +184,17 @@ def divided_words(model: LanguageModel, pairs: PairSet) -> tuple[DividedWord, ..
 
 
 def _divided(question: Question, read: PairSet, asked: PairSet) -> tuple[PairSet, PairSet, tuple[str, ...]]:
-    """The askable pairs of both parts. A search divides all pairs, whether they can be asked or not. A set that cannot
-    be divided is a warning."""
+    """The pairs that can be asked in the two parts of the split. A set that cannot be split is a warning."""
     try:
-        parts = question.divide(read)
+        parts = question.divide(read)  # as a search does, which leaves pairs out after the split
     except PivotalError as error:
         return asked, asked[:0], (str(error),)
-    can = set(asked.pairs)
-    train, test = (dataclasses.replace(part, pairs=tuple(p for p in part if p in can)) for part in parts)
-    return train, test, ()
+    there = set(asked)
+    train, test = (replace_pairs(part, pairs=tuple(filter(there.__contains__, part))) for part in parts)
+    none = (
+        f"None of the {len(parts[1]):,} held-out pairs can be asked. Hold out others with --seed or --test."
+    )
+    return train, test, () if len(test) else (none,)
 
 
 def _seconds(problem: Problem) -> float:
@@ -166,7 +202,7 @@ def _seconds(problem: Problem) -> float:
     small, whole = problem.sample(_SMALL), problem.batches(_BATCH)[0]
     seconds = _update_time(small) * max(1.0, whole.tree.n_live / small.tree.n_live)
     if seconds <= _LONG:
-        seconds = min(_update_time(whole), _update_time(whole))
+        seconds = min(_update_time(whole) for _ in range(3))
     return seconds * _UPDATES
 
 
@@ -175,8 +211,10 @@ def _update_time(batch: Problem) -> float:
     device = batch.model.device
     mask = torch.full((1, len(batch.space)), 0.1, device=device, requires_grad=True)
     values = torch.zeros(1, len(batch.labels), batch.space.coordinates, device=device, requires_grad=True)
-    started = time.perf_counter()
+    # On a CPU the time of this thread, which works in all parts: other processes must not count.
+    clock = time.thread_time if device.type == "cpu" else time.perf_counter
+    started = clock()
     loss = Terms().loss(batch.run(mask, values)).sum()
     loss.backward()
     loss.item()  # waits for a GPU
-    return time.perf_counter() - started
+    return clock() - started

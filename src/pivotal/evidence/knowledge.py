@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.evidence.intervals import shares_of
-from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES, labels_ignore_cue
+from pivotal.evidence.verdict import HALF, LEAST_MASS, LEAST_PREFIXES, enough_to_flip, labels_ignore_cue
+from pivotal.printing import chance
+from pivotal.problem.asking import Tokens
 from pivotal.problem.problem import Problem
 from pivotal.questions.cue_labels import contradicted, cue_tells
 from pivotal.records.knowledge import Knowledge, LabelKnowledge
@@ -18,13 +24,15 @@ _CLEARLY_KNOWN = 0.75
 """An accuracy above it whose interval reaches down to one half says that there are too few pairs."""
 ONE_SIDED = 0.95
 """A larger share of pairs in which the model prefers the same label is one-sided."""
+_MOST_TEST = 0.5
+"""The largest share of held-out pairs that is proposed."""
 _ROWS = 256
 """The most rows of the vocabulary-wide softmax in memory."""
 
 
-def knowledge_of(problem: Problem, prefixes: int = PREFIXES) -> Knowledge:
+def knowledge_of(problem: Problem) -> Knowledge:
     """The preferences of the untouched model on the pairs of a problem. Pairs that cannot be exchanged count too: they
-    are mostly those that the model gets wrong. Probability and rank of the words come from `prefixes` prefixes."""
+    are mostly those that the model gets wrong."""
     problem = problem.whole
     labels = [pair.label for pair in problem.pairs]
     preferred = 1 - problem.direction
@@ -37,10 +45,11 @@ def knowledge_of(problem: Problem, prefixes: int = PREFIXES) -> Knowledge:
         return share(right, of) if of.any() else None
 
     by_group = {group: accuracy((groups == group) & (expected >= 0)) for group in problem.pairs.groups}
-    mass, rank = _mass_and_rank(problem, prefixes)
+    clusters = len({pair.prefix for pair in problem.pairs})
+    mass, rank = _mass_and_rank(problem)
     return Knowledge(
         pairs=len(problem),
-        clusters=len({pair.prefix for pair in problem.pairs}),
+        clusters=clusters,
         labelled=int((expected >= 0).sum()),
         accuracy=accuracy(expected >= 0),
         by_label={
@@ -56,13 +65,14 @@ def knowledge_of(problem: Problem, prefixes: int = PREFIXES) -> Knowledge:
         one_sided=max(float((preferred == i).mean()) for i in range(2)),
         mass=mass,
         rank=rank,
+        sampled=PREFIXES if clusters > PREFIXES else None,
         cue_tells=cue_tells(problem.pairs),
         contradicted=contradicted(problem.pairs),
     )
 
 
 def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
-    """What speaks against asking the question, by the rules of the verdict."""
+    """What speaks against asking the question, whatever the split, by the rules of the verdict."""
     said = []
     labels = knowledge.by_label
     for label, part in labels.items():
@@ -86,40 +96,67 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:
         said.append(f"All pairs expect {expected[0]}: there is one direction only.")
-    for label, prefixes in knowledge.prefixes_towards.items():
-        if prefixes < LEAST_PREFIXES:
-            said.append(
-                f"Only {prefixes} prefix{'es' * (prefixes != 1)} can be flipped to {label}; a verdict needs "
-                f"{LEAST_PREFIXES}."
-            )
     if knowledge.one_sided > ONE_SIDED:
         most = max(labels, key=lambda label: labels[label].preferred)
         said.append(f"The model prefers {most} in {knowledge.one_sided:.1%} of the pairs, whatever is right.")
     if knowledge.mass < LEAST_MASS:
         said.append(
             "The model expects none of the words: together they have a median probability of "
-            f"{knowledge.mass:.1g}."
+            f"{chance(knowledge.mass)}; a verdict needs {chance(LEAST_MASS)}."
         )
     return tuple(said)
 
 
+def few_to_flip(held_out: Knowledge, share: float, *, all_asked: bool = True) -> tuple[str, ...]:
+    """A warning if the verdict will find too few held-out prefixes, with what would be enough. `share` is the share of
+    held-out pairs, and `all_asked` whether the model was asked all of them."""
+    if enough_to_flip(held_out):
+        return ()
+    (first, n), (second, m) = held_out.prefixes_towards.items()
+    which = "held-out prefixes" if all_asked else "held-out prefixes that were asked"
+    said = (
+        f"Of the {held_out.clusters:,} {which}, {n:,} can be flipped to {first} and {m:,} to {second}; a verdict needs "
+        f"{LEAST_PREFIXES} each."
+    )
+    if not all_asked:
+        return (f"{said} --sample 0 asks all.",)
+    if not min(n, m):
+        return (f"{said} The model prefers {second if m == 0 else first} after all of them.",)
+    # The share that is enough if the model goes on as it does here, rounded up to the next twentieth.
+    enough = (math.floor(20 * share * LEAST_PREFIXES / min(n, m) + 1e-9) + 1) / 20
+    more = f", or hold out more with --test {enough:g}" if enough <= _MOST_TEST else ""
+    return (f"{said} Write at least {math.ceil(LEAST_PREFIXES / share):,} prefixes for each label{more}.",)
+
+
 @torch.no_grad()
-def _mass_and_rank(problem: Problem, prefixes: int) -> tuple[float, float]:
-    """The medians, over the pairs of a sample of the prefixes, of the probability of the words of both labels and of
-    the rank of the more likely label's words."""
-    part = problem.sample(prefixes)
-    model, states = part.model, part.clean_states
-    first, second = (side[0] for side in part.examples.index(model.device).read(model, states[:, None]))
-    both, better = torch.logaddexp(first, second), torch.maximum(first, second)
+def _mass_and_rank(problem: Problem) -> tuple[float, float]:
+    """The medians, over the pairs of the prefixes or of a sample of them, of the probability of the words of both
+    labels and of the rank of the more likely label's words."""
+    part = problem.sample(PREFIXES)
+    model, states, sets, words = part.model, part.clean_states, part.examples.sets, part.examples.words
     leaves, of = np.unique(part.tree.live_row[part.tree.leaf], return_inverse=True)
-    mass, rank = torch.empty(len(part)), torch.empty(len(part))
+    mass, rank = np.empty(len(part)), np.empty(len(part))
     for start in range(0, len(leaves), _ROWS):
         rows = torch.as_tensor(leaves[start : start + _ROWS], device=states.device)
         logits = model.readout(states[rows])
         inside = np.flatnonzero((of >= start) & (of < start + _ROWS))
-        for some in torch.as_tensor(inside).split(_ROWS):
-            here = logits[torch.as_tensor(of[some.numpy()] - start, device=states.device)]
-            on_device = some.to(states.device)
-            mass[some] = (both[on_device] - here.logsumexp(-1)).exp().float().cpu()
-            rank[some] = 1 + (here > better[on_device, None]).sum(-1).float().cpu()
-    return float(mass.median()), float(rank.median())
+        for some in np.split(inside, range(_ROWS, len(inside), _ROWS)):
+            here = logits[torch.as_tensor(of[some] - start, device=states.device)]
+            # Read from the same logits, so that a word is never more likely than itself by a rounding error.
+            first, second = (_added(here, sets, words[some, side]) for side in range(2))
+            better = torch.maximum(first, second)
+            mass[some] = (torch.logaddexp(first, second) - here.logsumexp(-1)).exp().float().cpu().numpy()
+            rank[some] = 1 + (here > better[:, None]).sum(-1).cpu().numpy()
+    return float(np.median(mass)), float(np.median(rank))
+
+
+def _added(
+    logits: Float[Tensor, "rows vocabulary"], sets: tuple[Tokens, ...], which: np.ndarray
+) -> Float[Tensor, " rows"]:
+    """The logsumexp over the tokens of the set that each row asks about."""
+    found = logits.new_empty(len(logits))
+    for one in np.unique(which).tolist():
+        rows = torch.as_tensor(np.flatnonzero(which == one), device=logits.device)
+        tokens = torch.as_tensor(sets[one], device=logits.device)
+        found[rows] = logits[rows[:, None], tokens].logsumexp(-1)
+    return found

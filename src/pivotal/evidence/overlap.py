@@ -29,6 +29,7 @@ _BEYOND = 4.0
 def overlap_of(train: PairSet, test: PairSet) -> Overlap:
     """The shares of held-out pairs whose prefix, cue word or words occur in training."""
     prefixes = {pair.prefix for pair in train}
+    having = [pair for pair in test if pair.cue is not None]
     cues = {pair.cue_word.lower() for pair in train}
     words = {word.lower() for pair in train for word in pair.words}
 
@@ -37,7 +38,7 @@ def overlap_of(train: PairSet, test: PairSet) -> Overlap:
 
     return Overlap(
         prefix=share([pair.prefix in prefixes for pair in test]),
-        cue=share([pair.cue is not None and pair.cue_word.lower() in cues for pair in test]),
+        cue=share([pair.cue_word.lower() in cues for pair in having]) if having else None,
         words=share([any(word.lower() in words for word in pair.words) for pair in test]),
     )
 

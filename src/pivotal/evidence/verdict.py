@@ -7,7 +7,7 @@ the strongest word whose conditions hold:
 - *switch*: the model knows the phenomenon, and the units flip it reliably and more often than random sets do. Some
   other check failed or was not made.
 - *nudge*: the model knows the phenomenon, and the units flip it more often than most random sets do (p <= 0.05), but
-  not reliably, or not clearly more often.
+  not reliably, or not clearly more often, or there were too few random sets to tell.
 - *no evidence*: anything else.
 """
 
@@ -79,23 +79,28 @@ def _word(
 
 def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
     failed = [check.name for check in checks if check.passed is False]
-    missing = [check.name for check in checks if check.passed is None]
+    undecided = [check.name for check in checks if check.undecided]
+    missing = [check.name for check in checks if check.passed is None and not check.undecided]
     meaning = {
         "decide": "Decide: these units decide the phenomenon in this model.",
         "switch": "Switch: these units switch the model's preference.",
-        "nudge": f"Nudge: these units change the model's preference, but {_short_of(failed)}.",
+        "nudge": f"Nudge: these units change the model's preference, but {_short_of(failed, undecided)}.",
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
     if failed:
-        parts.append(f"Failed: {', '.join(failed)}.")
+        parts.append(f"Failed checks: {', '.join(failed)}.")
+    if undecided:
+        parts.append(f"Not decided: {', '.join(undecided)}.")
     if missing:
         parts.append(f"Not checked: {', '.join(missing)}.")
     return " ".join(parts)
 
 
-def _short_of(failed: Sequence[str]) -> str:
+def _short_of(failed: Sequence[str], undecided: Sequence[str]) -> str:
     """What keeps a nudge from being a switch."""
+    if "flips" not in failed and "random sets" in undecided:
+        return "there were too few random sets to say more"
     clearly = "clearly more often than random units do"
     if "flips" not in failed:
         return f"not {clearly}"
@@ -154,13 +159,17 @@ def both_directions(knowledge: Knowledge | None) -> Check:
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    counts = knowledge.prefixes_towards
-    listed = " and ".join(f"{n:,} to {label}" for label, n in counts.items())
+    listed = " and ".join(f"{n:,} to {label}" for label, n in knowledge.prefixes_towards.items())
     return Check(
         name=name,
-        passed=min(counts.values()) >= LEAST_PREFIXES,
+        passed=enough_to_flip(knowledge),
         found=f"Held-out prefixes to flip: {listed}; at least {LEAST_PREFIXES} each are needed.",
     )
+
+
+def enough_to_flip(held_out: Knowledge) -> bool:
+    """Whether, for each label, the model prefers the other label's word after enough of the held-out prefixes."""
+    return min(held_out.prefixes_towards.values()) >= LEAST_PREFIXES
 
 
 def likely_words(knowledge: Knowledge | None) -> Check:
@@ -193,13 +202,31 @@ def random_sets(summary: Summary) -> Check:
         return Check(
             name="random sets", passed=None, found="No random sets were tried.", cure="Use --controls 99."
         )
+    # A set that does as well counts against the units, however few sets there are. Without one, few sets say nothing.
+    none_as_good = round(control.p_value * (1 + control.sets)) == 1
+    undecided = none_as_good and least_p(control.sets) > DECIDES
     return Check(
         name="random sets",
-        passed=control.p_value <= DECIDES,
+        passed=None if undecided else control.p_value <= DECIDES,
+        undecided=undecided,
         found=f"{control.sets} random sets in the same layers flip {control.best or 0:.1%} at best: "
-        f"p = {control.p_value:.2g}.",
-        cure="" if control.sets >= 99 else "Use --controls 99: fewer sets cannot reach p = 0.01.",
+        f"p = {control.p_value:.2g}." + (f" So few sets cannot reach p = {DECIDES:g}." if undecided else ""),
+        cure="Use --controls 99." if least_p(control.sets) > DECIDES else "",
     )
+
+
+def least_p(sets: int) -> float:
+    """The smallest p-value that so many random sets can give."""
+    return 1 / (1 + sets)
+
+
+def limit_of(controls: int) -> str:
+    """What so few random sets exclude, before a search; empty if every verdict can be reached."""
+    if least_p(controls) <= DECIDES:
+        return ""
+    best = "nudge" if least_p(controls) <= NUDGES else "no evidence"
+    tried = "Without random sets" if not controls else f"With --controls {controls}"
+    return f"{tried} the verdict is '{best}' at best; 'switch' and 'decide' need --controls {round(1 / DECIDES) - 1}."
 
 
 def unseen_words(summary: Summary) -> Check:
@@ -237,7 +264,11 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
     if natural is None:
         return Check(name=name, passed=None, found="Not measured.")
     kept = summary.values == "natural"
-    if kept:
+    passed = _most(natural.by_direction) or _agrees(swapped)
+    if kept and not passed:
+        shares = ", ".join(f"to {label} {_percent(share)}" for label, share in natural.by_direction.items())
+        found = f"Every value is natural, but such values do not flip most preferences in both directions: {shares}"
+    elif kept:
         found = f"Set inside their natural range, the units flip {_percent(natural.flipped)}"
     else:
         inside = sum(one.inside for one in natural.ranges)
@@ -247,7 +278,7 @@ def natural_values(summary: Summary, evidence: Evidence) -> Check:
         found += f"; set to their counterfactual states, {_percent(swapped.flipped)}"
     return Check(
         name=name,
-        passed=_most(natural.by_direction) or _agrees(swapped),
+        passed=passed,
         found=found + ".",
         cure="" if kept else NATURAL,
     )

@@ -12,11 +12,11 @@ from typing import Any, Protocol, runtime_checkable
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.evidence.collect import LEVELS, Collection
-from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
-from pivotal.evidence.verdict import verdict_of
+from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.files import differences, disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.machine import machine
@@ -146,6 +146,8 @@ def find(
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
     _say_known(watch, train, test)
+    if limit := limit_of(controls):
+        watch.say(limit)
     info = {
         "command": command,
         "model": model.describe(),
@@ -296,7 +298,7 @@ def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
     same figures."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
-    for warning in warnings_of(known):
+    for warning in (*warnings_of(known), *few_to_flip(known, len(test) / (len(train) + len(test)))):
         watch.say(f"Warning: {warning}")
     for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
         watch.say(

@@ -66,19 +66,11 @@ def match(
     encodings: dict[str, Encoding] = {}
     chosen, others, places, reasons = [], [], [], Counter[str]()
     for i, (pair, one, to) in enumerate(zip(pairs, asked, direction.tolist(), strict=True)):
-        text = pair.counterfactuals[to]
         try:
-            if not text:
-                raise PivotalError("no counterfactual prefix")
-            if text == pair.prefix:
-                raise PivotalError("the prefix already has the form of the cue that calls for the target")
-            for said in (pair.prefix, text):
-                if said not in encodings:
-                    encodings[said] = model.encode(said)
+            own, other = _encoded(model, pair, to, encodings)
         except PivotalError as error:
             reasons[str(error)] += 1
             continue
-        own, other = encodings[pair.prefix], encodings[text]
         chosen.append(i)
         others.append((*other.ids, *one.ids[len(own.ids) :]))
         places.append(_aligned(own, other, len(one.ids)))
@@ -86,6 +78,33 @@ def match(
     paths = [tree.path(int(leaf)) for leaf in tree.leaf]
     sources = [[path[place] for place in at] for path, at in zip(paths, places, strict=True)]
     return Matches(chosen, sources, Counterfactuals(tree), reasons)
+
+
+def unusable(model: LanguageModel, pairs: Sequence[MinimalPair], direction: np.ndarray) -> Counter[str]:
+    """The number of pairs that cannot be matched, by reason."""
+    encodings: dict[str, Encoding] = {}
+    reasons = Counter[str]()
+    for pair, to in zip(pairs, direction.tolist(), strict=True):
+        try:
+            _encoded(model, pair, to, encodings)
+        except PivotalError as error:
+            reasons[str(error)] += 1
+    return reasons
+
+
+def _encoded(
+    model: LanguageModel, pair: MinimalPair, to: int, encodings: dict[str, Encoding]
+) -> tuple[Encoding, Encoding]:
+    """A prefix and its counterfactual prefix for the label `to`. Raises PivotalError if there is nothing to match."""
+    text = pair.counterfactuals[to]
+    if not text:
+        raise PivotalError("no counterfactual prefix")
+    if text == pair.prefix:
+        raise PivotalError("the prefix already has the form of the cue that calls for the target")
+    for said in (pair.prefix, text):
+        if said not in encodings:
+            encodings[said] = model.encode(said)
+    return encodings[pair.prefix], encodings[text]
 
 
 def _aligned(own: Encoding, other: Encoding, length: int) -> list[int]:

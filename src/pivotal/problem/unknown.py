@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
@@ -12,10 +13,13 @@ from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.word_sets import members
 from pivotal.units import Steps
 
 _TRIED = 200
 """The number of pairs that are tried to find a cure."""
+_NEAR = 5
+"""The most similar words of a word."""
 
 
 def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
@@ -59,7 +63,7 @@ def _known(words: list[str], knows: Callable[[str], bool], unk: str) -> str:
 def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     """What the user can do if none of the pairs can be asked."""
     some = pairs[:_TRIED]
-    cures = []
+    cures = _spellings(model, some)
     if _count(model, some.lower(), steps):
         cures.append("In lower case the model knows the words: use --lower.")
     if _count(model, with_unknown(model, some), steps):
@@ -93,3 +97,24 @@ def _count(model: LanguageModel, pairs: PairSet, steps: Steps) -> int:
             asking.ask(pair)
             count += 1
     return count
+
+
+def _spellings(model: LanguageModel, pairs: PairSet) -> list[str]:
+    """For the words asked about that the model does not know, the most similar word that it knows."""
+    asked = dict.fromkeys(word for pair in pairs for words in pair.words for word in members(words))
+    unknown = [word for word in asked if not model.knows(word)][:_NEAR]
+    near = {word: near_words(word, model.whole_words())[:1] for word in unknown}
+    return [f"Did you mean “{found[0]}” instead of “{word}”?" for word, found in near.items() if found]
+
+
+def near_words(word: str, known: Sequence[str]) -> list[str]:
+    """The known words that look most like a word: other capitals first, then similar spelling."""
+    lower = word.lower()
+    same = [other for other in known if other.lower() == lower and other != word]
+    # Only words of about the same length that begin alike are compared: comparing with all takes seconds.
+    like = [
+        other
+        for other in known
+        if abs(len(other) - len(word)) <= 3 and other[:1].lower() == lower[:1] and other.lower() != lower
+    ]
+    return [*same, *difflib.get_close_matches(word, like, n=_NEAR, cutoff=0.7)][:_NEAR]

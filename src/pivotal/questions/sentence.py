@@ -66,19 +66,20 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str
     pairs = Counter(pair.words for pair in known if any(word in words for words in pair.word_sets))
     if len(pairs) == 1:
         return next(iter(pairs))
-    cure = f"Name both with --words, {labels[0]} first."
+    usual = Counter(pair.words for pair in known).most_common(1)[0][0]
+    cure = f"two words with --words, that of {labels[0]} first: --words {','.join(map(shown, usual))}."
     if not pairs:
         forms = sorted({form for pair in known for words in pair.word_sets for form in words})
         near = difflib.get_close_matches(word, forms, n=3)
-        guess = f"Did you mean {' or '.join(near)}? " if near else f"It has {_few(forms)}. "
+        guess = f"Did you mean {' or '.join(map(_quoted, near))}?" if near else f"It has {_few(forms)}."
         raise PivotalError(
             f"The last word of the sentence must be one of the words that {known.name} asks about, but {word!r} is "
-            f"not. {guess}{cure}"
+            f"not. {guess} End the sentence with one of them, or name {cure}"
         )
-    listed = "; ".join(" or ".join(map(shown, two)) for two, _ in pairs.most_common(3))
+    listed = "; ".join(" or ".join(_quoted(shown(word)) for word in two) for two, _ in pairs.most_common(3))
     raise PivotalError(
         f"The last word must say which two words are asked about, but {word!r} is in several pairs of "
-        f"{known.name}: {listed}. {cure}"
+        f"{known.name}: {listed}. Name {cure}"
     )
 
 
@@ -105,4 +106,8 @@ def _known_cue(prefix: Sequence[str], known: PairSet) -> int | None:
 
 
 def _few(words: Sequence[str], most: int = 6) -> str:
-    return ", ".join(words[:most]) + (" …" if len(words) > most else "")
+    return ", ".join(map(_quoted, words[:most])) + (" …" if len(words) > most else "")
+
+
+def _quoted(word: str) -> str:
+    return f"“{word}”"

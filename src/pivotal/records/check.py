@@ -17,12 +17,25 @@ class DividedWord(Record, frozen=True, kw_only=True):
     """The number of pairs that ask about it."""
 
 
+class Exchange(Record, frozen=True, kw_only=True):
+    """The pairs that `--values interchange` can use."""
+
+    pairs: int
+    """The number of pairs that the model was asked."""
+    usable: int
+    """The number of them with a counterfactual prefix for the label to flip to, which the model can read."""
+    reasons: dict[str, int] = {}
+    """The number of the others by reason, the most frequent first."""
+
+
 class CheckReport(Record, frozen=True, kw_only=True):
     """Whether a question can be asked of a model, and what the untouched model says."""
 
     model: str
     phenomenon: str
     steps: Steps
+    split: str = ""
+    """What is unseen in a held-out pair."""
     labels: tuple[str, str] | None
     """Null if the pairs could not be read."""
     pairs: int
@@ -36,6 +49,8 @@ class CheckReport(Record, frozen=True, kw_only=True):
     rejected: Rejections
     left_out: dict[str, int] = {}
     """Words that are left out of their sets, by reason, with the number of pairs."""
+    exchange: Exchange | None = None
+    """Null if no pair can be asked."""
     divided: tuple[DividedWord, ...] = ()
     """The words of several tokens. They are compared at the first token where they differ."""
     knowledge: Knowledge | None = None
@@ -44,6 +59,8 @@ class CheckReport(Record, frozen=True, kw_only=True):
     """The number of pairs to search on."""
     test: int = 0
     """The number of held-out pairs."""
+    to_flip: dict[str, int] = {}
+    """By label, the number of distinct held-out prefixes that can be flipped to it. The verdict needs 10 each."""
     overlap: Overlap | None = None
     """What the held-out pairs share with the others."""
     seconds: Number | None = None

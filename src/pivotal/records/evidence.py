@@ -189,7 +189,9 @@ class Check(Record, frozen=True, kw_only=True):
 
     name: str
     passed: bool | None
-    """Null if it was not made."""
+    """Null if it was not made, or if it could not decide."""
+    undecided: bool = False
+    """Whether it was made and could not decide."""
     found: str
     """What was found, in words."""
     cure: str = ""

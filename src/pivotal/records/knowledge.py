@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pivotal.printing import chance
 from pivotal.records.serial import Number, Record
 from pivotal.records.share import Share
 
@@ -38,7 +39,9 @@ class Knowledge(Record, frozen=True, kw_only=True):
     mass: Number
     """The median probability of the words of both labels together. If it is small, the model expects none of them."""
     rank: Number
-    """The median of 1 plus the number of tokens that are more likely than the words of the more likely label."""
+    """The median rank of the words of the more likely label: 1 plus the number of tokens that are more likely."""
+    sampled: int | None = None
+    """The number of prefixes whose pairs give both medians, if that is a sample of them; else null."""
     cue_tells: Number | None = None
     """How well the cue word tells which label is right: 1 if each cue word goes with one label, 0 if it does no better
     than with random labels. Null if the pairs cannot say, for example because no cue word is repeated."""
@@ -55,9 +58,10 @@ class Knowledge(Record, frozen=True, kw_only=True):
                 f"interval {share.low:.1%} to {share.high:.1%})"
             )
         prefers = " and ".join(f"{label} in {part.preferred:,}" for label, part in self.by_label.items())
+        sample = "" if self.sampled is None else f" in a sample of {self.sampled:,} prefixes"
         return (
             f"{right}; it prefers {prefers}. The words of both labels together have a median probability of "
-            f"{self.mass:.1g}."
+            f"{chance(self.mass)}{sample}."
         )
 
     @property

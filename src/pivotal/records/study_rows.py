@@ -65,7 +65,7 @@ class JudgedRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
     failed: list[str] = []
     """The checks that failed."""
     missing: list[str] = []
-    """The checks that were not made."""
+    """The checks that were not made, or could not decide."""
     level: Level = "quick"
     p_value: Number | None = None
     """Of the random control."""

@@ -81,8 +81,8 @@ class Overlap(Record, frozen=True, kw_only=True):
 
     prefix: Number
     """The prefix occurs in a training pair."""
-    cue: Number
-    """The cue word occurs as the cue of a training pair."""
+    cue: Number | None
+    """The cue word occurs as the cue of a training pair: of the pairs with a cue. Null if there are none."""
     words: Number
     """One of the two words occurs among the words of a training pair."""
 

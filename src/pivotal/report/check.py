@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 
+from pivotal.printing import chance
 from pivotal.records.check import CheckReport
 from pivotal.records.share import Share
 from pivotal.records.summary import told_reasons
-from pivotal.report.tables import Table, counted, interval, percent
+from pivotal.report.tables import Table, counted, interval, percent, shared_sentence
 
 _WORDS = 12
 """The most divided words that are listed."""
@@ -29,26 +31,47 @@ def sentences(check: CheckReport) -> list[str]:
         said.append(f"The model was asked a random sample of {check.sampled:,} pairs; --sample 0 asks all.")
     if (known := check.knowledge) is not None:
         said.append(known.told())
+        said.append(f"Prefixes: {known.clusters:,}. {rank_sentence(known.rank)}")
+    if (exchange := check.exchange) is not None:
+        rest = f"; the others: {told_reasons(exchange.reasons)}" if exchange.reasons else ""
         said.append(
-            f"Prefixes: {known.clusters:,}. Median rank of the more likely label's words: {known.rank:.0f}."
+            f"--values interchange can use {exchange.usable:,} of {counted(exchange.pairs, 'pair')}{rest}."
         )
     if check.overlap is not None:
+        to_flip = " and ".join(f"{n:,} to {label}" for label, n in check.to_flip.items())
         said.append(
-            f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out. Of the held-out "
-            f"pairs, {percent(check.overlap.prefix)} share their prefix with a pair to search on, "
-            f"{percent(check.overlap.cue)} their cue and {percent(check.overlap.words)} a word."
-            + (" --split words holds out words as well." if check.overlap.words > 0 else "")
+            f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "
+            f"flip: {to_flip}. {shared_sentence(check.overlap)}"
+            + (
+                " --split words holds out words as well."
+                if check.overlap.words > 0 and check.split != "words"
+                else ""
+            )
         )
     if check.seconds is not None:
-        said.append(f"The default search takes roughly {duration(check.seconds)} on this machine.")
+        said.append(
+            f"The default search takes roughly {duration(check.seconds)} on this machine if it is idle."
+        )
     return said
 
 
+def rank_sentence(rank: float) -> str:
+    """What a median rank of the preferred words says."""
+    least = floor(rank)  # of two middle ranks, the first is at most this
+    among = (
+        "the model's most likely next word"
+        if least == 1
+        else f"among the model's {least:,} most likely next words"
+    )
+    return f"For at least half of the pairs, the preferred word is {among}."
+
+
 def duration(seconds: float) -> str:
-    """A rough time for people: 40 s, 3 min, 2.5 h."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    """A rough time for people, with one digit: 40 s, 3 min, 2 h. Times of a busy machine vary by a factor of two."""
+    for unit, size in (("s", 1), ("min", 60), ("h", 3600)):
+        if seconds < 90 * size or unit == "h":
+            return f"{max(1.0, float(f'{seconds / size:.1g}')):,.0f} {unit}"
+    raise AssertionError
 
 
 def tables(check: CheckReport) -> list[Table]:
@@ -99,7 +122,7 @@ def overview(checks: Sequence[CheckReport]) -> Table:
                 f"{check.asked:,}",
                 labels,
                 *accuracy,
-                f"{known.mass:.1g}",
+                chance(known.mass),
                 told,
             )
         )

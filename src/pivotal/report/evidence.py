@@ -9,13 +9,18 @@ from pivotal.records.summary import Kept, Summary
 from pivotal.report.tables import Table, interval, number, percent, points, table
 
 MARKS = {True: "passed", False: "failed", None: "not checked"}
-SIGNS = {"passed": "✓", "failed": "✗", "not checked": "–"}
+UNDECIDED = "not decided"
+SIGNS = {"passed": "✓", "failed": "✗", "not checked": "–", UNDECIDED: "?"}
 
 
 def checks_table(verdict: Verdict) -> Table:
     """Every check with its outcome and what was found."""
     rows = [
-        (check.name, MARKS[check.passed], f"{check.found} {'' if check.passed else check.cure}".strip())
+        (
+            check.name,
+            UNDECIDED if check.undecided else MARKS[check.passed],
+            f"{check.found} {'' if check.passed else check.cure}".strip(),
+        )
         for check in verdict.checks
     ]
     return Table("Checks", ("check", "", "found"), tuple(rows))

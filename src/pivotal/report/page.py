@@ -27,14 +27,15 @@ from pivotal.report.html import (
     paragraphs,
     table_of,
 )
+from pivotal.report.next_steps import next_steps
 from pivotal.report.unit_pages import unit_sections
 
 KEPT = "What had to stay the same"
 
 _VERDICT_NOTE = (
     "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
-    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably or not clearly "
-    "more often. “No evidence”: anything else."
+    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably, not clearly "
+    "more often, or too few random sets to tell. “No evidence”: anything else."
 )
 
 
@@ -100,7 +101,10 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
     return [
         Section(
             "The verdict",
-            paragraph(summary.verdict.sentence) + checks_of(summary.verdict) + paragraph(_VERDICT_NOTE),
+            paragraph(summary.verdict.sentence)
+            + paragraphs(*(f"Next: {step}" for step in next_steps(summary)))
+            + checks_of(summary.verdict)
+            + paragraph(_VERDICT_NOTE),
         ),
         Section(
             "Are the values natural?",

@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.share import Share
-from pivotal.records.summary import DropOne, Rejections, RunScores, Summary, told_reasons
+from pivotal.records.summary import DropOne, Overlap, Rejections, RunScores, Summary, told_reasons
 
 
 @runtime_checkable
@@ -133,14 +133,28 @@ def control_sentence(summary: Summary) -> str:
 
 def overlap_sentence(summary: Summary) -> str:
     """What held-out pairs share with training pairs; empty if it was not measured."""
-    shared = summary.overlap
-    if shared is None:
+    if summary.overlap is None:
         return ""
-    return (
-        f"Of the {summary.pairs.test:,} held-out pairs, {percent(shared.prefix)} share their prefix with one of the "
-        f"{summary.pairs.train:,} training pairs, {percent(shared.cue)} their cue word and {percent(shared.words)} "
-        "a word that is asked about."
+    counts = f"{counted(summary.pairs.train, 'training pair')}, {summary.pairs.test:,} held out."
+    return f"{counts} {shared_sentence(summary.overlap)}"
+
+
+def shared_sentence(shared: Overlap) -> str:
+    """What held-out pairs share with training pairs."""
+
+    def of_pairs(share: float) -> str:
+        return {0.0: "none", 1.0: "all"}.get(share, percent(share))
+
+    prefixes = (
+        "Every held-out prefix is new."
+        if shared.prefix == 0
+        else f"Of the held-out pairs, {of_pairs(shared.prefix)} share their prefix with a training pair."
     )
+    words = f"{of_pairs(shared.words)} share a word that is asked about"
+    if shared.cue is None:
+        return f"{prefixes} The held-out pairs have no cue words; {words} with a training pair."
+    cues = f"{of_pairs(shared.cue)} share their cue word with a training pair"
+    return f"{prefixes} Of the held-out pairs, {cues}, and {words}."
 
 
 def unseen_sentence(summary: Summary) -> str:

@@ -88,7 +88,7 @@ def told(trace: Trace) -> str:
         when = f"at “{trace.tokens[trace.cue]}”" if trace.cue is not None else "at the cue"
     return (
         f"“{trace.prefix} …” with {units} of {trace.frame.model} set {when} for {trace.direction}: the share of "
-        f"{wanted} in the probability of {wanted} and {other} is {percent(before[-1])} untouched and "
+        f"“{wanted}” in the probability of “{wanted}” and “{other}” is {percent(before[-1])} untouched and "
         f"{percent(after[-1])} edited. "
         f"{verdict(trace)} KL {number(mean_kl(trace))}, averaged over positions."
     )
@@ -98,12 +98,12 @@ def verdict(trace: Trace) -> str:
     before, after = trace.log_odds
     wanted, other = asked(trace)[trace.target], asked(trace)[1 - trace.target]
     if trace.flipped:
-        return f"The preference flips from {other} to {wanted}."
+        return f"The preference flips from “{other}” to “{wanted}”."
     if before > 0:
-        return f"The untouched model prefers {wanted} already" + (
-            "." if after > 0 else f", and the edit turns it to {other}."
+        return f"The untouched model prefers “{wanted}” already" + (
+            "." if after > 0 else f", and the edit turns it to “{other}”."
         )
-    return f"The preference stays with {other}."
+    return f"The preference stays with “{other}”."
 
 
 def numbers(trace: Trace) -> Table:
@@ -120,7 +120,7 @@ def numbers(trace: Trace) -> Table:
         ]
     wanted = asked(trace)[trace.target]
     rows += [
-        (side, f"{wanted} of both", *map(percent, line))
+        (side, f"share of “{wanted}”", *map(percent, line))
         for side, line in zip(sides(trace), shares(trace), strict=True)
     ]
     rows.append(("", "KL", *(number(kl) for kl in trace.kl)))

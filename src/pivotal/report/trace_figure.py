@@ -146,9 +146,7 @@ def _share(trace: Trace) -> Any:
         .encode(x=_steps_axis(trace), y=y, strokeDash=_dashes(trace))
     )
     half = alt.Chart(alt.Data(values=[{"share": 0.5}])).mark_rule(color=OTHERS).encode(y=y)
-    title = (
-        f"Share of {asked(trace)[trace.target]} in the probability of both labels' words (dashed: untouched)"
-    )
+    title = f"Share of “{asked(trace)[trace.target]}” in the probability of both labels' words (dashed: untouched)"
     return (half + line).properties(title=_title(title), **_size(trace, 4))
 
 

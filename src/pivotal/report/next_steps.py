@@ -1,0 +1,93 @@
+"""What to do next about a run: at most two suggestions. All rules are in this file, the most useful first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pivotal.records.evidence import Check, UnitRange
+from pivotal.records.summary import Summary
+from pivotal.report.tables import counted, percent
+
+_MOST = 2
+_DROP = 0.2
+"""The least loss of training flips on the way to the final units for which more units are suggested."""
+_HARDLY, _MOSTLY = 0.1, 0.5
+"""A direction that flips less than the first share, while the other flips at least the second, is pointed out."""
+_AT_END = 0.01
+"""A value that is closer to an end of its natural range, as a part of the range, lies at the end."""
+
+
+def next_steps(summary: Summary) -> list[str]:
+    """The suggestions, the most useful first; none for a run without a verdict."""
+    if summary.verdict is None:
+        return []
+    checks = {check.name: check for check in summary.verdict.checks}
+    asking = list(_question(checks))  # as long as the question cannot be asked, nothing else matters
+    return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
+
+
+def _question(checks: dict[str, Check]) -> Iterator[str]:
+    if checks["both directions"].passed is False:
+        yield (
+            "Hold out more prefixes to flip to each label: write more sentences, or use a larger --test. `pivotal "
+            "check` counts them."
+        )
+    if checks["the model knows it"].passed is not True:
+        look = (
+            "Ask what the model knows: `pivotal check` shows for each label and group how often it is right."
+        )
+        yield checks["the model knows it"].cure or look
+    if checks["likely words"].passed is False:
+        yield "Ask about words that the model expects there: `pivotal check` shows how likely they are."
+
+
+def _flips(summary: Summary, checks: dict[str, Check]) -> Iterator[str]:
+    if checks["flips"].passed is not False:
+        return
+    run, more = summary.best_run, f"Allow more units, e.g. --max-units {2 * summary.units}"
+    accuracies = [stage["accuracy"] for stage in run.stages.values() if "accuracy" in stage]
+    if accuracies and max(accuracies) - accuracies[-1] >= _DROP:
+        yield (
+            f"{more}, or more --updates: on training pairs the search flipped {percent(max(accuracies))} before it was "
+            f"left with {counted(summary.units, 'unit')}, which flip {percent(accuracies[-1])}."
+        )
+    elif _all_at_end(summary):
+        yield f"{more}: every unit is already set to an end of its natural range."
+    shares = {label: share.value for label, share in run.by_direction.items()}
+    worst = min(shares, key=lambda label: shares[label], default="")
+    if worst and shares[worst] < _HARDLY and max(shares.values()) >= _MOSTLY:
+        yield (
+            f"Look at the sentences to flip to “{worst}” on the page: {percent(shares[worst])} of them flip. --masks "
+            "per-direction chooses units for each direction."
+        )
+
+
+def _evidence(summary: Summary, checks: dict[str, Check]) -> Iterator[str]:
+    control = checks["random sets"]
+    if control.passed is None and control.cure:
+        yield f"{control.cure} The verdict depends on how much random sets flip."
+    elif control.passed is False:
+        yield (
+            "Ask for fewer units with --max-units, or for values that the units take by themselves with --values: "
+            "random sets of as many units do as well."
+        )
+    if checks["natural values"].passed is False and checks["natural values"].cure:
+        yield checks["natural values"].cure
+    free = summary.kept is None and summary.max_kl is None
+    if free and any(checks[name].passed is False for name in ("ordinary text", "other phenomena")):
+        yield "Bound the side effects: --keep text, --keep with a question that must not change, or --max-kl."
+    if summary.evidence is None or summary.evidence.level != "full":
+        yield "Make the missing checks: repeat the command with --evidence full."
+    yield "`pivotal certify` tests whether each unit is needed and whether others would do as well."
+
+
+def _all_at_end(summary: Summary) -> bool:
+    """Whether every value lies at an end of the natural range of its unit."""
+    natural = None if summary.evidence is None else summary.evidence.natural
+    return natural is not None and bool(natural.ranges) and all(map(_at_end, natural.ranges))
+
+
+def _at_end(unit: UnitRange) -> bool:
+    near = _AT_END * (unit.high - unit.low)
+    values = [value for value in unit.values.values() if value is not None]
+    return all(value <= unit.low + near or value >= unit.high - near for value in values)

@@ -1,0 +1,99 @@
+"""What to do next: each rule on made-up figures, and never more than two suggestions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.evidence.test_verdict import HIGH, LOW, effect, evidence, knowledge, label, natural, summary
+
+from pivotal.evidence.verdict import verdict_of
+from pivotal.records.evidence import Natural, TextCost, UnitRange
+from pivotal.records.serial import replace
+from pivotal.records.share import Share
+from pivotal.records.summary import Control, Summary
+from pivotal.report.next_steps import next_steps
+
+NONE = Share(0.0, 0.0, 0.2, 12)
+CERTIFY = "`pivotal certify` tests whether each unit is needed and whether others would do as well."
+
+
+def steps(found: Summary) -> list[str]:
+    made = next_steps(replace(found, verdict=verdict_of(found)))
+    assert len(made) <= 2
+    return made
+
+
+def with_run(**changes: Any) -> Summary:
+    found = summary(flips=LOW)
+    return replace(found, runs=(replace(found.runs[0], **changes),))
+
+
+def test_units_that_decide_can_be_certified_and_runs_without_a_verdict_say_nothing() -> None:
+    assert steps(summary()) == [CERTIFY]
+    assert next_steps(summary()) == []
+
+
+def test_missing_checks_are_named_first_for_a_switch() -> None:
+    quick = evidence(level="quick", effects=(), permuted=None, shuffled=None)
+    assert steps(summary(quick)) == [
+        "Make the missing checks: repeat the command with --evidence full.",
+        CERTIFY,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"by_label": {"one": label(prefixes=8), "many": label()}}, "Hold out more prefixes"),
+        ({"by_label": {"one": label(), "many": label(LOW)}}, "Ask what the model knows"),
+        ({"cue_tells": 0.2}, "Name the word that decides"),
+        ({"mass": 1e-7}, "Ask about words that the model expects"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_comes_before_anything_else(
+    changes: dict[str, Any], said: str
+) -> None:
+    (step,) = steps(summary(evidence(knowledge=knowledge(**changes)), flips=LOW, p=0.3))
+    assert step.startswith(said)
+
+
+def test_a_search_that_lost_its_flips_needs_more_units_or_updates() -> None:
+    lost = {"relaxed": {"accuracy": 1.0, "units": 24.0}, "final": {"accuracy": 0.4, "units": 3.0}}
+    assert steps(with_run(stages=lost))[0] == (
+        "Allow more units, e.g. --max-units 6, or more --updates: on training pairs the search flipped 100% before it "
+        "was left with 3 units, which flip 40.0%."
+    )
+    kept = {"relaxed": {"accuracy": 0.5}, "final": {"accuracy": 0.45}}
+    assert not any("more units" in step for step in steps(with_run(stages=kept)))
+
+
+@pytest.mark.parametrize(("value", "at_end"), [(0.5, True), (0.4, False)])
+def test_values_at_the_ends_of_their_ranges_need_more_units(value: float, at_end: bool) -> None:
+    ends = UnitRange(unit="a", low=-0.5, high=0.5, values={"one": value, "many": -0.5})
+    there = Natural(ranges=(ends,), flipped=LOW, by_direction={"one": LOW, "many": LOW}, kl=0.1)
+    made = steps(replace(with_run(), evidence=evidence(natural=there), values="natural"))
+    assert ("Allow more units, e.g. --max-units 6: every unit is already set to an end" in made[0]) == at_end
+
+
+def test_a_direction_that_never_flips_is_pointed_out() -> None:
+    made = steps(with_run(by_direction={"one": HIGH, "many": NONE}))
+    assert made[0].startswith("Look at the sentences to flip to “many” on the page: 0.0% of them flip.")
+
+
+def test_too_few_random_sets_and_random_sets_that_do_as_well() -> None:
+    few = replace(summary(), controls=Control(sets=19, best=0.1, p_value=0.05))
+    assert steps(few)[0] == "Use --controls 99. The verdict depends on how much random sets flip."
+    assert steps(summary(p=0.3))[0].startswith("Ask for fewer units")
+
+
+def test_side_effects_can_be_bounded_if_they_were_not() -> None:
+    text = TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 61.0})
+    for collected in (evidence(text=text), evidence(effects=(effect(0.7),))):
+        assert steps(summary(collected))[0].startswith("Bound the side effects: --keep text")
+        assert steps(replace(summary(collected), max_kl=0.1)) == [CERTIFY]
+
+
+def test_unnatural_values_have_a_cure() -> None:
+    made = steps(summary(evidence(natural=natural(LOW))))
+    assert made[0] == "Search inside the natural range with --values natural."
