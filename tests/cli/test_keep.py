@@ -64,6 +64,8 @@ def test_what_cannot_be_kept_is_refused(pivotal: Any, tmp_path: Path) -> None:
     pivotal(*FIND, "--keep", "gender-bias", *out).refused("no sentence of gender-bias", "--keep")
     pivotal(*FIND, "--keep", "nothing", *out).refused("'nothing' is none of them")
     pivotal(*FIND, "--keep", "planted", "--values", "interchange", *out).refused("--values unbounded")
-    pivotal(*FIND, "--max-change", "0.1", *out).refused("there is none", "--max-change")
-    pivotal(*FIND, "--keep", "planted", "--max-change", "-1", *out).refused("must be above 0", "--max-change")
+    pivotal(*FIND, "--max-change", "0.1", *out).refused(
+        "max_change bounds the questions of --keep, but there is none"
+    )
+    pivotal(*FIND, "--keep", "planted", "--max-change", "-1", *out).refused("max_change must be above 0")
     assert not (tmp_path / "run").exists()

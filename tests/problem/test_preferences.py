@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.searches.memory import Memory, Stopped
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
@@ -174,3 +175,14 @@ def test_a_bound_needs_a_kept_question() -> None:
         LearnedMask(max_change=0.1).solve(Problem(PLANTED.model, PAIRS.sample(30)))
     with pytest.raises(PivotalError, match="max_change must be above 0"):
         LearnedMask(max_change=0.0)
+
+
+def test_a_stopped_search_with_kept_questions_resumes_to_the_same_result() -> None:
+    search = LearnedMask(**QUICK, updates=20, refit=5)
+    memory = Memory(stop_at=10)
+    with pytest.raises(Stopped):
+        search.solve(keeping(1), seed=1, checkpoint=memory)
+    resumed = search.solve(keeping(1), seed=1, checkpoint=memory)
+    whole = search.solve(keeping(1), seed=1)
+    assert resumed.train_score == whole.train_score
+    assert resumed.best.units == whole.best.units
