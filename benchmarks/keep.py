@@ -29,17 +29,18 @@ from pivotal.records.share import Share
 from pivotal.report.tables import interval, number, percent, points
 from pivotal.searches.base import MAX_UNITS
 from pivotal.searches.learned import LearnedMask
-from pivotal.units import Values
+from pivotal.units import KEEP_CHANGE, Values
 
 CONTROLS = 19
 """Too few random sets for a verdict: the question here is transfer and isolation."""
 
 NUMBER = ("number-agreement", "agreement-have", "agreement-be")
 PLURAL = ("regular_plural_subject_verb_agreement_1", "irregular_plural_subject_verb_agreement_1")
-FOUR = ("principle_A_case_2", "principle_A_domain_1", "wh_island", "npi_present_2")
-"""The unrelated paradigms that an intervention found on `number-agreement` alone changes most."""
 UNRELATED = (
-    *FOUR,
+    "principle_A_case_2",
+    "principle_A_domain_1",
+    "wh_island",
+    "npi_present_2",
     "npi_present_1",
     "principle_A_domain_2",
     "animate_subject_passive",
@@ -48,6 +49,8 @@ UNRELATED = (
     "principle_A_case_1",
 )
 TEXT = "text"
+FEWER = {"updates": 100, "batch": 64, "refit": 100, "pool": 256}
+"""Settings for two cores."""
 
 
 @dataclass(frozen=True)
@@ -72,19 +75,23 @@ class Variant:
         )
 
 
+def changes(most: int, **options: float) -> Variant:
+    """Ten paradigms are kept. The relaxed mask may have no more units than the result: with ten kept questions, to
+    thin it out costs more than all the rest."""
+    return Variant(keep=UNRELATED, options={"max_units": most, "spare": 1, "prune": -1, **options})
+
+
 VARIANTS = {
     "alone": Variant(joint=False),
     "joint": Variant(),
     "joint8": Variant(options={"max_units": 8}),
     "text": Variant(keep=(TEXT,), options={"max_kl": 0.15, "max_units": 8}),
-    "four": Variant(keep=FOUR, options={"max_kl": 0.15, "max_units": 8}),
-    "all": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.15, "max_units": 8}),
-    "all24": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.15, "max_units": 24}),
-    "all05": Variant(keep=(*UNRELATED, TEXT), options={"max_kl": 0.05, "max_units": 12}),
-    "all-natural": Variant(
-        keep=(*UNRELATED, TEXT), values="natural", options={"max_kl": 0.15, "max_units": 8}
-    ),
+    "changes8": changes(8, **FEWER),
+    "changes16": changes(16, **FEWER),
+    "changes32": changes(32, **FEWER),
 }
+EARLIER = ("four", "all", "all05", "all-natural")
+"""Stored variants of an earlier version, in which --keep bounded one mean KL over all that is kept."""
 
 
 def paradigm(blimp: str, name: str) -> str:
@@ -122,6 +129,7 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
         "kl": best.kl,
         "held_out": {one: _numbers(best.by_group[one]) for one in PLURAL if one in best.by_group},
         "keep_kl": None if summary.kept is None else summary.kept.kl,
+        "changes": {} if summary.kept is None else summary.kept.changes,
         "text": None if text is None else text.ratio,
         "paradigms": {row.question: _effect(row.effect) for row in found.rows if row.effect is not None},
         "machine": done.folder.info.machine,
@@ -165,8 +173,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         [f"`{row['variant']}`", str(row["questions"]), _kept(row), *_budget(row), *_scores(row)]
         for row in rows
     ]
-    columns = ["variant", "questions", "kept", "values", "most units", "most KL of what is kept"]
-    scores = ["units", "flipped (95% interval)", "KL", "KL of what is kept", "text"]
+    columns = ["variant", "questions", "kept", "values", "most units", "bound on what is kept"]
+    scores = ["units", "flipped (95% interval)", "KL", "of what is kept", "text"]
     return "\n".join(
         (
             _table([*columns, *scores], searched, text=4),
@@ -195,7 +203,11 @@ def _budget(row: dict[str, Any]) -> list[str]:
     return [
         row["values"],
         f"{most:g}",
-        f"{options['max_kl']:g}" if row["keep"] else "",
+        " ".join(
+            f"{said} {options.get(name, default):g}"
+            for name, said, default in (("max_kl", "KL", 0), ("max_change", "change", KEEP_CHANGE))
+            if row["keep"] and (name in options or (name == "max_change" and row.get("changes")))
+        ),
     ]
 
 
@@ -205,9 +217,14 @@ def _scores(row: dict[str, Any]) -> list[str]:
         str(row["units"]),
         f"{percent(value)} ({interval(low, high)})",
         number(row["kl"], 2),
-        "" if row["keep_kl"] is None else number(row["keep_kl"], 2),
+        f"KL {number(row['keep_kl'], 2)}" if row["keep_kl"] is not None else _changed(row),
         "" if row["text"] is None else f"x {row['text']:.2f}",
     ]
+
+
+def _changed(row: dict[str, Any]) -> str:
+    """The largest change of a kept question, on pairs that the search read."""
+    return f"change {number(max(row['changes'].values()), 3)}" if row.get("changes") else ""
 
 
 def _table(columns: list[str], rows: list[list[str]], text: int = 1) -> str:
@@ -220,7 +237,8 @@ def stored(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return sorted(rows, key=lambda row: list(VARIANTS).index(row["variant"]))
+    order = [*list(VARIANTS)[:4], *EARLIER, *list(VARIANTS)[4:]]
+    return sorted(rows, key=lambda row: order.index(row["variant"]))
 
 
 def main() -> None:

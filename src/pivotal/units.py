@@ -20,7 +20,9 @@ Values = Literal["unbounded", "natural", "interchange"]
 prefix."""
 
 KEEP_KL = 0.02
-"""The bound on the KL after sentences that must stay, if the user gives none."""
+"""The bound on the KL of text that must stay, if the user gives none."""
+KEEP_CHANGE = 0.02
+"""The bound on the change of each question that must stay, if the user gives none."""
 
 MAX_UNITS: dict[Steps, int] = {"every": 4, "single": 5}
 """The most units that a search may use by default; the paper ends up with about these numbers (3.3 and 5)."""

@@ -1,4 +1,4 @@
-"""`pivotal find --keep`: what must stay bounds the search, and the effect on it is reported."""
+"""`pivotal find --keep`: what must stay bounds the search, and what changes is reported beside the bound."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ def test_what_must_stay_is_not_flipped(pivotal: Any, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     folder = RunFolder.open(tmp_path / "run")
     summary = folder.summary()
-    assert folder.settings["keep"] == "planted" and summary.max_kl == 0.02
-    assert summary.flip_accuracy < 0.5
-    assert summary.kept is not None and [effect.phenomenon for effect in summary.kept.effects] == ["planted"]
+    assert folder.settings["keep"] == "planted" and folder.settings["search"]["max_change"] == 0.02
+    assert summary.flip_accuracy < 0.5 and summary.max_kl is None
+    kept = summary.kept
+    assert kept is not None and [effect.phenomenon for effect in kept.effects] == ["planted"]
+    assert kept.max_change == 0.02 and list(kept.changes) == ["planted"] and kept.broken == ()
+    assert kept.changes["planted"] < 0.022 and kept.kl is None
     assert (
         "What had to stay" in done.out
         and "What had to stay" in (tmp_path / "run" / "report.html").read_text()
@@ -31,9 +34,38 @@ def test_what_must_stay_is_not_flipped(pivotal: Any, tmp_path: Path) -> None:
     assert scores["flip_accuracy"] == summary.flip_accuracy
 
 
+def test_a_broken_bound_is_said_in_the_result(pivotal: Any, tmp_path: Path) -> None:
+    """The values of a search without a refit keep no bound."""
+    options = ("-o", "updates=5", "-o", "refit=0", "--max-change", "0.000001", "--values", "unbounded")
+    done = pivotal(*FIND[:3], *FIND[-2:], *options, *QUICK, "--keep", "planted", "--out", tmp_path / "run")
+    assert done.code == 0, done.err
+    kept = RunFolder.open(tmp_path / "run").summary().kept
+    assert kept is not None and kept.broken == ("planted",) and kept.max_change == 1e-6
+    assert f"The change of planted ({kept.changes['planted']:.3f}) exceeds the bound of 1e-06." in " ".join(
+        done.out.split()
+    )
+
+
+def test_text_is_kept_by_its_kl(pivotal: Any, tmp_path: Path) -> None:
+    (tmp_path / "some.txt").write_text(
+        "The noun0a near noun1a\nThe noun1as often noun2a\nThe noun2a quite\n" * 4
+    )
+    done = pivotal(
+        *FIND, *QUICK, "--keep", tmp_path / "some.txt", "--max-kl", "0.3", "--out", tmp_path / "run"
+    )
+    assert done.code == 0, done.err
+    kept = RunFolder.open(tmp_path / "run").summary().kept
+    assert kept is not None and (kept.max_kl, kept.max_change, kept.changes) == (0.3, None, {})
+    assert kept.kl is not None and kept.kl < 0.33
+
+
 def test_what_cannot_be_kept_is_refused(pivotal: Any, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "run")
     pivotal(*FIND, "--keep", "gender-bias", *out).refused("no sentence of gender-bias", "--keep")
     pivotal(*FIND, "--keep", "nothing", *out).refused("'nothing' is none of them")
     pivotal(*FIND, "--keep", "planted", "--values", "interchange", *out).refused("--values unbounded")
+    pivotal(*FIND, "--max-change", "0.1", *out).refused(
+        "max_change bounds the questions of --keep, but there is none"
+    )
+    pivotal(*FIND, "--keep", "planted", "--max-change", "-1", *out).refused("max_change must be above 0")
     assert not (tmp_path / "run").exists()

@@ -145,9 +145,9 @@ def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
     assert (free.broken, free.p_value) == (0, 1)
     # No values of a unit keep a bound as tight as this one.
     tight = Terms(max_kl=1e-9)
-    kept = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, kl=0.0)
+    kept = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, excess=0.0)
     assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
-    ours_too = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, kl=1.0)
+    ours_too = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, excess=2.0)
     assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
 
 
@@ -158,8 +158,8 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
     flips = random_control(many, problem, problem, 4, Terms(), seed=0, accuracy=1.0)
     assert flips.mean > 0.3
     for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
-        assert random_control(many, problem, problem, 4, held_back, seed=0, accuracy=1.0, kl=1.0) == flips
-    kept = random_control(many, problem, problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, kl=0.0)
+        assert random_control(many, problem, problem, 4, held_back, seed=0, accuracy=1.0, excess=2.0) == flips
+    kept = random_control(many, problem, problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, excess=0.0)
     assert kept.mean < flips.mean
 
 

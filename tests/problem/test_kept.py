@@ -1,4 +1,4 @@
-"""Sentences that must stay: they are edited in both directions, and the KL of the problem is theirs."""
+"""What must stay is edited in both directions. If it is text, the KL of the problem is that of the text."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ PAIRS = load_phenomenon("planted")
 
 
 def kept(steps: Any) -> KeptSentences:
-    some = PAIRS[::150]
-    return KeptSentences.of(PLANTED.model, [Stay("some", pairs=some, held_out=some)], steps)
+    lines = tuple(dict.fromkeys(pair.prefix for pair in PAIRS[::75]))
+    return KeptSentences.of(PLANTED.model, [Stay("lines", lines=lines)], steps)
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
-def test_its_kl_is_that_after_the_kept_sentences(steps: Any) -> None:
+def test_its_kl_is_that_of_the_kept_text(steps: Any) -> None:
     plain = Problem(PLANTED.model, PAIRS.sample(60), steps=steps)
     problem = plain.keeping(kept(steps))
     mask = torch.zeros(1, 2, len(problem.space))
@@ -41,8 +41,11 @@ def test_its_kl_is_that_after_the_kept_sentences(steps: Any) -> None:
     outcome = problem.run(mask, values)
     torch.testing.assert_close(outcome.log_ratio, plain.run(mask, values).log_ratio)
     assert problem.positions.live_share == pytest.approx(1)
-    expected = []
-    for tokens, cue in zip(kept(steps).sequences, kept(steps).cues, strict=True):
+    expected, sentences = [], kept(steps)
+    weights = [
+        1 / len(one.places) / len(sentences.sentences) for one in sentences.sentences for _ in one.places
+    ]
+    for tokens, cue in zip(sentences.sequences, sentences.cues, strict=True):
         for direction in range(2):
             tree = PLANTED.model.prepare(PrefixTree.build([tokens], [cue], [direction], steps))
             clean, states = (
@@ -50,7 +53,17 @@ def test_its_kl_is_that_after_the_kept_sentences(steps: Any) -> None:
                 for edit in (None, MaskedEdit(problem.space, mask, values))
             )
             expected.append(divergence(clean[:, 0], states).item())
-    assert float(problem.mean_kl(outcome.states)[0]) == pytest.approx(np.mean(expected), rel=1e-3)
+    mean = np.reshape(expected, (-1, 2)).mean(1) @ weights
+    assert float(problem.mean_kl(outcome.states)[0]) == pytest.approx(mean, rel=1e-3)
+
+
+def test_kept_questions_leave_the_kl_that_of_the_pairs() -> None:
+    plain = Problem(PLANTED.model, PAIRS.sample(60))
+    stay = Stay("some", pairs=PAIRS[::150])
+    problem = plain.keeping(KeptSentences.of(PLANTED.model, [stay], "every"))
+    mask, values = torch.ones(1, 2, len(plain.space)), torch.zeros(1, 2, plain.space.coordinates)
+    kl = [one.mean_kl(one.run(mask, values).states) for one in (plain, problem)]
+    torch.testing.assert_close(kl[0], kl[1])
 
 
 def test_parts_of_the_problem_keep_some_sentences_and_statistics_are_of_the_pairs() -> None:

@@ -8,8 +8,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms, loss_of
 from pivotal.problem.outcome import Outcome
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 
 # Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
@@ -55,6 +58,7 @@ def test_kl_is_computed_only_if_somebody_wants_it(terms: Terms, wanted: bool) ->
 
 
 def test_what_breaks_the_kl_bound_comes_behind_all_that_keeps_it() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted").sample(4))
     loss, kl = torch.tensor([5.0, 0.1, 0.1, 0.2]), torch.tensor([0.09, 0.2, 0.11, 0.1])
-    assert Terms(max_kl=0.1).score(loss, kl).argsort().tolist() == [3, 0, 2, 1]
-    assert torch.allclose(Terms(kl_weight=2.0).score(loss, kl), loss + 2 * kl)
+    assert Terms(max_kl=0.1).score(problem, loss, kl[:, None]).argsort().tolist() == [3, 0, 2, 1]
+    assert torch.allclose(Terms(kl_weight=2.0).score(problem, loss, kl[:, None]), loss + 2 * kl)

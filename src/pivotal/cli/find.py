@@ -11,7 +11,7 @@ from pivotal.cli import command_line, complete, shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import JOINT, Question
-from pivotal.units import KEEP_KL, MAX_UNITS, Steps
+from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps
 
 if TYPE_CHECKING:
     from pivotal.searches.base import Search
@@ -32,10 +32,17 @@ def find(
     keep: Annotated[
         list[str] | None,
         shared_options.in_search(
-            "What must not change: another question, text for the bundled text, or a .txt file. --max-kl then bounds "
-            f"the KL after its sentences. Default of the bound: {KEEP_KL:g}. May be repeated.",
+            "What must not change: another question, text for the bundled text, or a .txt file. --max-change bounds "
+            f"the change of each question, --max-kl (default {KEEP_KL:g}) the KL of the text. May be repeated.",
             metavar="QUESTION",
             autocompletion=complete.phenomena,
+        ),
+    ] = None,
+    max_change: Annotated[
+        float | None,
+        shared_options.in_search(
+            "How far each question of --keep may change: the mean change of the probability of the expected word, "
+            f"among the two words of a pair. Default: {KEEP_CHANGE:g}, two points of accuracy."
         ),
     ] = None,
     max_units: Annotated[
@@ -122,6 +129,7 @@ def find(
     given = {
         "max_units": max_units,
         "max_kl": max_kl,
+        "max_change": max_change,
         "kl_weight": kl_weight,
         "masks": masks,
         "updates": updates,

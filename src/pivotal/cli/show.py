@@ -125,7 +125,7 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
     which = f", run {summary.best}" if len(summary.runs) > 1 else ""
     terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
     if summary.kept is not None:
-        if (listed := evidence.effects_table(summary.kept.effects, "What had to stay the same")) is not None:
+        if (listed := evidence.kept_table(summary.kept, "What had to stay the same")) is not None:
             terminal.table(listed)
         for text in evidence.kept_sentences(summary.kept):
             terminal.line(text)

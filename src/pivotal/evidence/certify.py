@@ -23,9 +23,9 @@ from torch import Tensor
 
 from pivotal.evidence.evaluation import check_question
 from pivotal.evidence.scan import Scan, Tried
-from pivotal.evidence.scores import score_masks
+from pivotal.evidence.scores import costs_of, score_masks
 from pivotal.models.edits import dense, spread
-from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import (
     Certificate,
@@ -93,8 +93,10 @@ class _Examination:
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.train, self.terms, self.test, self.effort, self.seed = train, terms, test, effort, seed
-        # Flips decide, so rivals are chosen by flips. KL counts only if it has a bound.
-        self.trying = terms if terms.max_kl is not None else replace(terms, kl_weight=0.0)
+        # Flips decide, so rivals are chosen by flips. KL counts only if there is a bound.
+        self.trying = terms if terms.bounded else replace(terms, kl_weight=0.0)
+        # KL is reported even where nothing bounds it.
+        self.measuring = replace(terms, max_kl=terms.max_kl or torch.inf)
         self.judges = train.sample(_JUDGES, seed)
         self.onlookers = train.sample(_KL_JUDGES, seed)
         self.sample = train.sample(effort.sample, seed)
@@ -135,6 +137,7 @@ class _Examination:
             nodes=cost.nodes,
             seconds=round(cost.seconds, 2),
             max_kl=self.terms.max_kl,
+            max_change=self.terms.max_change,
             reach=reach,
         )
 
@@ -234,16 +237,16 @@ class _Examination:
     def _judge(self, mask: Bool[Tensor, "sets directions units"], values: Tensor) -> list[_Scored]:
         on = mask.float()
         flipped = score_masks(on, values, self.judges, kl=False)[0]
-        kl = score_masks(on, values, self.onlookers)[1]
+        costs = costs_of(on, values, self.onlookers, self.measuring)
+        excess = self.measuring.excess(self.onlookers, costs)
         tested = None if self.test is None else score_masks(on, values, self.test, kl=False)[0]
-        most = torch.inf if self.terms.max_kl is None else KL_TOLERANCE * self.terms.max_kl
         scored = [
             _Scored(
                 Judged(
                     units=tuple(self._name(unit) for unit in _units(chosen)),
                     flipped=float(flipped[i].mean()),
-                    kl=float(kl[i]),
-                    bound_kept=bool(kl[i] <= most),
+                    kl=float(costs[i, 0]),
+                    bound_kept=bool(excess[i] <= TOLERANCE),
                     flipped_test=None if tested is None else float(tested[i].mean()),
                 ),
                 flipped[i],

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.evidence.scores import score_masks
-from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.evidence.scores import costs_of, score_masks
+from pivotal.models.edits import dense
+from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Control
@@ -31,34 +32,43 @@ def random_control(
     seed: int,
     *,
     accuracy: float | None = None,
-    kl: float = 0.0,
+    excess: float | None = None,
 ) -> Control:
     """Compare the found set with random sets that have as many units in each site. p is the share of sets that do at
     least as well, including the found set.
 
-    `accuracy` is the share of flips of the found set, by default measured here, and `kl` is its KL. If it keeps a bound
-    on KL, a random set that exceeds the bound does not do as well. Otherwise the values of the random sets are fitted
-    for flips alone, which makes them harder to beat.
+    `accuracy` is the share of flips of the found set and `excess` its largest cost as a multiple of the bound on it, by
+    default measured here. If the found set keeps its bounds, a random set that exceeds one does not do as well.
+    Otherwise the values of the random sets are fitted for flips alone, which makes them harder to beat.
     """
     part = problem.sample(_PREFIXES, seed)
     if accuracy is None:
         # In double precision, as below: a set that flips exactly as many must count.
         accuracy = float(part.run_intervention(intervention).flipped().double().mean())
     mask = matched_sets(intervention, problem, sets, seed)
+    # What must stay is part of the training problem only.
+    judges = part if train.kept is None else train.sample(_PREFIXES, seed)
+
+    def excess_of(mask: Tensor, values: Tensor) -> np.ndarray:
+        return terms.excess(judges, costs_of(mask, values, judges, terms)).cpu().numpy()
+
+    if excess is None and terms.bounded:
+        excess = float(excess_of(*dense(intervention, judges.space, mask.device))[0])
+    bounded = terms.bounded and excess is not None and excess <= TOLERANCE
     # Few large steps on few prefixes flip as much as many small steps, at a fifth of the cost.
-    if terms.max_kl is not None and kl <= KL_TOLERANCE * terms.max_kl:
-        most, refit = KL_TOLERANCE * terms.max_kl, Refit(terms=terms, updates=16, rate=0.2, batch=16, looks=4)
+    if bounded:
+        refit = Refit(terms=terms, updates=16, rate=0.2, batch=16, looks=4)
     else:
-        flips = replace(terms, kl_weight=0.0, max_kl=None)
-        most, refit = np.inf, Refit(terms=flips, updates=8, rate=0.5, batch=8, looks=1)
-    shares, kls = np.zeros(sets), np.zeros(sets)
+        flips = replace(terms, kl_weight=0.0, max_kl=None, max_change=None)
+        refit = Refit(terms=flips, updates=8, rate=0.5, batch=8, looks=1)
+    shares, broken = np.zeros(sets), np.zeros(sets, dtype=bool)
     at_once = _TOGETHER if mask.device.type == "cpu" else sets
     for some in torch.arange(sets, device=mask.device).split(at_once):
         values = refit.fit(train, mask[some], seed=seed).values
         which = some.cpu().numpy()  # numpy treats a tensor with one element as a number
-        flipped, kls[which], _ = score_masks(mask[some], values, part, kl=most < np.inf)
-        shares[which] = flipped.mean(1)
-    broken = kls > most
+        shares[which] = score_masks(mask[some], values, part, kl=False)[0].mean(1)
+        if bounded:
+            broken[which] = excess_of(mask[some], values) > TOLERANCE
     return Control(
         sets=sets,
         flip_accuracy=[float(s) for s in shares],

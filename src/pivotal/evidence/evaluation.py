@@ -75,7 +75,7 @@ def evaluate(
     """Score an intervention on the pairs of a problem.
 
     `controls` is the number of random sets with as many units that it is compared with. Their values are fitted on
-    `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound on KL.
+    `train` with the loss `terms` (normally the `terms` of the search), or for flips alone if there is no bound.
     """
     intervention.check_model(problem.model.name, problem.model.fingerprint(), any_model=any_model)
     check_question(intervention, problem)
@@ -87,7 +87,7 @@ def evaluate(
             raise PivotalError(
                 "Random controls fit their values on training pairs, but train is None. Pass them as train=."
             )
-        control = random_control(intervention, problem, train, controls, terms or Terms(), seed, kl=kl)
+        control = random_control(intervention, problem, train, controls, terms or Terms(), seed)
     return Evaluation(
         flip_accuracy=share_of(flipped, problem.prefix_ids),
         by_direction={

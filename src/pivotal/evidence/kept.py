@@ -10,6 +10,7 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.checks.effects import effect_on
 from pivotal.evidence.checks.text import text_cost
 from pivotal.problem.kept import Stay
+from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Effect, TextCost
 from pivotal.records.intervention import Intervention
@@ -20,12 +21,16 @@ _PREFIXES = 512
 
 
 @torch.no_grad()
-def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], max_kl: float) -> Kept | None:
-    """The KL of the sentences that the search kept, and the effect on the others. None if nothing had to stay."""
+def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], terms: Terms) -> Kept | None:
+    """What the search bounded, on the sentences that it read, and the effect on the others. None if nothing had to
+    stay."""
     if train.kept is None:
         return None
     part = train.sample(_PREFIXES)
-    kl = float(part.mean_kl(part.run_intervention(intervention).states)[0])
+    costs = terms.costs(part, part.run_intervention(intervention))
+    kl, largest = float(costs[0, 0]), part.preferences.by_direction(costs[:, 1:]).abs().amax(2)[0].tolist()
+    changes = dict(zip(part.preferences.names, largest, strict=True))
+    most = terms.max_change or torch.inf
     effects: list[Effect] = []
     texts: list[TextCost] = []
     for stay in stays:
@@ -36,4 +41,13 @@ def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], m
                 continue
         elif (cost := text_cost(intervention, train.model, stay.held_out_lines, name=stay.name)) is not None:
             texts.append(cost)
-    return Kept(max_kl=max_kl, kl=kl, effects=tuple(effects), texts=tuple(texts))
+    text = any(stay.pairs is None for stay in stays)
+    return Kept(
+        max_change=terms.max_change,
+        changes=changes,
+        broken=tuple(name for name, change in changes.items() if change > TOLERANCE * most),
+        max_kl=terms.max_kl if text else None,
+        kl=kl if text else None,
+        effects=tuple(effects),
+        texts=tuple(texts),
+    )

@@ -116,7 +116,7 @@ class Scan:
         mask[torch.arange(len(first)), :, first] = True
         values = self._alone.expand(len(first), -1, -1)
         sample = self._train.sample(self._effort.sample, self._seed)
-        gain = first_order(sample, self._terms, self._price.expand(len(first)), mask, values, self._grid)
+        gain = first_order(sample, self._terms, self._price.expand(len(first), -1), mask, values, self._grid)
         partners = screened(gain, self._effort.candidates)
         pairs = torch.stack([first[:, None].expand_as(partners), partners], -1).flatten(0, 1)
         return pairs.sort(1).values.unique(dim=0)  # a pair may come from either of its units
@@ -146,7 +146,7 @@ class Scan:
             every = some.repeat_interleave(len(combinations), 0)
             point = combinations.repeat(len(some), 1)[:, None].expand(-1, directions, -1)
             mask, values = placed(sample.space, every, grid, point)
-            scores = score_runs(sample, self._terms, self._price.expand(len(mask)), mask, values)
+            scores = score_runs(sample, self._terms, self._price.expand(len(mask), -1), mask, values)
             shape = (len(some), len(combinations), directions)
             best, where = Scores(scores.score.view(shape), scores.accuracy.view(shape)).best(1)
             parts.append((best.score.sum(-1), best.accuracy.sum(-1), combinations[where]))
@@ -166,8 +166,8 @@ class Scan:
         return max(_AGAIN * self._effort.finalists, self._effort.first)
 
     @property
-    def _price(self) -> Float[Tensor, ""]:
-        return torch.full((), self._terms.first_price, device=self._grid.device)
+    def _price(self) -> Float[Tensor, " bounds"]:
+        return self._terms.first_price(self._train)
 
 
 def farther_end(

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.edits import dense
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.intervention import Intervention
 
@@ -30,6 +31,19 @@ def score_many(
         parts.append(score_masks(mask, values, problem))
     flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
     return flips, kl, after
+
+
+@torch.no_grad()
+def costs_of(
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    problem: Problem,
+    terms: Terms,
+) -> Float[Tensor, "runs bounds"]:
+    """What `terms` bounds: KL and the changes of kept questions."""
+    at_once = problem.runs_at_once()
+    parts = zip(mask.split(at_once), values.split(at_once), strict=True)
+    return torch.cat([terms.costs(problem, problem.run(m, v)) for m, v in parts])
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from pivotal.evidence.evaluation import Evaluation, evaluate
 from pivotal.evidence.kept import kept_of
 from pivotal.evidence.overlap import overlap_of, unseen_words
 from pivotal.problem.kept import Stay
-from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.outcome import Work
 from pivotal.problem.problem import Problem
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
@@ -34,7 +34,7 @@ def summarise(
 ) -> tuple[Summary, Evaluation]:
     """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
 
-    `terms` is the loss of the search with its bound on KL. `controls` is the number of random sets that the best run is
+    `terms` is the loss of the search with its bounds. `controls` is the number of random sets that the best run is
     compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
     the file. `stays` are the questions and texts that the search had to keep.
     """
@@ -60,8 +60,8 @@ def summarise(
     # The lower median is an existing run, so its accuracy, units and KL belong together.
     median = sorted(range(len(runs)), key=lambda r: (runs[r].flip_accuracy, r))[(len(runs) - 1) // 2]
     handed = runs[best]
-    kept = None if terms.max_kl is None else kept_of(found.best, train, stays, terms.max_kl)
-    bounded = handed.kl if kept is None else kept.kl
+    kept = kept_of(found.best, train, stays, terms)
+    bounded = handed.kl if kept is None or kept.kl is None else kept.kl
     summary = Summary(
         model=test.model.name,
         phenomenon=test.pairs.name,
@@ -75,7 +75,7 @@ def summarise(
         kl=handed.kl,
         kl_after_edit=handed.kl_after_edit,
         max_kl=terms.max_kl,
-        kl_bound_kept=None if terms.max_kl is None else bool(bounded <= KL_TOLERANCE * terms.max_kl),
+        kl_bound_kept=None if terms.max_kl is None else bool(bounded <= TOLERANCE * terms.max_kl),
         median=median,
         best=best,
         forward_nodes=work.forward,

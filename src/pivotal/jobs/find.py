@@ -30,6 +30,7 @@ from pivotal.problem.examples import Examples
 from pivotal.problem.outcome import Work
 from pivotal.problem.prepare import as_read, model_of, stays_of, training_problem
 from pivotal.problem.problem import Problem
+from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
@@ -111,7 +112,7 @@ def find(
     question, watch = question or Question(), watch or Nobody()
     search = settled(search or LearnedMask(), question.steps)
     if question.keep:
-        search = bounded(search)
+        search = bounded(search, names_of(question.keep))
     if not 0 <= controls <= MOST_CONTROLS:
         raise PivotalError(
             f"The number of controls must be 0 to {MOST_CONTROLS:,}, but controls is {controls:,}.",

@@ -15,7 +15,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
-from pivotal.problem.kept import KeptSentences
+from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.unknown import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
@@ -23,8 +23,8 @@ from pivotal.questions.pairs import PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
-_FEWEST_KEPT = 16
-"""The fewest sentences that must stay in a subset of the examples."""
+_FEWEST_KEPT = 12
+"""The fewest sentences of each kept question or text in a subset of the examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +66,9 @@ class Examples:
     rejected: Rejected
     counterfactuals: Counterfactuals | None = None
     """Where the examples are matched with counterfactual prefixes, the states of those."""
-    kept: tuple[np.ndarray, ...] = ()
-    """Groups of sentences that must stay: indices into the last leaves of the tree, which belong to no pair."""
+    kept: tuple[KeptSentence, ...] = ()
+    """The sentences that must stay. Their places are those of the last leaves of the tree, which belong to no pair: in
+    the first direction, then in the second."""
     whole: Examples | None = None
     """The examples before those without a match were left out."""
 
@@ -116,8 +117,11 @@ class Examples:
             [*self.direction.tolist(), *[0] * k, *[1] * k],
             steps,
         )
+        both = [n + np.concatenate([one.places, k + one.places]) for one in kept.sentences]
         return replace(
-            self, tree=tree, kept=tuple(n + np.concatenate([group, k + group]) for group in kept.groups)
+            self,
+            tree=tree,
+            kept=tuple(replace(one, places=at) for one, at in zip(kept.sentences, both, strict=True)),
         )
 
     @property
@@ -135,27 +139,43 @@ class Examples:
 
     def restrict(self, chosen: np.ndarray) -> Examples:
         """A subset of the examples. A subset of the sentences that must stay comes with them."""
-        pairs, groups = self.pairs, self.kept
-        if groups:
-            some = max(_FEWEST_KEPT, len(np.unique(self.tree.leaf[chosen])) // 4)
-            drawn = np.random.default_rng(int(chosen.sum())).permutation(len(groups))[:some]
-            groups = tuple(groups[i] for i in np.sort(drawn))
-        ends = len(chosen) + np.cumsum([0, *map(len, groups)])
+        return self.part(chosen, self._some_kept(chosen))
+
+    def part(self, chosen: np.ndarray, kept: Sequence[KeptSentence]) -> Examples:
+        """Some of the examples, and some of the sentences that must stay."""
+        pairs = self.pairs
+        ends = len(chosen) + np.cumsum([0, *(len(one.places) for one in kept)])
         return replace(
             self,
             pairs=PairSet(pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist())),
-            tree=self.tree.restrict(np.concatenate([chosen, *groups])),
-            kept=tuple(np.arange(start, stop) for start, stop in itertools.pairwise(ends)),
+            tree=self.tree.restrict(np.concatenate([chosen, *(one.places for one in kept)])),
+            kept=tuple(
+                replace(one, places=np.arange(start, stop))
+                for one, (start, stop) in zip(kept, itertools.pairwise(ends), strict=True)
+            ),
             direction=self.direction[chosen],
             words=self.words[chosen],
             whole=None,
         )
 
+    def _some_kept(self, chosen: np.ndarray) -> list[KeptSentence]:
+        """The sentences that must stay in a subset of the examples: a sample of each question and text."""
+        if not self.kept:
+            return []
+        names = np.array([one.name for one in self.kept])
+        distinct = np.unique(names)
+        prefixes = len(np.unique(self.tree.leaf[chosen]))
+        # Each question has a bound of its own, so that even one of many needs enough sentences to measure it.
+        some = max(_FEWEST_KEPT, prefixes // (4 * min(4, len(distinct))))
+        rng = np.random.default_rng(int(chosen.sum()))
+        drawn = [rng.permutation(np.flatnonzero(names == name))[:some] for name in distinct]
+        return [self.kept[i] for i in np.sort(np.concatenate(drawn)).tolist()]
+
     def index(self, device: torch.device) -> WordIndex:
         """Where the preferred words and the targets are in a readout."""
         rows = np.arange(len(self.direction))
         preferred, target = self.words[rows, 1 - self.direction], self.words[rows, self.direction]
-        return WordIndex.of(self.tree, self.sets, preferred, target, device)
+        return WordIndex.of(self.tree.live_row[self.leaves], self.sets, preferred, target, device)
 
 
 def positions(asked: Sequence[AskedPair]) -> list[int]:
@@ -218,6 +238,6 @@ def _clean_preference(
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
     preference: there would be nothing to flip, and its accuracy would depend on the order of the labels."""
     tree = PrefixTree.build([one.ids for one in asked])
-    index = WordIndex.of(tree, sets, words[:, 0], words[:, 1], model.device)
+    index = WordIndex.of(tree.live_row[tree.leaf], sets, words[:, 0], words[:, 1], model.device)
     first, second = (side[0].cpu().numpy() for side in index.read(model, model.states(model.prepare(tree))))
     return np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither

@@ -1,7 +1,8 @@
-"""What an intervention must leave alone: sentences after which the predictions must stay.
+"""What an intervention must leave alone: other questions, whose preferences must stay, and text.
 
-The sentences stand in the prefix tree of the training pairs, once in each direction, so that every masked run edits
-them too. The KL of such a problem is the KL after these sentences, and the search bounds it like any KL.
+Their sentences stand in the prefix tree of the training pairs, once in each direction, so that every masked run edits
+them too. A search bounds the change of the preferences of each question. If there is text, the KL of the problem is the
+KL after its words.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.files import suffix_of
 from pivotal.models.base import LanguageModel
-from pivotal.problem.asking import Asking
+from pivotal.problem.asking import Asking, Tokens
 from pivotal.problem.ordinary_text import sentences_of, tokens_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
@@ -26,6 +28,11 @@ TEXT = "text"
 """The name of the bundled text."""
 _MOST = 256
 """The most sentences of one question or text that a search reads."""
+
+
+def is_text(name: str) -> bool:
+    """Whether --keep means a text by this name, not a question."""
+    return name == TEXT or suffix_of(Path(name)) == ".txt"
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,7 @@ class Stay:
     @staticmethod
     def of(name: str, read: Callable[[str], PairSet] = load_phenomenon) -> Stay:
         """Read a question, with `read`, or a text. Half of it is held out from the search."""
-        if name == TEXT or suffix_of(Path(name)) == ".txt":
+        if is_text(name):
             lines = sentences_of(None if name == TEXT else name)
             return Stay(name, lines=tuple(lines[::2]), held_out_lines=tuple(lines[1::2]))
         pairs = read(name)
@@ -53,25 +60,40 @@ class Stay:
         return Stay(name, pairs=replace(pairs, pairs=inside), held_out=replace(pairs, pairs=outside))
 
 
+@dataclass(frozen=True, slots=True)
+class KeptSentence:
+    """A line of text or the prefix of a pair."""
+
+    name: str
+    """The question or text that it belongs to."""
+    places: np.ndarray
+    """The indices of its sequences: all prefixes of a line of text, or the prefix of a pair."""
+    words: tuple[Tokens, Tokens] | None = None
+    """The words of the pair; None for text."""
+    expected: int | None = None
+    """The index of the expected word; None if the pair states none."""
+
+
 @dataclass(frozen=True)
 class KeptSentences:
     """Sentences as tokens, each with the position at which a single-step edit is made."""
 
-    sequences: tuple[tuple[int, ...], ...]
+    sequences: tuple[Tokens, ...]
     cues: tuple[int, ...]
-    groups: tuple[np.ndarray, ...]
-    """The sequences that belong together: all prefixes of a line of text, or one prefix of a pair."""
+    sentences: tuple[KeptSentence, ...]
 
     @staticmethod
     def of(model: LanguageModel, stays: Sequence[Stay], steps: Steps) -> KeptSentences:
         """The sentences of all questions and texts that the model can read."""
-        sequences: list[tuple[int, ...]] = []
+        sequences: list[Tokens] = []
         cues: list[int] = []
-        groups: list[np.ndarray] = []
-        for stay in stays:
+        sentences: list[KeptSentence] = []
+        names = _names(stays)
+        for stay, name in zip(stays, names, strict=True):
             before = len(sequences)
-            for tokens, cue, ends in _read(model, stay, steps):
-                groups.append(np.arange(len(sequences), len(sequences) + len(ends)))
+            for tokens, cue, ends, words, expected in _read(model, stay, steps):
+                places = np.arange(len(sequences), len(sequences) + len(ends))
+                sentences.append(KeptSentence(name, places, words, expected))
                 sequences += [tokens[:end] for end in ends]
                 cues += [cue] * len(ends)
             if len(sequences) == before:
@@ -80,18 +102,27 @@ class KeptSentences:
                     "Leave it out of --keep.",
                     "keep",
                 )
-        return KeptSentences(tuple(sequences), tuple(cues), tuple(groups))
+        return KeptSentences(tuple(sequences), tuple(cues), tuple(sentences))
 
 
-def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[tuple[tuple[int, ...], int, list[int]]]:
-    """The tokens of each sentence, the position of its edit, and the lengths of the prefixes after which predictions
-    must stay. A text has no cue, so it is edited at the middle token."""
-    found = []
+def _names(stays: Sequence[Stay]) -> list[str]:
+    """The names of the pair sets. Two sets of the same name go by their names in --keep."""
+    names = [stay.name if stay.pairs is None else stay.pairs.name for stay in stays]
+    return [stay.name if names.count(name) > 1 else name for stay, name in zip(stays, names, strict=True)]
+
+
+_Read: TypeAlias = tuple[Tokens, int, list[int], tuple[Tokens, Tokens] | None, int | None]
+
+
+def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[_Read]:
+    """The tokens of each sentence, the position of its edit, the lengths of the prefixes after which predictions must
+    stay, the words of a pair, and which of them is expected. A text has no cue, so it is edited at the middle token."""
+    found: list[_Read] = []
     for line in stay.lines[:_MOST]:
         if len(tokens := tokens_of(model, line)) > 1:
             middle = len(tokens) // 2
             first = middle if steps == "single" else 0
-            found.append((tokens, middle, list(range(first + 1, len(tokens) + 1))))
+            found.append((tokens, middle, list(range(first + 1, len(tokens) + 1)), None, None))
     if stay.pairs is not None:
         asking = Asking(model, "every")
         seen: set[str] = set()
@@ -105,5 +136,6 @@ def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[tuple[tuple[in
                 continue
             seen.add(pair.prefix)
             cue = len(one.ids) // 2 if one.cue is None else one.cue
-            found.append((tuple(one.ids), cue, [len(one.ids)]))
+            expected = stay.pairs.labels.index(pair.label) if pair.label else None
+            found.append((tuple(one.ids), cue, [len(one.ids)], one.sides, expected))
     return found

@@ -28,18 +28,20 @@ def loss_of(
     return torch.nn.functional.softplus(log_ratio + margin)
 
 
-KL_TOLERANCE = 1.1
-"""KL up to this multiple of its bound counts as kept, because the bound was enforced on other pairs."""
+TOLERANCE = 1.1
+"""A bound counts as kept up to this multiple of it, because it was enforced on other pairs."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """The loss of a masked run, with an optional weight of KL to the untouched model and a bound on it."""
+    """The loss of a masked run, with an optional weight of KL to the untouched model, and bounds: on KL, and on the
+    change of each kept question in each direction."""
 
     objective: Objective = "soft-margin"
     margin: float = 1.0
     kl_weight: float = 0.0
     max_kl: float | None = None
+    max_change: float | None = None
     kl_nodes: int = 48
     """Number of positions at which each update measures KL."""
 
@@ -48,18 +50,53 @@ class Terms:
         return self.kl_weight > 0 or self.max_kl is not None
 
     @property
-    def first_price(self) -> float:
-        """The price of one nat of KL in units of the loss, before a fit has measured it. A KL at the bound costs as
-        much as half a nat of the loss."""
-        return self.kl_weight + (0.0 if self.max_kl is None else 0.5 / self.max_kl)
+    def bounded(self) -> bool:
+        """Whether there is a bound."""
+        return self.max_kl is not None or self.max_change is not None
+
+    def bounds(self, problem: Problem) -> Float[Tensor, " bounds"]:
+        """The bound on KL, then those on the changes of kept questions; infinite where there is none."""
+        change = [self.max_change or torch.inf] * problem.preferences.changes
+        return torch.tensor([self.max_kl or torch.inf, *change], device=problem.model.device)
+
+    def weights(self, problem: Problem) -> Float[Tensor, " bounds"]:
+        """The weights in the loss of what `costs` gives, without the bounds."""
+        weights = torch.zeros(1 + problem.preferences.changes, device=problem.model.device)
+        weights[0] = self.kl_weight
+        return weights
+
+    def first_price(self, problem: Problem) -> Float[Tensor, " bounds"]:
+        """The prices of what `costs` gives in units of the loss, before a fit has measured them. A cost at its bound
+        is worth half a nat of the loss."""
+        return self.weights(problem) + 0.5 / self.bounds(problem)
 
     def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
         return loss_of(self.objective, outcome.log_ratio, self.margin).mean(1)
 
-    def score(self, loss: Float[Tensor, " runs"], kl: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
-        """The score of each run; lower is better. Runs that exceed the KL bound rank after all runs that keep it."""
-        score = loss + self.kl_weight * kl
-        return score if self.max_kl is None else torch.where(kl <= self.max_kl, score, 1e6 * kl / self.max_kl)
+    def score(
+        self,
+        problem: Problem,
+        loss: Float[Tensor, " runs"],
+        costs: Float[Tensor, "runs bounds"],
+        *,
+        few: bool = False,
+    ) -> Float[Tensor, " runs"]:
+        """The score of each run; lower is better. Runs that exceed a bound rank after all runs that keep all bounds.
+
+        With `few`, the changes were measured on few sentences, where some of many questions seem to change more than
+        they do. What a change has beyond its bound is then added to the loss, at its first price.
+        """
+        loss = loss + self.kl_weight * costs[:, 0]
+        excess = costs.abs() / self.bounds(problem)
+        if few:
+            loss = loss + 0.5 * (excess[:, 1:] - 1).clamp(min=0).sum(1)
+            excess = excess[:, :1]
+        worst = excess.amax(1)
+        return torch.where(worst <= 1, loss, 1e6 * worst)
+
+    def excess(self, problem: Problem, costs: Float[Tensor, "runs bounds"]) -> Float[Tensor, " runs"]:
+        """The largest cost of each run as a multiple of its bound."""
+        return (costs.abs() / self.bounds(problem)).amax(1)
 
     def draw(
         self, problem: Problem, noise: torch.Generator, nodes: int | None = None
@@ -71,3 +108,15 @@ class Terms:
     def kl(self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
         """The mean KL over all positions, estimated at the drawn positions."""
         return problem.kl(outcome.states, drawn).mean(0) * problem.positions.live_share
+
+    def costs(
+        self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, "runs bounds"]:
+        """KL, estimated at the drawn positions if there are some and 0 if it is not used, then the changes of kept
+        questions, which may be negative."""
+        states = outcome.states
+        if not self.wants_kl:
+            kl = torch.zeros(states.shape[1], device=states.device)
+        else:
+            kl = problem.mean_kl(states) if drawn is None else self.kl(problem, outcome, drawn)
+        return torch.cat([kl[:, None], problem.preferences.change(states)], 1)

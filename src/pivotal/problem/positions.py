@@ -18,26 +18,34 @@ class Positions:
 
     def __init__(self, examples: Examples, device: torch.device) -> None:
         self._tree: PrefixTree = examples.tree
-        self._pairs, self._kept, self._device = len(examples.pairs), examples.kept, device
+        self._own = np.arange(len(self._tree.leaf)) < len(examples.pairs)
+        self._text = [one.places for one in examples.kept if one.words is None]
+        self._device = device
 
     @cached_property
     def weight(self) -> Float[Tensor, " live"]:
         """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
-        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If sentences must
-        stay, they have all the weight, in equal parts, at the ends of their prefixes."""
+        edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If text must stay,
+        its lines have all the weight, in equal parts."""
         tree = self._tree
-        if self._kept:
+        if self._text:
             weight = np.zeros(len(tree.token))
-            for group in self._kept:
-                np.add.at(weight, tree.leaf[group], 1 / len(group) / len(self._kept))
+            for places in self._text:
+                np.add.at(weight, tree.leaf[places], 1 / len(places) / len(self._text))
             return self._live(weight)
-        return self._live(tree.spread(1 / (tree.lengths + 1) / self._pairs))
+        return self._live(tree.spread(self._own / (tree.lengths + 1) / self._own.sum()))
+
+    @cached_property
+    def weighted(self) -> Int[Tensor, " nodes"] | None:
+        """The live nodes that have a weight; None for all."""
+        nodes = self.weight.nonzero()[:, 0]
+        return None if len(nodes) == len(self.weight) else nodes
 
     @cached_property
     def after_edit(self) -> Float[Tensor, " live"]:
         """Like `weight`, for the positions from the first edit. These weights sum to 1."""
         tree = self._tree
-        return self._live(tree.spread(1 / tree.live_steps()[tree.leaf] / self._pairs))
+        return self._live(tree.spread(self._own / tree.live_steps()[tree.leaf] / self._own.sum()))
 
     @cached_property
     def live_share(self) -> float:

@@ -20,10 +20,11 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import SAMPLE, Activations, Range, Standard, measure
 from pivotal.problem.divergence import KLReference
 from pivotal.problem.examples import Examples, Rejected
-from pivotal.problem.kept import KeptSentences
+from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.natural_range import NaturalRange
 from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
+from pivotal.problem.preferences import Preferences
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Steps, Values
@@ -253,7 +254,7 @@ class Problem:
         )
 
     def keeping(self, kept: KeptSentences | None) -> Problem:
-        """The same problem with sentences that must not change: its KL is that of the predictions after them."""
+        """The same problem with what must stay: other questions, and text. With text, its KL is that of the text."""
         if kept is None:
             return self
         if self.values == "interchange":
@@ -269,10 +270,17 @@ class Problem:
     @property
     def _alone(self) -> Problem:
         """The same examples without sentences that must stay."""
-        if not self._examples.kept:
+        return self._with_kept([])
+
+    @property
+    def without_questions(self) -> Problem:
+        """The same problem without the questions that must stay. Text that must stay is kept."""
+        return self._with_kept([one for one in self._examples.kept if one.words is None])
+
+    def _with_kept(self, kept: Sequence[KeptSentence]) -> Problem:
+        if len(kept) == len(self._examples.kept):
             return self
-        tree = self.tree.restrict(np.arange(len(self)))
-        return self._with(replace(self._examples, tree=tree, kept=()))
+        return self._with(self._examples.part(np.arange(len(self)), kept))
 
     def at_last_step(self) -> Problem:
         """The same examples, edited at the last token of the prefix only."""
@@ -407,7 +415,12 @@ class Problem:
         preferred, target = self._index.read(self.model, states)
         return (preferred - target).float()
 
-    # -- KL -----------------------------------------------------------------------------------------------------
+    # -- what else changes --------------------------------------------------------------------------------------
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """The preferences of the questions that must stay."""
+        return Preferences(self)
 
     @cached_property
     def positions(self) -> Positions:
@@ -426,4 +439,12 @@ class Problem:
 
     def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
         """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
-        return self.positions.weight @ self.kl(states)
+        weight, nodes = self.positions.weight, self.positions.weighted
+        if nodes is None:
+            return weight @ self.kl(states)
+        return weight[nodes] @ self._weighted.at_all(states[nodes])
+
+    @cached_property
+    def _weighted(self) -> KLReference:
+        """The untouched model at the nodes that count in the mean. The sentences that must stay are often more."""
+        return KLReference(self.model, self.clean_states[self.positions.weighted])

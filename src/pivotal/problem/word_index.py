@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 
 from pivotal.models.base import LanguageModel
 from pivotal.models.gather import distinct_rows
-from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import Tokens
 
 _LARGE = 256
@@ -73,25 +72,25 @@ class WordIndex:
 
     @staticmethod
     def of(
-        tree: PrefixTree,
+        rows: np.ndarray,
         sets: tuple[Tokens, ...],
         first: np.ndarray,
         second: np.ndarray,
         device: torch.device,
     ) -> WordIndex:
-        """`first` and `second` are the indices in `sets` of the two words of each example."""
+        """`rows` are the rows of the examples among the live nodes. `first` and `second` are the indices in `sets` of
+        their two words."""
         used = np.unique(np.stack([first, second])).tolist()
         vocabulary = sorted({token for i in used if len(sets[i]) <= _LARGE for token in sets[i]})
         column = {token: i for i, token in enumerate(vocabulary)}
-        # Further leaves belong to sentences without words.
-        leaves, leaf = np.unique(tree.live_row[tree.leaf[: len(first)]], return_inverse=True)
+        leaves, leaf = np.unique(rows, return_inverse=True)
         large: list[LargeSet] = []
         columns: dict[int, list[int]] = {}
         for i in used:
             if len(sets[i]) > _LARGE:
                 columns[i] = [len(vocabulary) + len(large)]
-                rows = np.unique(leaf[(first == i) | (second == i)])
-                large.append(LargeSet(_tensor(sets[i], device), _tensor(rows, device)))
+                needed = np.unique(leaf[(first == i) | (second == i)])
+                large.append(LargeSet(_tensor(sets[i], device), _tensor(needed, device)))
             else:
                 columns[i] = [column[token] for token in sets[i]]
         return WordIndex(

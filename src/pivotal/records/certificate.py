@@ -110,6 +110,8 @@ class Certificate(Record, frozen=True, kw_only=True):
     seconds: Number
     max_kl: float | None = None
     """The bound on KL, if there is one."""
+    max_change: float | None = None
+    """The bound on the change of each question of `--keep`, if there is one."""
     holds: bool = False
     """Whether every unit matters, no swap that was tried is better, and no smaller set that was tried is as good."""
     model: str = ""

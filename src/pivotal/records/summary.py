@@ -105,9 +105,18 @@ class UnseenWords(Record, frozen=True, kw_only=True):
 class Kept(Record, frozen=True, kw_only=True):
     """What had to stay the same during the search (`--keep`), with the intervention of the best run applied."""
 
-    max_kl: float
-    """The bound on the KL after the sentences that had to stay the same, averaged over both directions."""
-    kl: Number
+    max_change: float | None = None
+    """The bound on the change of each question; absent if no question had to stay, and in earlier versions."""
+    changes: dict[str, Number] = {}
+    """The change of each question, on pairs that the search read, in the direction that changes it more: the size of
+    the mean of p' - p, where p and p' are the probabilities of the expected word among the two of a pair, untouched and
+    edited."""
+    broken: tuple[str, ...] = ()
+    """The questions whose change exceeds the bound by more than a tenth."""
+    max_kl: float | None = None
+    """The bound on the KL after each word of the text, averaged over both directions; absent if no text had to stay. In
+    earlier versions it was a bound on the KL after the questions too."""
+    kl: Number | None = None
     """That KL, on the sentences that the search read."""
     effects: tuple[Effect, ...] = ()
     """Other questions, on pairs that the search did not read."""
@@ -196,7 +205,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     kl: Number
     kl_after_edit: Number
     max_kl: float | None = None
-    """The bound on KL; absent if there was none."""
+    """The bound on KL, that of the text if text had to stay; absent if there was none."""
     kl_bound_kept: bool | None = None
     """Whether the best run keeps it, up to a tenth; absent if there was no bound."""
     median: int

@@ -143,9 +143,16 @@ def _reach(certificate: Certificate) -> str:
 
 
 def _kept(certificate: Certificate, judged: Judged) -> str:
-    """If the set keeps the KL bound, sets above the bound do not count, even if they flip more."""
-    bound = certificate.max_kl is not None and judged.bound_kept
-    return " that keeps the bound on KL" if bound else ""
+    """If the set keeps its bounds, sets that exceed one do not count, even if they flip more."""
+    bounds = _bounds(certificate)
+    return f" that keeps {bounds}" if bounds and judged.bound_kept else ""
+
+
+def _bounds(certificate: Certificate) -> str:
+    bounds = [f"KL within {certificate.max_kl:g}"] if certificate.max_kl is not None else []
+    if certificate.max_change is not None:
+        bounds.append(f"the change of each kept question within {certificate.max_change:g}")
+    return " and ".join(bounds)
 
 
 def _look(look: Look) -> str:
@@ -154,10 +161,12 @@ def _look(look: Look) -> str:
 
 def _assumed(certificate: Certificate) -> str:
     prefixes = certificate.prefixes
-    bound = certificate.max_kl
-    kept = "" if bound is None else f" Only sets that keep KL within {bound:g} (and a tenth) count as better"
-    if kept:
-        kept += "." if certificate.found.bound_kept else "; swaps may exceed it, because the set itself does."
+    bounds, kept = _bounds(certificate), ""
+    if bounds:
+        kept = f" Only sets that keep {bounds} (and a tenth) count as better"
+        kept += (
+            "." if certificate.found.bound_kept else "; swaps may exceed that, because the set itself does."
+        )
     held_out = "" if certificate.pairs == "all" else " Held-out pairs decided nothing."
     return (
         f"Assumed: that runs at the tried values, of swaps on {prefixes.tried:,} prefixes, tell which sets are "

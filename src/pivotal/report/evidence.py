@@ -99,11 +99,30 @@ def natural_sentences(summary: Summary, evidence: Evidence) -> list[str]:
 
 def kept_sentences(kept: Kept) -> list[str]:
     """What had to stay, in words."""
-    said = [
-        f"The KL after the sentences that had to stay the same is {number(kept.kl)}; its bound is {kept.max_kl:g}. "
+    said = []
+    if kept.max_change is not None:
+        said.append(
+            "The change of a question is the mean change of the probability of the expected word, among the two words "
+            "of a pair, in the direction that changes it more. It is measured on pairs that the search read, and its "
+            f"bound is {kept.max_change:g}."
+        )
+    if kept.max_kl is not None:
+        said.append(
+            f"The KL after the sentences that had to stay the same is {number(kept.kl)}; its bound is {kept.max_kl:g}."
+        )
+    said.append(
         "The other figures are about sentences of the same questions and texts that the search did not read."
-    ]
+    )
     return [*said, *map(text_sentence, kept.texts)]
+
+
+def kept_table(kept: Kept, title: str) -> Table | None:
+    """The questions that had to stay, the most changed first, each with its change and the bound on it."""
+    listed = effects_table(kept.effects, title)
+    if listed is None or kept.max_change is None:
+        return listed
+    rows = [(*row, number(kept.changes.get(row[0])), f"{kept.max_change:g}") for row in listed.rows]
+    return table(title, (*listed.columns, "change", "bound"), rows, text=2)
 
 
 def effects_table(

@@ -123,7 +123,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
 def _kept(summary: Summary) -> list[Section]:
     if summary.kept is None:
         return []
-    effects = evidence.effects_table(summary.kept.effects, KEPT)
+    effects = evidence.kept_table(summary.kept, KEPT)
     return [
         Section(
             KEPT,

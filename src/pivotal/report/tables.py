@@ -96,11 +96,7 @@ def sentence(summary: Summary) -> str:
     found = f"{units} of {summary.all_units:,} units"
     flipped = f"{flip} {percent(summary.flip_accuracy)} of {summary.pairs.test:,} held-out preferences"
     numbers = f" (95% interval {interval(*summary.interval)}), KL {number(summary.kl)}{of}."
-    broken = summary.kl_bound_kept is False
-    which = (
-        "This KL" if summary.kept is None else f"The KL of what must not change, {number(summary.kept.kl)},"
-    )
-    bound = f" {which} exceeds the bound of {summary.max_kl:g}." if broken else ""
+    bound = "".join(f" {said}" for said in broken_bounds(summary))
     what = f"{summary.phenomenon} in {summary.model}"
     word = "no evidence" if summary.verdict is None else summary.verdict.word
     if word in VERBS:
@@ -108,6 +104,19 @@ def sentence(summary: Summary) -> str:
         return f"{found} {verb} {what}: {where} {they} {flipped}{numbers}{bound}"
     prefix = "" if summary.verdict is None else "No evidence: "
     return f"{prefix}{found}, {where.rstrip(',')}, {flipped} of {what}{numbers}{bound}"
+
+
+def broken_bounds(summary: Summary) -> list[str]:
+    """A sentence for each kind of bound that the best run exceeds."""
+    said, kept = [], summary.kept
+    if summary.kl_bound_kept is False:
+        text = kept is not None and kept.kl is not None
+        which = f"The KL of what must not change, {number(kept.kl)}," if text and kept else "This KL"
+        said.append(f"{which} exceeds the bound of {summary.max_kl:g}.")
+    if kept is not None and kept.broken:
+        listed = ", ".join(f"{name} ({number(kept.changes[name])})" for name in kept.broken)
+        said.append(f"The change of {listed} exceeds the bound of {kept.max_change:g}.")
+    return said
 
 
 _SETTING = {

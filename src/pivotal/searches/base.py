@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import stored_bases
-from pivotal.problem.objective import KL_TOLERANCE, Terms
+from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.records.intervention import Intervention
@@ -234,8 +234,8 @@ class Stages:
         self._terms, self._sample, self._attempt = terms, sample, attempt
         self._rows: dict[str, dict[str, list[float]]] = {}
         self.score: list[float] = []
-        """The score of each run at the last stage. It includes KL and the bound on KL."""
-        self.broken: list[bool] = []
+        """The score of each run at the last stage. It includes KL and the bounds."""
+        self.costly: list[bool] = []
         """Whether each run exceeds the bound on KL at the last stage by more than the sampling tolerance."""
 
     @torch.no_grad()
@@ -250,15 +250,13 @@ class Stages:
         accuracy = outcome.flipped().float().mean(1).tolist()
         units = mask.amax(1).sum(-1).tolist()
         row = {"loss": loss.tolist(), "accuracy": accuracy, "units": units}
-        score = loss
-        self.broken = [False] * len(loss)
+        costs = self._terms.costs(self._sample, outcome)
         if self._terms.wants_kl:
-            kl = self._sample.mean_kl(outcome.states)
-            row["kl"] = kl.tolist()
-            score = self._terms.score(loss, kl)
-            if self._terms.max_kl is not None:
-                self.broken = (kl > KL_TOLERANCE * self._terms.max_kl).tolist()
-        self.score = score.tolist()
+            row["kl"] = costs[:, 0].tolist()
+        if self._sample.preferences.names:
+            row["change"] = costs[:, 1:].abs().amax(1).tolist()
+        self.costly = (costs[:, 0] > TOLERANCE * (self._terms.max_kl or torch.inf)).tolist()
+        self.score = self._terms.score(self._sample, loss, costs).tolist()
         self._rows[name] = row
         self._attempt.report(Progress(name, 1, 1, row["loss"], units, accuracy))
 

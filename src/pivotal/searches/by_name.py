@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from pivotal.errors import PivotalError
 from pivotal.options import build, preset_of
+from pivotal.problem.kept import is_text
 from pivotal.searches.base import Search
-from pivotal.units import KEEP_KL, MAX_UNITS, Steps, Values
+from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps, Values
 
 
 def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
@@ -27,15 +28,19 @@ def preset_values(name: str, preset: str | None) -> dict[str, Values]:
     return {} if preset is None or preset not in stated else {"values": stated[preset]}
 
 
-def bounded(search: Search) -> Search:
-    """The same search with a bound on KL, for a problem with sentences that must stay."""
-    if not hasattr(search, "max_kl"):
+def bounded(search: Search, keep: Iterable[str]) -> Search:
+    """The same search with bounds for what must stay: on the KL of text, and on the change of questions."""
+    texts = {is_text(name) for name in keep}
+    needed = {"max_kl": KEEP_KL} if True in texts else {}
+    needed |= {"max_change": KEEP_CHANGE} if False in texts else {}
+    if any(not hasattr(search, name) for name in needed):
         raise PivotalError(
-            f"--keep needs a bound on KL, but the search '{search.name}' has none. Use another search, or leave "
-            "--keep out.",
+            f"--keep needs a search with bounds, but the search '{search.name}' has none. Use another search, or "
+            "leave --keep out.",
             "keep",
         )
-    return search if search.max_kl is not None else replace(search, max_kl=KEEP_KL)  # type: ignore[type-var]
+    missing = {name: bound for name, bound in needed.items() if getattr(search, name) is None}
+    return replace(search, **missing)  # type: ignore[type-var]
 
 
 def settled(search: Search, steps: Steps) -> Search:

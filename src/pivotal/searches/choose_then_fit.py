@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
@@ -13,7 +13,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from pivotal.options import check_choices
+from pivotal.errors import PivotalError
+from pivotal.options import LATER, check_choices
 from pivotal.problem.objective import Objective, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -52,6 +53,9 @@ class Selection(Search):
     """Margin of the soft-margin loss beyond a tie, in nats."""
     max_kl: float | None = None
     """Bound on KL to the untouched model, averaged over all positions."""
+    max_change: float | None = field(default=None, metadata=LATER)
+    """Bound on the change of each question of --keep, in each direction: the mean over its pairs of p' - p, where p and
+    p' are the probabilities of the expected word among the two of a pair, untouched and edited."""
     kl_weight: float = 0.1
     """Weight of KL in the loss (the paper uses 1). 0 omits KL."""
     batch: int = 128
@@ -64,15 +68,22 @@ class Selection(Search):
         check_choices(self)
         require(self, "0 or more and finite", lambda x: 0 <= x < math.inf, "margin", "kl_weight")
         require_least(self, batch=0, refit=0)
-        require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, "max_kl")
+        bounds = ("max_kl", "max_change")
+        require(self, "above 0; leave it out for no bound", lambda x: x is None or x > 0, *bounds)
 
     @property
     def terms(self) -> Terms:
-        return Terms(self.objective, self.margin, self.kl_weight, self.max_kl)
+        return Terms(self.objective, self.margin, self.kl_weight, self.max_kl, self.max_change)
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         check_runs(runs, seed)
         most_units(self.max_units, problem)
+        if self.max_change is not None and not problem.preferences.names:
+            raise PivotalError(
+                f"max_change bounds the questions of --keep, but there is none, and max_change is "
+                f"{self.max_change:g}. Name a question with --keep, or leave max_change out.",
+                "max_change",
+            )
 
     def conclude(
         self,

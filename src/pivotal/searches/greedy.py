@@ -142,7 +142,7 @@ class _Beam:
         # The best set of any size: under a bound on KL a larger set can be worse.
         self.best_mask, self.best_values = self.mask[0], self.values[0]
         self.best_score = torch.full((), torch.inf, device=device)
-        self.price = torch.full((1,), search.terms.first_price, device=device)
+        self.price = search.terms.first_price(problem)[None]
 
     def propose(self) -> Proposed:
         """The best sets with one more unit, and their values."""

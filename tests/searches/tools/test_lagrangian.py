@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier
+from pivotal.searches.tools.lagrangian import Bounds, Multiplier
 
 # Loading a model flushes subnormal numbers to zero for the whole process, and hypothesis would object.
 floats = partial(st.floats, allow_nan=False, allow_subnormal=False)
@@ -71,9 +71,37 @@ def test_gradient_descent_with_a_multiplier_solves_a_constrained_problem() -> No
     assert multiplier.value.item() == pytest.approx(4, abs=0.1)
 
 
+def bound(runs: int = 1, *bounds: float) -> Bounds:
+    return Bounds(runs, torch.tensor(bounds or [0.1]), rate=0.1, damping=1.0)
+
+
+def test_every_cost_has_its_own_multiplier_and_an_infinite_bound_none() -> None:
+    constraint = bound(1, 0.1, 0.1, torch.inf)
+    costs = torch.tensor([[0.5, 0.01, 9.0]], requires_grad=True)
+    for _ in range(5):
+        term = constraint.term(costs)
+        constraint.ascend(costs)
+    term.sum().backward()
+    assert costs.grad is not None and (costs.grad > 0).tolist() == [[True, False, False]]
+    assert (constraint.price > 0).tolist() == [[True, False, False]]
+
+
+def test_a_change_is_pushed_towards_zero_from_either_side() -> None:
+    """The first cost is KL, which is never negative."""
+    costs = torch.tensor([[0.0, 0.5, -0.5, 0.2, 0.02]], requires_grad=True)
+    constraint = bound(1, *[0.1] * 5)
+    for _ in range(5):
+        term = constraint.term(costs)
+        constraint.ascend(costs)
+    term.sum().backward()
+    assert costs.grad is not None
+    _, up, down, less, kept = costs.grad[0].tolist()
+    assert up == -down > 0 and less > 0 and kept == 0
+
+
 def test_a_constraint_that_holds_costs_nothing() -> None:
-    constraint = KLConstraint(2, max_kl=0.1, rate=0.1, damping=1.0)
-    kl = torch.tensor([0.01, 0.5], requires_grad=True)
+    constraint = bound(2)
+    kl = torch.tensor([[0.01], [0.5]], requires_grad=True)
     for _ in range(5):
         term = constraint.term(kl)
         constraint.ascend(kl)
@@ -86,8 +114,8 @@ def test_a_constraint_that_holds_costs_nothing() -> None:
 def test_a_large_excess_does_not_push_in_proportion() -> None:
     slopes = []
     for size in (0.2, 20.0):
-        constraint = KLConstraint(1, max_kl=0.1, rate=0.1, damping=1.0)
-        kl = torch.tensor([size], requires_grad=True)
+        constraint = bound()
+        kl = torch.tensor([[size]], requires_grad=True)
         constraint.term(kl).sum().backward()
         assert kl.grad is not None
         slopes.append((kl.grad * kl).item())
@@ -96,16 +124,15 @@ def test_a_large_excess_does_not_push_in_proportion() -> None:
 
 
 def test_slack_loosens_the_bound() -> None:
-    tight, loose = (KLConstraint(1, max_kl=0.1, rate=0.1, damping=1.0) for _ in range(2))
-    kl = torch.tensor([0.5])
+    tight, loose = bound(), bound()
+    kl = torch.tensor([[0.5]])
     assert tight.term(kl).item() > loose.term(kl, slack=10.0).item()
 
 
 def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
-    series = [torch.tensor([k]) for k in (0.5, 0.1, 0.9, 0.3, 0.2)]
-    one = KLConstraint(1, 0.1, 0.1, 1.0)
-    whole = _terms(one, series)
-    first, second = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
+    series = [torch.tensor([[k]]) for k in (0.5, 0.1, 0.9, 0.3, 0.2)]
+    whole = _terms(bound(), series)
+    first, second = bound(), bound()
     _terms(first, series[:2])
     second.restore(first.state())
     assert _terms(second, series[2:]) == whole[2:]
@@ -113,9 +140,9 @@ def test_state_and_restore_continue_as_if_nothing_had_happened() -> None:
 
 def test_a_term_can_be_asked_for_again() -> None:
     """An update that ran out of memory is begun again: only `ascend` may change what comes next."""
-    once, twice = KLConstraint(1, 0.1, 0.1, 1.0), KLConstraint(1, 0.1, 0.1, 1.0)
+    once, twice = bound(), bound()
     for size in (0.5, 0.1, 0.9):
-        kl = torch.tensor([size])
+        kl = torch.tensor([[size]])
         twice.term(kl)
         assert once.term(kl).item() == twice.term(kl).item()
         once.ascend(kl)
@@ -123,7 +150,7 @@ def test_a_term_can_be_asked_for_again() -> None:
     assert once.price.item() == twice.price.item() > 0
 
 
-def _terms(constraint: KLConstraint, series: list[torch.Tensor]) -> list[float]:
+def _terms(constraint: Bounds, series: list[torch.Tensor]) -> list[float]:
     found = []
     for kl in series:
         found.append(constraint.term(kl).item())

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from pivotal.evidence.scores import score_many
-from pivotal.problem.objective import KL_TOLERANCE
+from pivotal.problem.objective import TOLERANCE
 from pivotal.problem.problem import Problem
 from pivotal.records.comparison import ComparedRun, ComparisonRow, Mode, RunSpread
 from pivotal.records.intervention import Intervention
@@ -50,7 +50,7 @@ def row_of(
         kl=_spread([run.kl for run in runs], best),
         kl_after_edit=_spread([run.kl_after_edit for run in runs], best),
         max_kl=max_kl,
-        kl_bound_kept=None if max_kl is None else sum(run.kl <= KL_TOLERANCE * max_kl for run in runs),
+        kl_bound_kept=None if max_kl is None else sum(run.kl <= TOLERANCE * max_kl for run in runs),
         forward_nodes=point.cost.forward,
         backward_nodes=point.cost.backward,
         seconds=round(point.cost.seconds, 3),

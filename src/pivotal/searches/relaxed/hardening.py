@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -56,7 +55,7 @@ class Hardening:
         seed = attempt.seed
         sample = problem.sample(_SAMPLE, seed)
         refit = self._refit
-        price = torch.full((len(values),), self.terms.kl_weight, device=values.device)
+        price = self.terms.weights(problem).repeat(len(values), 1)
         stages = Stages(self.terms, sample, attempt)
         stages.add("relaxed", relaxed, values)
         stages.add("hard", mask.float(), values)
@@ -68,20 +67,19 @@ class Hardening:
             most = sizes(mask, self.shared)
             # Some units cause much KL at any value. If no refit kept the bound, remove one of them.
             costly = [
-                bool(self.refit) and broken and n <= budget
-                for n, broken in zip(most, stages.broken, strict=True)
+                bool(self.refit) and out and n <= budget for n, out in zip(most, stages.costly, strict=True)
             ]
             allowed = [max(1, n - 1) if out else budget for n, out in zip(most, costly, strict=True)]
             if all(n <= few for n, few in zip(most, allowed, strict=True)):
                 break
-            price[costly] = _KL_ONLY
+            price[costly, 0] = _KL_ONLY
             mask = thin(sample, self.terms, price, mask, values, allowed, shared=self.shared)
             if self.refit:
                 fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
                 values, price = fitted.values, fitted.price
             stages.add("thinned", mask.float(), values)
         if self.prune >= 0:
-            mask = prune(sample, mask, values, self.prune, shared=self.shared)
+            mask = prune(sample, self.terms, mask, values, self.prune, shared=self.shared)
         if self.exchange:
             mask, values = masks_and_values(self._exchanger.improve(problem, mask, values, seed))
             stages.add("exchanged", mask.float(), values)

@@ -19,7 +19,7 @@ from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
 from pivotal.searches.tools.gradients import drop_infinite
-from pivotal.searches.tools.lagrangian import KLConstraint, Multiplier, shrinking
+from pivotal.searches.tools.lagrangian import Bounds, Multiplier, shrinking
 from pivotal.searches.tools.trials import first_order, grid_of
 
 _PROBED = 128
@@ -40,7 +40,7 @@ def likeliest(
     nothing = torch.zeros(
         1, len(problem.labels), len(problem.space), dtype=torch.bool, device=problem.model.device
     )
-    price = torch.full((1,), terms.kl_weight, device=nothing.device)
+    price = terms.weights(problem)[None]
     values = spread(problem.space, nothing.float())
     gain = first_order(sample, terms, price, nothing, values, grid_of(problem, points=3))
     return gain[0].topk(pool).indices, problem.measure_activations().target
@@ -56,9 +56,10 @@ def filled(
 ) -> Bool[Tensor, "runs directions units"]:
     """The masks with as many units as allowed. The units with the highest first-order gain beside the others are added.
 
-    Inside a narrow range the expected number of units often falls below the budget before the values are learned.
+    Inside a narrow range the expected number of units often falls below the budget before the values are learned. With
+    questions that must stay, the gain includes less change of them.
     """
-    price = torch.full((len(mask),), terms.kl_weight, device=mask.device)
+    price = torch.cat([terms.weights(problem)[:1], terms.first_price(problem)[1:]]).expand(len(mask), -1)
     gain = first_order(problem.sample(_PROBED, seed), terms, price, mask, values, grid_of(problem, points=3))
     mask = mask.clone()
     for run, more in enumerate(gain):
@@ -75,13 +76,13 @@ class _Seen:
     outcome: Outcome
     loss: Float[Tensor, "runs samples"]
     cost: Float[Tensor, "runs samples"]
-    """The loss plus KL times its price."""
+    """The loss plus the bounded costs times their prices."""
     units: Float[Tensor, " runs"]
     excess: Float[Tensor, " runs"]
     """log(expected units / allowed units)."""
     beyond: Float[Tensor, " runs"] | None
     """log(expected fractional entries / allowed fractional entries)."""
-    kl: Float[Tensor, " runs"] | None
+    costs: Float[Tensor, "runs bounds"]
     total: Float[Tensor, " runs"]
 
 
@@ -136,9 +137,7 @@ class Learner:
         self.fractional = None
         if max_fractional is not None:
             self.fractional = budget_of(max_fractional, units, "max_fractional")
-        self.kl_constraint = None
-        if search.max_kl is not None:
-            self.kl_constraint = KLConstraint(runs, search.max_kl, *search.kl_rates, device)
+        self.bounds = Bounds(runs, search.terms.bounds(problem), *search.bound_rates)
         self.batches = problem.batches(search.batch, seed)
         self.low, self.high = (self.standard.standardised(bound) for bound in problem.bounds())
         self.update = 0
@@ -199,8 +198,7 @@ class Learner:
             self.units_multiplier.ascend(seen.excess)
             if seen.beyond is not None:
                 self.fraction_multiplier.ascend(seen.beyond)
-            if self.kl_constraint is not None and seen.kl is not None:
-                self.kl_constraint.ascend(seen.kl, slack)
+            self.bounds.ascend(seen.costs, slack)
             self.estimator.follow(seen.cost)
             new = ~seen.total.isfinite() & (self.broken < 0)
             self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
@@ -209,8 +207,8 @@ class Learner:
             return None
         loss = seen.loss.mean(1).tolist()
         extra = {"multiplier": self.units_multiplier.value.tolist(), "target": [target] * len(loss)}
-        if seen.kl is not None:
-            extra["kl"] = seen.kl.tolist()
+        if search.terms.wants_kl:
+            extra["kl"] = seen.costs[:, 0].tolist()
         accuracy = seen.outcome.flipped().float().mean(1).view(len(loss), -1).mean(1).tolist()
         return Progress("learn", self.update, search.updates, loss, seen.units.tolist(), accuracy, extra)
 
@@ -236,21 +234,19 @@ class Learner:
         units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
         excess = (units / target).log()
         total = self.units_multiplier.term(excess)
-        beyond = mean_kl = None
+        beyond = None
         if self.fractional is not None:
             inside = family.fractional(self.logits).sum(-1).mean(-1).clamp(min=_TINY)
             beyond = (inside / (self.fractional * slack)).log()
             total = total + self.fraction_multiplier.term(beyond)
-        if drawn is not None:
-            kl = search.terms.kl(batch, outcome, drawn).view(shape)
-            mean_kl = kl.detach().mean(1)
-            cost = cost + search.kl_weight * kl
-            if self.kl_constraint is not None:
-                cost = cost + self.kl_constraint.price_at(mean_kl, slack)[:, None] * kl
+        costs = search.terms.costs(batch, outcome, drawn).unflatten(0, shape)
+        mean = costs.detach().mean(1)
+        price = search.terms.weights(batch) + self.bounds.price_at(mean, slack)
+        cost = cost + (price[:, None] * costs).sum(-1)
         total = total + self.estimator.term(family, self.logits, masks, cost)
         total.sum().backward()
         return _Seen(
-            outcome, loss.detach(), cost.detach(), units.detach(), excess.detach(), beyond, mean_kl, total
+            outcome, loss.detach(), cost.detach(), units.detach(), excess.detach(), beyond, mean, total
         )
 
     def check_finite(self) -> None:
@@ -279,7 +275,7 @@ class Learner:
             "optimiser": self.optimiser.state_dict(),
             "units_multiplier": self.units_multiplier.value,
             "fraction_multiplier": self.fraction_multiplier.value,
-            "kl_constraint": self.kl_constraint.state() if self.kl_constraint else None,
+            "kl_constraint": self.bounds.state() if self.search.terms.max_kl is not None else None,
             "estimator": self.estimator.state(),
             "noise": [g.get_state() for g in (*self.generators, self.kl_noise)],
         }
@@ -292,8 +288,8 @@ class Learner:
         self.optimiser.load_state_dict(state["optimiser"])
         self.units_multiplier.value = state["units_multiplier"].to(device)
         self.fraction_multiplier.value = state["fraction_multiplier"].to(device)
-        if self.kl_constraint is not None:
-            self.kl_constraint.restore(state["kl_constraint"])
+        if state["kl_constraint"] is not None:
+            self.bounds.restore(state["kl_constraint"])
         self.estimator.restore(state["estimator"], device)
         for generator, saved in zip((*self.generators, self.kl_noise), state["noise"], strict=True):
             generator.set_state(saved.cpu())

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import torch
+
+from pivotal.models.edits import spread
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, most_units
 from pivotal.searches.relaxed.hardening import FEWEST, Hardening
@@ -20,11 +23,15 @@ class RelaxedSearch(RelaxedSettings):
     """Learn mask and values together, make the mask hard, refit the values, and prune units."""
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
-        learner = self.learner(problem, attempt.runs, attempt.seed)
+        # While masks are relaxed, the easiest way to leave a kept question alone is to switch units off. With a fixed
+        # mask only the values can do so, and units that flip little can make up for what the others change.
+        learner = self.learner(problem.without_questions, attempt.runs, attempt.seed)
         learner.run(attempt)
         expected = self.family.mean(learner.logits.detach())
         mask, values = learner.hard(learner.budget), learner.values.detach()
-        if problem.values == "natural":
+        if problem.preferences.names:
+            values = torch.where(spread(problem.space, mask), values, problem.measure_activations().own)
+        if problem.values == "natural" or problem.preferences.names:
             mask = filled(problem, self.terms, mask, values, learner.budget, attempt.seed)
         return self.hardening.run(
             problem,

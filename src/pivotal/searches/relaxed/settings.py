@@ -54,6 +54,6 @@ class RelaxedSettings(Selection):
         return self.family.estimator()
 
     @property
-    def kl_rates(self) -> tuple[float, float]:
-        """Rate and damping of the multiplier of the bound on KL."""
+    def bound_rates(self) -> tuple[float, float]:
+        """Rate and damping of the multipliers of the bounds on KL and on changes."""
         return self.multiplier_rate / 2, self.damping / 4

@@ -19,7 +19,7 @@ def shrinking(start: int | float, end: int | float, share: float) -> float:
 
 
 class Multiplier:
-    """The multiplier of one constraint, one number per run. Gradient ascent raises it while the constraint is violated.
+    """The multiplier of a constraint, one number per run. Gradient ascent raises it while the constraint is violated.
 
     With `damping` the pressure is lambda + damping * violation, as in an augmented Lagrangian, and reacts at once.
     Lambda alone sums up past violations. It would overshoot and switch off units that no update switches on again.
@@ -27,77 +27,87 @@ class Multiplier:
 
     def __init__(
         self,
-        runs: int,
+        runs: int | tuple[int, int],
         rate: float,
         *,
         damping: float = 0.0,
         largest: float = 20.0,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.value: Float[Tensor, " runs"] = torch.zeros(runs, device=device)
+        """`runs` is the number of runs, or with several constraints that number and theirs."""
+        self.value: Float[Tensor, "*runs"] = torch.zeros(runs, device=device)
         self._rate = rate
         self._damping = damping
         self._largest = largest
 
-    def term(self, violation: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+    def term(self, violation: Float[Tensor, "*runs"]) -> Float[Tensor, "*runs"]:
         """The term that the constraint adds to the loss of each run."""
         return self.pressure(violation) * violation
 
     @torch.no_grad()
-    def pressure(self, violation: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+    def pressure(self, violation: Float[Tensor, "*runs"]) -> Float[Tensor, "*runs"]:
         return (self.value + self._damping * violation).clamp(0, self._largest)
 
     @torch.no_grad()
-    def ascend(self, violation: Float[Tensor, " runs"]) -> None:
+    def ascend(self, violation: Float[Tensor, "*runs"]) -> None:
         self.value = (self.value + self._rate * violation).clamp(0, self._largest)
 
 
-class KLConstraint:
-    """KL <= bound with a multiplier.
+class Bounds:
+    """Costs, such as KL, that must not exceed their bounds, each with a multiplier. An infinite bound has no effect.
+    A cost may be negative: its size is what is bounded.
 
-    KL is smoothed over updates, because each update measures it at few positions. The slope is that of KL / bound below
-    the bound and that of log KL above it: a large excess does not push in proportion, and a KL near zero is not reduced
-    further.
+    Costs are smoothed over updates, because each update measures them at few positions. The slope is that of
+    cost / bound below the bound and that of log cost above it: a large excess does not push in proportion, and a cost
+    near zero is not reduced further.
     """
 
-    def __init__(
-        self, runs: int, max_kl: float, rate: float, damping: float, device: torch.device | str = "cpu"
-    ) -> None:
-        self._max = max_kl
-        self._multiplier = Multiplier(runs, rate, damping=damping, device=device)
-        self._smooth: Float[Tensor, " runs"] | None = None
+    def __init__(self, runs: int, bounds: Float[Tensor, " bounds"], rate: float, damping: float) -> None:
+        """The first cost is KL. The others are changes, which have a sign."""
+        self._max = bounds
+        self._signed = torch.arange(len(bounds), device=bounds.device) > 0
+        self._multiplier = Multiplier((runs, len(bounds)), rate, damping=damping, device=bounds.device)
+        self._smooth: Float[Tensor, "runs bounds"] | None = None
 
-    def term(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
-        """The term that the constraint adds to the loss of each run. `slack` raises the bound for large masks."""
-        bound, now = self._max * slack, kl.detach()
+    def term(self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0) -> Float[Tensor, "runs bounds"]:
+        """The terms that the bounds add to the loss of each run. `slack` raises the bounds for large masks."""
+        bound, now = self._max * slack, costs.detach()
         smooth = self._smoothed(now)
-        slope = (kl - now) / smooth.clamp(min=bound)
+        # Below its bound, a cost that may have either sign is pushed less the nearer it is to zero.
+        push = torch.where(self._signed, (now / bound).clamp(-1, 1), 1.0)
+        slope = push * (costs - now) / smooth.abs().maximum(bound)
         return self._multiplier.term(self._excess(smooth, bound) + slope)
 
     @torch.no_grad()
-    def ascend(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> None:
-        self._smooth = self._smoothed(kl.detach())
+    def ascend(self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0) -> None:
+        self._smooth = self._smoothed(costs.detach())
         self._multiplier.ascend(self._excess(self._smooth, self._max * slack))
 
-    def _smoothed(self, now: Float[Tensor, " runs"]) -> Float[Tensor, " runs"]:
+    def _smoothed(self, now: Float[Tensor, "runs bounds"]) -> Float[Tensor, "runs bounds"]:
         return now if self._smooth is None else _SMOOTH * self._smooth + (1 - _SMOOTH) * now
 
     @staticmethod
-    def _excess(smooth: Float[Tensor, " runs"], bound: float) -> Float[Tensor, " runs"]:
-        return (smooth / bound).clamp(min=0.1).log()
+    def _excess(
+        smooth: Float[Tensor, "runs bounds"], bound: Float[Tensor, " bounds"]
+    ) -> Float[Tensor, "runs bounds"]:
+        return (smooth.abs() / bound).clamp(min=0.1).log()
 
     @torch.no_grad()
-    def price_at(self, kl: Float[Tensor, " runs"], slack: float = 1.0) -> Float[Tensor, " runs"]:
-        """The derivative of `term` by KL: the price of one nat of KL in units of the loss."""
-        return self._price(self._smoothed(kl.detach()), self._max * slack)
+    def price_at(
+        self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0
+    ) -> Float[Tensor, "runs bounds"]:
+        """The derivatives of `term` by the sizes of the costs: their prices in units of the loss."""
+        return self._price(self._smoothed(costs.detach()), self._max * slack)
 
     @property
-    def price(self) -> Float[Tensor, " runs"]:
-        """The current price of one nat of KL in units of the loss."""
+    def price(self) -> Float[Tensor, "runs bounds"]:
+        """The current prices of the costs in units of the loss."""
         return self._multiplier.value if self._smooth is None else self._price(self._smooth, self._max)
 
-    def _price(self, smooth: Float[Tensor, " runs"], bound: float) -> Float[Tensor, " runs"]:
-        return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.clamp(min=bound)
+    def _price(
+        self, smooth: Float[Tensor, "runs bounds"], bound: Float[Tensor, " bounds"]
+    ) -> Float[Tensor, "runs bounds"]:
+        return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.abs().maximum(bound)
 
     def state(self) -> dict[str, Tensor | None]:
         return {"multiplier": self._multiplier.value, "smooth": self._smooth}
@@ -105,6 +115,6 @@ class KLConstraint:
     def restore(self, state: dict[str, Tensor | None]) -> None:
         multiplier, smooth = state["multiplier"], state["smooth"]
         assert multiplier is not None
-        device = self._multiplier.value.device
-        self._multiplier.value = multiplier.to(device)
-        self._smooth = None if smooth is None else smooth.to(device)
+        like = self._multiplier.value
+        self._multiplier.value = multiplier.to(like.device).view_as(like)
+        self._smooth = None if smooth is None else smooth.to(like.device).view_as(like)

@@ -17,8 +17,13 @@ from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools.gradients import drop_infinite
-from pivotal.searches.tools.lagrangian import KLConstraint
+from pivotal.searches.tools.lagrangian import Bounds
 
+_AIM = 0.7
+"""The part of the bound on a change that the fit aims at. A batch has few sentences of each question, so the change
+oscillates, and only values that keep every bound count."""
+_SLOWER = 0.4
+"""The part of the rate that is used with bounds on changes. Many units that make up for each other need small steps."""
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 Proposed: TypeAlias = tuple[
@@ -32,10 +37,11 @@ class Fitted:
     """The fitted values of each run."""
 
     values: Float[Tensor, "runs directions coordinates"]
-    price: Float[Tensor, " runs"]
-    """The price of one nat of KL at the end, in units of the loss. Searches use it to compare units."""
+    price: Float[Tensor, "runs bounds"]
+    """The prices of KL and the other bounded costs at the end, in units of the loss. Searches use them to compare
+    units."""
     score: Float[Tensor, " runs"]
-    """The score on a sample of the training pairs; lower is better. Runs that exceed the KL bound rank last."""
+    """The score on a sample of the training pairs; lower is better. Runs that exceed a bound rank last."""
 
     def part(self, runs: Any) -> Fitted:
         """The results of some runs."""
@@ -57,7 +63,7 @@ class Refit:
         """The approximate number of node evaluations of a fit of `runs` masks."""
         look = problem.sample(2 * self.batch).tree.n_live
         looks = 1 + math.ceil(self.updates / self._every)
-        looks += 0 if self.terms.max_kl is None else 4 * len(_SHARES)
+        looks += 4 * len(_SHARES) if self.terms.bounded else 0
         return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
 
     @property
@@ -88,34 +94,29 @@ class Refit:
                 values = self._gentler(problem, best, values)
             x = standard.standardised(values)
         x = (x * on).requires_grad_()
-        optimiser = torch.optim.Adam([x], lr=self.rate, betas=(0.9, 0.99))
-        constraint = None
-        if self.terms.max_kl is not None:
-            constraint = KLConstraint(len(mask), self.terms.max_kl, 0.05, 0.5, mask.device)
+        rate = self.rate if self.terms.max_change is None else _SLOWER * self.rate
+        optimiser = torch.optim.Adam([x], lr=rate, betas=(0.9, 0.99))
+        most = self.terms.bounds(problem)
+        most[1:] *= _AIM
+        bounds = Bounds(len(mask), most, 0.05, 0.5)
         noise = torch.Generator().manual_seed(seed)
         batches = problem.batches(self.batch, seed)
         # With a shrinking rate the values converge to the bound instead of oscillating around it.
         schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
 
-        def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, " runs"] | None:
-            """Compute the gradients by the values. Return KL."""
+        def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, "runs bounds"]:
+            """Compute the gradients by the values. Return what is bounded."""
             optimiser.zero_grad()
             outcome = batch.run(mask, standard.values(x), sites=best.sites)
-            loss, kl = self.terms.loss(outcome), None
-            if drawn is not None:
-                kl = self.terms.kl(batch, outcome, drawn)
-                loss = loss + self.terms.kl_weight * kl
-                if constraint is not None:
-                    loss = loss + constraint.term(kl)
-            loss.sum().backward()
-            return kl
+            costs = self.terms.costs(batch, outcome, drawn)
+            loss = self.terms.loss(outcome) + self.terms.kl_weight * costs[:, 0]
+            (loss + bounds.term(costs).sum(1)).sum().backward()
+            return costs.detach()
 
         for update in range(1, self.updates + 1):
             batch = batches[update % len(batches)]
             drawn = self.terms.draw(batch, noise)
-            kl = problem.as_memory_allows(partial(descend, batch, drawn))
-            if constraint is not None and kl is not None:
-                constraint.ascend(kl)
+            bounds.ascend(problem.as_memory_allows(partial(descend, batch, drawn)))
             drop_infinite([x])
             optimiser.step()
             schedule.step()
@@ -123,18 +124,17 @@ class Refit:
                 torch.clamp(x, low, high, out=x)
             if update % self._every == 0 or update == self.updates:
                 best.look(standard.values(x))
-        if self.terms.max_kl is not None:
+        if self.terms.bounded:
             self._gentler(problem, best, standard.values(x.detach()))
         best.check()
-        price = torch.zeros(len(mask), device=mask.device) if constraint is None else constraint.price
-        return Fitted(best.values, price + self.terms.kl_weight, best.score)
+        return Fitted(best.values, bounds.price + self.terms.weights(problem), best.score)
 
     def _given(self, problem: Problem, mask: Float[Tensor, "runs directions units"], seed: int) -> Fitted:
         """The result where there is nothing to fit, because the counterfactual prefixes give the values."""
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
         best.look(problem.counterfactual_means.expand(len(mask), -1, -1))
         best.check()
-        return Fitted(best.values, torch.full_like(best.score, self.terms.first_price), best.score)
+        return Fitted(best.values, self.terms.first_price(problem).repeat(len(mask), 1), best.score)
 
     def fit_together(self, problem: Problem, proposed: Sequence[Proposed], *, seed: int) -> list[Fitted]:
         """Fit the values of several groups of sets in one fit. Return one result per group."""
@@ -148,7 +148,7 @@ class Refit:
         problem: Problem, best: _Best, values: Float[Tensor, "runs directions coordinates"]
     ) -> Float[Tensor, "runs directions coordinates"]:
         """Score values between the units' own means and the given values, and between their own means and the means
-        under the target label. KL is nearly zero at the units' own means, so some of these values keep the bound."""
+        under the target label. Little changes at the units' own means, so some of these values keep all bounds."""
         own, target = problem.measure_activations().own, problem.measure_activations().target
         for share in _SHARES:
             best.look(own + share * (values - own))
@@ -157,7 +157,7 @@ class Refit:
 
 
 class _Best:
-    """The best values of each run so far. Values that keep the KL bound rank before values that exceed it."""
+    """The best values of each run so far. Values that keep all bounds rank before values that exceed one."""
 
     def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
@@ -177,9 +177,8 @@ class _Best:
     @torch.no_grad()
     def look(self, values: Float[Tensor, "runs directions coordinates"]) -> None:
         outcome = self._sample.run(self._mask, values, sites=self.sites)
-        score = self._terms.loss(outcome)
-        if self._terms.wants_kl:
-            score = self._terms.score(score, self._sample.mean_kl(outcome.states))
+        costs = self._terms.costs(self._sample, outcome)
+        score = self._terms.score(self._sample, self._terms.loss(outcome), costs, few=True)
         better = score < self.score
         self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)

@@ -60,7 +60,7 @@ class Swaps:
 def swaps_of(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, ""],
+    price: Float[Tensor, " bounds"],
     mask: Bool[Tensor, "directions units"],
     values: Float[Tensor, "directions coordinates"],
     grid: Float[Tensor, "points directions coordinates"],
@@ -71,7 +71,7 @@ def swaps_of(
     without = mask.repeat(len(units), 1, 1)
     without[torch.arange(len(units)), :, units] = False
     kept = values.expand(len(units), -1, -1)
-    prices = price.expand(len(units))
+    prices = price.expand(len(units), -1)
     acting = mask[:, units].T
     gain = first_order(problem, terms, prices, without, kept, grid, acting)
     gain[torch.arange(len(units)), units] = -torch.inf

@@ -48,7 +48,7 @@ def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int
 def thin(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, " runs"],
+    price: Float[Tensor, "runs bounds"],
     mask: Bool[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
     budgets: Sequence[int],
@@ -57,8 +57,8 @@ def thin(
 ) -> Bool[Tensor, "runs directions units"]:
     """Remove half of the surplus units of every run that has more units than its budget.
 
-    Units are ranked by the loss without them, including KL times its price. A unit with much KL for its effect is
-    removed first, so that the other units can use the freed KL.
+    Units are ranked by the loss without them, including KL and other bounded costs times their prices. A unit with
+    much KL for its effect is removed first, so that the other units can use the freed KL.
     """
     mask = mask.clone()
     over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budgets[part.run]]
@@ -68,9 +68,8 @@ def thin(
     worth: list[float] = []
     for some, outcome in _outcomes(problem, mask, values, trials):
         loss = terms.loss(outcome)
-        if drawn is not None:
-            loss = loss + price[[part.run for part, _ in some]] * terms.kl(problem, outcome, drawn)
-        worth += loss.tolist()
+        costs = terms.costs(problem, outcome, drawn)
+        worth += (loss + (price[[part.run for part, _ in some]] * costs.abs()).sum(1)).tolist()
     for part in over:
         ranked = sorted((w, unit) for w, (p, unit) in zip(worth, trials, strict=True) if p == part)
         for _, unit in ranked[: math.ceil((len(ranked) - budgets[part.run]) / 2)]:
@@ -80,16 +79,23 @@ def thin(
 
 def prune(
     problem: Problem,
+    terms: Terms,
     mask: Bool[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
     tolerance: float,
     *,
     shared: bool,
 ) -> Bool[Tensor, "runs directions units"]:
-    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost."""
+    """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost.
+
+    A unit may flip nothing and yet be needed, because it undoes what the others do to a kept question. So a removal
+    must not exceed a bound that was kept, or exceed a broken bound further.
+    """
     mask = mask.clone()
     with torch.no_grad():
-        best = problem.run(mask.float(), values).flipped().float().mean(1).tolist()
+        outcome = problem.run(mask.float(), values)
+        best = outcome.flipped().float().mean(1).tolist()
+        allowed = terms.excess(problem, terms.costs(problem, outcome)).clamp(min=1)
     parts = _parts(mask, shared)
     while True:
         parts = [part for part in parts if len(part.units(mask)) > 1]
@@ -97,8 +103,10 @@ def prune(
         if not trials:
             return mask
         accuracy: list[float] = []
-        for _, outcome in _outcomes(problem, mask, values, trials):
-            accuracy += outcome.flipped().float().mean(1).tolist()
+        for some, outcome in _outcomes(problem, mask, values, trials):
+            excess = terms.excess(problem, terms.costs(problem, outcome))
+            within = excess <= allowed[[part.run for part, _ in some]]
+            accuracy += torch.where(within, outcome.flipped().float().mean(1), -torch.inf).tolist()
         going_on = []
         for part in parts:
             reached, unit = max((a, u) for a, (p, u) in zip(accuracy, trials, strict=True) if p == part)

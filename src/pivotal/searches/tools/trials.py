@@ -29,7 +29,7 @@ class Scores:
     """
 
     score: Float[Tensor, "*sets directions"]
-    """The loss plus KL times its price; lower is better."""
+    """The loss plus KL and the other bounded costs times their prices; lower is better."""
     accuracy: Float[Tensor, "*sets directions"]
 
     def best(self, dim: int) -> tuple[Scores, Int[Tensor, "*sets directions"]]:
@@ -95,7 +95,7 @@ def ends_of(
 def first_order(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, " sets"],
+    price: Float[Tensor, "sets bounds"],
     mask: Bool[Tensor, "sets directions units"],
     values: Float[Tensor, "sets directions coordinates"],
     grid: Float[Tensor, "points directions coordinates"],
@@ -119,7 +119,7 @@ def better_ends(
     """For each direction, the first-order gain of each unit alone at the better end of its grid, and that end."""
     device = problem.model.device
     nothing = torch.zeros(1, len(problem.labels), len(problem.space), dtype=torch.bool, device=device)
-    price = torch.full((1,), terms.kl_weight, device=device)
+    price = terms.weights(problem)[None]
     values = spread(problem.space, nothing.float())
     low, high = (gain[0] for gain in _gains_of_ends(problem, terms, price, nothing, values, grid))
     return torch.maximum(low, high), torch.where(spread(problem.space, low > high), *ends_of(grid))
@@ -128,7 +128,7 @@ def better_ends(
 def _gains_of_ends(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, " sets"],
+    price: Float[Tensor, "sets bounds"],
     mask: Bool[Tensor, "sets directions units"],
     values: Float[Tensor, "sets directions coordinates"],
     grid: Float[Tensor, "points directions coordinates"],
@@ -142,9 +142,8 @@ def _gains_of_ends(
         slope_at = mask[some].float().requires_grad_()
         on = spread(problem.space, mask[some])
         outcome = problem.run(slope_at, torch.where(on, values[some], end))
-        loss = terms.loss(outcome)
-        if drawn is not None:
-            loss = loss + price[some] * terms.kl(problem, outcome, drawn)
+        costs = terms.costs(problem, outcome, drawn)
+        loss = terms.loss(outcome) + (price[some] * costs.abs()).sum(1)
         return -torch.autograd.grad(loss.sum(), slope_at)[0]
 
     low: list[Tensor] = []
@@ -183,7 +182,7 @@ def screened(
 def score_additions(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, " sets"],
+    price: Float[Tensor, "sets bounds"],
     mask: Bool[Tensor, "sets directions units"],
     values: Float[Tensor, "sets directions coordinates"],
     candidates: Int[Tensor, "sets candidates"],
@@ -241,7 +240,7 @@ def placed(
 def score_runs(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, " runs"],
+    price: Float[Tensor, "runs bounds"],
     mask: Float[Tensor, "runs directions units"],
     values: Float[Tensor, "runs directions coordinates"],
 ) -> Scores:
@@ -254,5 +253,8 @@ def score_runs(
         nodes = problem.positions.draw(_KL_NODES, torch.Generator().manual_seed(0))
         direction = torch.as_tensor(problem.tree.direction[problem.tree.live], device=mask.device)[nodes]
         of = (direction[:, None] == labels).float() * problem.positions.live_share / len(nodes)
-        score = score + price[:, None] * (problem.kl(outcome.states, nodes).T @ of)
+        score = score + price[:, :1] * (problem.kl(outcome.states, nodes).T @ of)
+    if problem.preferences.names:
+        change = problem.preferences.change(outcome.states)
+        score = score + problem.preferences.by_direction(price[:, 1:] * change.abs()).sum(1)
     return Scores(score, outcome.flipped().float() @ share)
