@@ -6,7 +6,6 @@ import dataclasses
 import time
 from collections import Counter
 from dataclasses import dataclass
-from dataclasses import replace as replace_pairs
 
 import torch
 
@@ -190,7 +189,7 @@ def _divided(question: Question, read: PairSet, asked: PairSet) -> tuple[PairSet
     except PivotalError as error:
         return asked, asked[:0], (str(error),)
     there = set(asked)
-    train, test = (replace_pairs(part, pairs=tuple(filter(there.__contains__, part))) for part in parts)
+    train, test = (dataclasses.replace(part, pairs=tuple(filter(there.__contains__, part))) for part in parts)
     none = (
         f"None of the {len(parts[1]):,} held-out pairs can be asked. Hold out others with --seed or --test."
     )
