@@ -153,7 +153,7 @@ def _run(
     tried = plan.settled
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
-    watch.stands(plan.standings(), plan.estimate and plan.estimate.seconds)
+    watch.stands(plan.standings(), None if plan.estimate is None else plan.estimate.seconds)
     try:
         with signals():  # a run that is under way saves itself
             for batch, found in executor.run(plan.batches, place, watch):
@@ -161,8 +161,10 @@ def _run(
                 rows |= {row.run: row for row in found}
                 tried |= {row.run: row for row in found}
                 left.remove(batch)
-                again = None if plan.check else estimate(left, tried.values(), _kind(place.device), width)
-                watch.stands(plan.standings(tried.values()), again and again.seconds)
+                seconds = None
+                if not plan.check:
+                    seconds = estimate(left, tried.values(), _kind(place.device), width).seconds
+                watch.stands(plan.standings(tried.values()), seconds)
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come after rows were written and before they were counted.
         raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
