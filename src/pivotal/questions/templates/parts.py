@@ -186,6 +186,15 @@ def counterfactuals_of(
                 f"the keys of 'counterfactual' are labels or slots of the prefix, but '{key}' is neither."
                 f"{did_you_mean(key, (*labels, *names))}"
             )
+        if inner.is_text:
+            made = (
+                f"{{{key}}} has a form for each label, so leave the key out: the other form is made by itself"
+            )
+            give = f"Give one word for each label, in their order: {{{key}: [man, woman]}}"
+            raise inner.error(
+                f"the counterfactual of a slot has a word for each label, not '{inner.value:.40}' for both. "
+                f"{made if names[key].agrees else give}."
+            )
         for i, word in enumerate(by_label(inner, labels, "[man, woman]")):
             replaced[i] = _replaced(replaced[i], key, word.text())
     return replaced[0], replaced[1]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pivotal.errors import did_you_mean
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.templates.lexicon import ANY, OTHER, Lexicon, LexiconEntry, WordList
 from pivotal.questions.templates.nodes import Node
 
@@ -110,11 +110,7 @@ def parse_slot(inner: str, node: Node, lexicon: Lexicon, labels: tuple[str, str]
     known = words.forms
     two_labels = all(label in known for label in labels)
     if form == AGREES and known and not two_labels:
-        choices = " or ".join(f"{{{written}{digits}.{one}}}" for one in known)
-        raise node.error(
-            f"the slot '{{{inner}}}' must say which form it takes, because '{name}' has no forms for the labels "
-            f"{labels[0]} and {labels[1]}. Write {choices}."
-        )
+        raise _no_form(f"{written}{digits}", node, words, labels)
     if form in (ANY, OTHER) and (not known or (form == OTHER and not two_labels)):
         needs = f"the forms {labels[0]} and {labels[1]}" if form == OTHER else "forms"
         raise node.error(
@@ -123,6 +119,28 @@ def parse_slot(inner: str, node: Node, lexicon: Lexicon, labels: tuple[str, str]
     if form not in (AGREES, ANY, OTHER, *known):
         raise node.error(f"the list '{name}' has no form '{form}'.{did_you_mean(form, (*known, ANY, OTHER))}")
     return Slot(name + digits, words, form, written != name)
+
+
+def _no_form(slot: str, node: Node, words: WordList, labels: tuple[str, str]) -> PivotalError:
+    """The error for a slot that names no form, of a list whose forms are not the labels. A label may be misspelt."""
+    free = [form for form in words.forms if form not in labels]
+    for label in labels:
+        if label not in words.forms and "Did you mean" in (guess := did_you_mean(label, free)):
+            return node.error(
+                f"the slot '{{{slot}}}' takes the form of the label, but '{words.name}' has no form for the label "
+                f"{label}.{guess} Correct the label or the form."
+            )
+    # A feature, such as the kind of a noun, has the same value in several entries. It is no form.
+    forms = [
+        form
+        for form in words.forms
+        if len({entry.forms[form] for entry in words.entries}) == len(words.entries)
+    ]
+    choices = " or ".join(f"{{{slot}.{form}}}" for form in forms or words.forms[:1])
+    return node.error(
+        f"the slot '{{{slot}}}' must say which form it takes, because '{words.name}' has no forms for the labels "
+        f"{labels[0]} and {labels[1]}. Write {choices}."
+    )
 
 
 def slots_of(texts: Iterator[Text] | tuple[Text, ...]) -> dict[str, Slot]:

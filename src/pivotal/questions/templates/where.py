@@ -70,15 +70,29 @@ def _condition(node: Node, lexicon: Lexicon) -> Condition:
     left = match and _feature(match[1], node, lexicon)
     if match is None or left is None:
         raise node.error(
-            f"a condition compares a feature of a slot, but '{node.value:.60}' does not. Example: {_EXAMPLE}."
+            f"a condition compares a feature of a slot, but '{node.value:.60}' does not."
+            f"{_unknown_list(match[1], lexicon) if match else ''} Example: {_EXAMPLE}."
         )
-    right = _feature(match[3], node, lexicon) or match[3]
-    if isinstance(right, str):
-        name = _FEATURE.fullmatch(match[1])[1]  # type: ignore[index]
-        values = {entry.forms[left.form] for entry in lexicon[name].entries}
-        if right not in values:
-            raise node.error(f"no entry of '{name}' has {left.form} = {right}.{did_you_mean(right, values)}")
+    name = _FEATURE.fullmatch(match[1])[1]  # type: ignore[index]
+    values = {entry.forms[left.form] for entry in lexicon[name].entries}
+    if match[3] in values:
+        return Condition(left, match[2] == "=", match[3])
+    if "=" in match[3]:
+        raise node.error(
+            f"a condition has one = or one !=, but '{node.value:.60}' has more. Write one. Several conditions are a "
+            "list."
+        )
+    right = _feature(match[3], node, lexicon)
+    if right is None:
+        guess = _unknown_list(match[3], lexicon) or did_you_mean(match[3], values)
+        raise node.error(f"no entry of '{name}' has {left.form} = {match[3]}.{guess}")
     return Condition(left, match[2] == "=", right)
+
+
+def _unknown_list(text: str, lexicon: Lexicon) -> str:
+    """A hint to append to a message, if a text would be a feature of a list that is not there."""
+    match = _FEATURE.fullmatch(text)
+    return f" There is no list '{match[1]}'.{did_you_mean(match[1], lexicon)}" if match else ""
 
 
 def _feature(text: str, node: Node, lexicon: Lexicon) -> Feature | None:
