@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
+from math import isfinite, nan
 from statistics import fmean, median
 
 from phenomenon_families import FAMILIES, family_of
@@ -35,7 +36,18 @@ def lines(columns: Sequence[str], rows: Iterable[Sequence[object]], text: int = 
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.1f}%"
+    return f"{100 * share:.1f}%" if isfinite(share) else "–"
+
+
+def mean(values: Sequence[float]) -> float:
+    """NaN for no values: a model may have a single row so far, with no other to compare it with."""
+    return fmean(values) if values else nan
+
+
+def middle(values: Iterable[float | None]) -> float:
+    """The median of the values that there are; NaN if there are none."""
+    there = [value for value in values if value is not None]
+    return median(there) if there else nan
 
 
 def run_table(atlas: Atlas) -> str:
@@ -85,13 +97,10 @@ def cost_table(atlas: Atlas) -> str:
     for model, steps, entries in groups(atlas):
         judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
 
-        def middle(values: Iterable[float | None]) -> float:
-            return median(value for value in values if value is not None)
-
         natural = [one.natural for one in judged if one.natural is not None]
         rows.append(
             (
-                *(model, steps, percent(median(map(accuracy, entries))), percent(median(natural))),
+                *(model, steps, percent(median(map(accuracy, entries))), percent(middle(natural))),
                 f"{sum(share >= RELIABLE for share in natural)} of {len(natural)}",
                 percent(middle(one.interchange for one in judged)),
                 f"{middle(entry.row.kl for entry in entries if entry.row):.2f}",
@@ -124,7 +133,7 @@ def families_table(atlas: Atlas) -> str:
                     (
                         *(model, steps, family, len(mine), percent(fmean(map(accuracy, mine)))),
                         f"{fmean(len(entry.units) for entry in mine):.1f}",
-                        percent(fmean(natural)),
+                        percent(mean(natural)),
                         f"{fmean(entry.row.kl or 0.0 for entry in mine if entry.row):.2f}",
                     )
                 )
@@ -163,7 +172,7 @@ def _sharing(entries: Sequence[Entry], kind: Callable[[Entry], str]) -> tuple[fl
     for a, b in combinations(entries, 2):
         shares = bool({str(u) for u in a.comparable} & {str(u) for u in b.comparable})
         (same if kind(a) == kind(b) else other).append(shares)
-    return fmean(same), fmean(other)
+    return mean(same), mean(other)
 
 
 def _labels(entry: Entry) -> str:
@@ -199,11 +208,11 @@ def specific_table(atlas: Atlas) -> str:
                     own.append(score.flipped)
             away = _changes_elsewhere(atlas, entry)
             far += away
-            most.append(max(away))
+            most.append(max(away, default=0.0))
         rows.append(
             (
-                *(model, steps, percent(fmean(own)), percent(sum(m > QUIET for m in far) / len(far))),
-                *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
+                *(model, steps, percent(mean(own)), percent(mean([m > QUIET for m in far]))),
+                *(f"{100 * mean(far):.1f}", f"{100 * middle(most):.0f}"),
                 f"{sum(m <= QUIET for m in most)} of {len(most)}",
             )
         )
@@ -238,9 +247,7 @@ def number_table(atlas: Atlas) -> str:
                 ]
                 for on in kinds
             }
-            rows.append(
-                (model, steps, of, *(percent(fmean(found)) if found else "–" for found in flips.values()))
-            )
+            rows.append((model, steps, of, *(percent(mean(found)) for found in flips.values())))
     return lines(("model", "steps", "interventions of", *(f"flip {kind}" for kind in kinds)), rows, text=3)
 
 
@@ -251,9 +258,10 @@ def quiet_table(atlas: Atlas) -> str:
         found = []
         for entry in (entry for entry in entries if accuracy(entry) >= RELIABLE):
             away = _changes_elsewhere(atlas, entry)
-            found.append((sum(m > QUIET for m in away) / len(away), fmean(away), entry))
+            if away:
+                found.append((mean([m > QUIET for m in away]), mean(away), entry))
         found.sort(key=lambda one: one[:2])
-        for loud, mean, entry in (*found[:3], *found[-3:]):
+        for loud, change, entry in (*found[:3], *found[3:][-3:]):
             rows.append(
                 (
                     model,
@@ -261,7 +269,7 @@ def quiet_table(atlas: Atlas) -> str:
                     f"`{entry.phenomenon}`",
                     percent(accuracy(entry)),
                     percent(loud),
-                    f"{100 * mean:.1f}",
+                    f"{100 * change:.1f}",
                 )
             )
     return lines(("model", "steps", "intervention of", "flips", "others moved", "mean"), rows, text=3)
