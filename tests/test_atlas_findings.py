@@ -58,7 +58,8 @@ def test_figures_of_the_page_are_those_of_the_rows(
 ) -> None:
     """The sentences state figures by hand; these are the ones that they rest on."""
     text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
-    every = [entry for entry in atlas.searched if (entry.model, entry.steps) == ("wiki-lstm", "every")]
+    searched = [entry for entry in atlas.searched if entry.model == "wiki-lstm"]
+    every = [entry for entry in searched if entry.steps == "every"]
     flips = [entry for entry in every if tables.accuracy(entry) >= 0.9]
     assert f"in {len(flips)} of {len(every)} phenomena" in text
     assert f"and {sum(len(entry.units) < 3 for entry in flips)} of these need one or two" in text
@@ -66,10 +67,8 @@ def test_figures_of_the_page_are_those_of_the_rows(
     assert len(gender) == 7 and all("hidden.1:433" in map(str, entry.units) for entry in gender)
     with_278 = {tables.family_of(e.phenomenon) for e in every if "hidden.1:278" in map(str, e.units)}
     assert with_278 == {"number of verbs"}
-    failed = Counter(
-        name for one in atlas.searched if one.row and one.row.judged for name in one.row.judged.failed
-    )
-    assert f"*other phenomena* in {failed['other phenomena']} of {len(atlas.searched)}" in text
+    failed = Counter(name for one in searched if one.row and one.row.judged for name in one.row.judged.failed)
+    assert f"*other phenomena* in {failed['other phenomena']} of {len(searched)}" in text
     assert (
         f"*natural values* in {failed['natural values']}, *ordinary text* in {failed['ordinary text']}"
         in text
@@ -95,6 +94,36 @@ def test_tables_say_what_was_not_measured(script: ModuleType, tables: ModuleType
     assert made["specific"].count("\n") == 2, "a line for the one model and kind of step"
     without = Atlas(tuple(replace(entry, cross=()) for entry in bare))
     assert script.TABLES["specific"](without).count("\n") == 1, "the head alone"
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas, rows: int) -> None:
+    """Rows are added piece by piece, so a model may have a single one."""
+    some = [entry for entry in atlas.searched if entry.steps == "single"][:rows]
+    few = Atlas(tuple(replace(entry, model="another") for entry in some))
+    for table in script.TABLES.values():
+        assert "nan" not in table(few)
+    for chart in script.CHARTS.values():
+        assert script.draw(chart(few)).startswith("<svg")
+    assert script.TABLES["quiet"](few).count("another") == sum(one.row.accuracy >= 0.9 for one in some)
+
+
+def test_the_page_says_what_both_lstms_know(script: ModuleType, atlas: Atlas) -> None:
+    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    known: dict[str, set[str]] = {}
+    for model in ("wiki-lstm", "wiki-lstm-tied"):
+        entries = [entry for entry in atlas.of(model=model) if entry.standing != "not run"]
+        assert len(entries) == 182
+        known[model] = {entry.phenomenon for entry in entries if entry.standing != "unknown"}
+    one, other = known.values()
+    assert len(one) == len(other)
+    assert f"{len(one)} of 91 each, {len(one & other)} of them in common" in text
+    for only, said in (
+        (one - other, "`wiki-lstm` alone knows"),
+        (other - one, "`wiki-lstm-tied` alone knows"),
+    ):
+        names = " and ".join(f"`{name.removeprefix('BLiMP ')}`" for name in sorted(only))
+        assert f"{said} {names}" in text
 
 
 def test_a_change_of_five_points_is_not_more_than_five_points() -> None:
