@@ -21,6 +21,7 @@ from pivotal.searches.greedy import Greedy
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
 from pivotal.searches.tools.thinning import prune
+from pivotal.searches.tools.trials import score_runs
 from pivotal.units import Unit
 
 PLANTED = plant()
@@ -101,6 +102,19 @@ def test_runs_that_change_a_question_too_much_rank_last() -> None:
     # On few sentences, what exceeds the bound is added to the loss.
     few = terms.score(problem, loss, costs, few=True)
     assert few.tolist() == pytest.approx([2.0, 0.1 + 0.5 * 0.5, 0.1 + 0.5 * 1.5])
+
+
+def test_the_scores_of_the_directions_add_up_to_the_loss_and_the_priced_changes() -> None:
+    problem, terms = keeping(0, 1), Terms(max_change=0.02)
+    mask, values = everything(problem)
+    outcome, price = problem.run(mask, values), torch.tensor([[0.0, 1.0, 2.0, 3.0, 4.0]])
+    whole = terms.loss(outcome) + (price * terms.costs(problem, outcome).abs()).sum(1)
+    parts = score_runs(problem, terms, price, mask, values).score
+    torch.testing.assert_close(parts.sum(1), whole)
+    # The prices of one direction reach the score of that direction alone.
+    first = score_runs(problem, terms, price * torch.tensor([0.0, 1, 0, 1, 0]), mask, values).score
+    torch.testing.assert_close(first[:, 0], parts[:, 0])
+    assert first[0, 1] < parts[0, 1]
 
 
 QUICK = {"max_units": 3, "max_change": 0.02, "batch": 0}

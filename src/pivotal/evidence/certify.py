@@ -208,7 +208,7 @@ class _Examination:
         )
 
     def _reach(
-        self, mask: Bool[Tensor, "1 directions units"], values: Tensor, price: Float[Tensor, " 1"]
+        self, mask: Bool[Tensor, "1 directions units"], values: Tensor, price: Float[Tensor, "1 bounds"]
     ) -> Reach:
         self._tell("larger sets", 4)
         # Judged first, and not kept: a set outside the ranges is no rival.

@@ -42,7 +42,7 @@ def test_the_first_order_gain_is_the_slope_of_the_loss(steps: str) -> None:
     problem, terms = problem_of(steps), Terms()
     mask, values = one_unit_set(problem)
     grid = grid_of(problem, 3)
-    gain = first_order(problem, terms, torch.zeros(1), mask, values, grid)[0]
+    gain = first_order(problem, terms, torch.zeros(1, 1), mask, values, grid)[0]
     assert gain[5] == -torch.inf
     step = 1e-3
     with torch.no_grad():
@@ -67,14 +67,14 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
     mask, values = one_unit_set(problem)
     grid = grid_of(problem, 4)
     tried = torch.tensor([[17, 44, 60]])
-    found = score_additions(problem, terms, torch.full((1,), kl_weight), mask, values, tried, grid)
+    found = score_additions(problem, terms, torch.full((1, 1), kl_weight), mask, values, tried, grid)
     for column, unit in enumerate(tried[0].tolist()):
         more, at = mask.float().repeat(16, 1, 1), values.repeat(16, 1, 1)
         more[:, :, unit] = 1.0
         for row, (a, b) in enumerate(itertools.product(range(4), repeat=2)):
             at[row, :, unit] = torch.stack([grid[a, 0, unit], grid[b, 1, unit]])
         with torch.no_grad():
-            scores = score_runs(problem, terms, torch.full((16,), kl_weight), more, at)
+            scores = score_runs(problem, terms, torch.full((16, 1), kl_weight), more, at)
         total = scores.score.sum(-1)
         assert float(found.score[0, column]) == pytest.approx(float(total.min()), rel=1e-4)
         # Values may tie, as all of them do for a unit that nothing reads: any of the best will do.
@@ -88,7 +88,7 @@ def test_every_direction_gets_its_best_value(steps: str, kl_weight: float) -> No
 def test_scores_are_those_of_the_loss() -> None:
     problem, terms = problem_of(), Terms()
     mask, values = one_unit_set(problem)
-    scores = score_runs(problem, terms, torch.zeros(1), mask.float(), values)
+    scores = score_runs(problem, terms, torch.zeros(1, 1), mask.float(), values)
     outcome = problem.run(mask.float(), values)
     assert float(scores.score.sum()) == pytest.approx(float(terms.loss(outcome)), rel=1e-5)
     assert float(scores.accuracy.sum()) == pytest.approx(float(outcome.flipped().float().mean()), abs=1e-6)
@@ -101,10 +101,10 @@ def test_an_addition_that_acts_in_one_direction_leaves_the_other_alone() -> None
     unit = problem.space.flat(plant().units[0])
     active = torch.tensor([[True, False]])
     one = score_additions(
-        problem, terms, torch.zeros(1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4), active
+        problem, terms, torch.zeros(1, 1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4), active
     )
     both = score_additions(
-        problem, terms, torch.zeros(1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4)
+        problem, terms, torch.zeros(1, 1), mask, values, torch.tensor([[unit]]), grid_of(problem, 4)
     )
     assert 0 < float(one.accuracy) < float(both.accuracy)
 
