@@ -15,6 +15,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
+from pivotal.problem.outcome import Outcome
 from pivotal.problem.problem import Problem
 from pivotal.searches.tools.gradients import drop_infinite
 from pivotal.searches.tools.lagrangian import KLConstraint
@@ -52,6 +53,8 @@ class Refit:
     batch: int = 128
     looks: int = 10
     """How often the values are scored on a fixed sample. The fit returns the best scored values."""
+    positions: int = 0
+    """Number of positions drawn to measure the KL of a score; 0 takes all. A bound on KL needs all."""
 
     def nodes(self, problem: Problem, runs: int) -> int:
         """The approximate number of node evaluations of a fit of `runs` masks."""
@@ -78,7 +81,7 @@ class Refit:
             return self._given(problem, mask, seed)
         standard = problem.standard()
         low, high = (standard.standardised(bound) for bound in problem.bounds())
-        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
+        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask, self.positions)
         on = spread(problem.space, mask)
         x = torch.zeros_like(on)
         if values is not None:
@@ -159,8 +162,14 @@ class Refit:
 class _Best:
     """The best values of each run so far. Values that keep the KL bound rank before values that exceed it."""
 
-    def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
+    def __init__(
+        self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"], positions: int = 0
+    ) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
+        self._drawn: Int[Tensor, " nodes"] | None = None
+        if positions and terms.max_kl is None:
+            # All values are scored at the same positions, so that only the values differ.
+            self._drawn = terms.draw(sample, torch.Generator().manual_seed(0), positions)
         self.sites = touched(sample.space, mask)
         self._on = spread(sample.space, mask)
         self.values = torch.zeros_like(self._on)
@@ -179,10 +188,15 @@ class _Best:
         outcome = self._sample.run(self._mask, values, sites=self.sites)
         score = self._terms.loss(outcome)
         if self._terms.wants_kl:
-            score = self._terms.score(score, self._sample.mean_kl(outcome.states))
+            score = self._terms.score(score, self._kl(outcome))
         better = score < self.score
         self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)
+
+    def _kl(self, outcome: Outcome) -> Float[Tensor, " runs"]:
+        if self._drawn is None:
+            return self._sample.mean_kl(outcome.states)
+        return self._terms.kl(self._sample, outcome, self._drawn)
 
 
 def update_nodes(problem: Problem, batch: int) -> float:
