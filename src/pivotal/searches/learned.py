@@ -90,7 +90,7 @@ class LearnedMask(RelaxedSearch):
 
     @property
     def terms(self) -> Terms:
-        """With a weight, KL needs few positions per update: those of a large batch, in proportion. A bound needs all."""
+        """The loss. With a mere weight of KL, a small batch measures it at fewer positions, in proportion."""
         terms = super().terms
         if self.max_kl is not None or not self.batch:
             return terms

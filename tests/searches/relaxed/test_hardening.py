@@ -33,7 +33,7 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
 
 
 def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
-    """A mask within the budget is fitted once. A larger one gets half a refit until it is within the budget: 6, 4, 3."""
+    """A mask within the budget is fitted once. A larger one gets half refits until it is within it: 6, 4, 3 units."""
     problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
     mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
     mask[0, :, :3], mask[1, :, 10:16] = True, True
