@@ -1,16 +1,19 @@
-"""The CPU seconds of a search alone, and where they go: model passes, KL, everything else.
+"""The CPU seconds of a search alone, where they go (model passes, KL, everything else), and what it finds.
 
     python benchmarks/search_time.py [--phenomenon number-agreement] [--steps every] [--values natural unbounded]
-        [--runs 3] [--seed 0]
+        [--max-units 4] [--split prefixes] [--runs 3] [--seed 0] [-o "updates=160 batch=128 refit=60" ...]
 
-The defaults are those of `make demo`. Preparing the pairs, the evidence and the report are not counted. The time of a
-pass is that of `Problem.run`, of `backward` (which includes the backward pass of KL) and of `Problem.kl`. The last
-number of a line is how often it was called.
+The defaults are those of `make demo`. Each `-o` is one variant of the settings. All variants run in one process, so
+that their times can be compared. Preparing the pairs, the evidence and the report are not counted. The time of a pass
+is that of `Problem.run`, of `backward` (which includes the backward pass of KL) and of `Problem.kl`. The last number
+of such a line is how often it was called. Flips, units and KL are of held-out pairs, the score (loss and KL) is of
+training pairs: mean and standard deviation, then each run.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
 from collections import Counter, defaultdict
 from typing import Any, get_args
@@ -18,8 +21,14 @@ from typing import Any, get_args
 import torch
 
 import pivotal as pv
+from pivotal.options import build
 from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
+from pivotal.questions.splits import Split
 from pivotal.units import Values
+
+COLUMNS = {"flipped %": 1, "units": 1, "KL": 3, "score": 3}
+"""What is printed of the runs, with its number of decimals."""
 
 spent: dict[str, float] = defaultdict(float)
 calls: Counter[str] = Counter()
@@ -49,35 +58,48 @@ def main() -> None:
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=("every", "single"))
     parser.add_argument("--values", nargs="+", default=["natural"], choices=get_args(Values))
+    parser.add_argument("--max-units", type=int)
+    parser.add_argument("--split", default="prefixes", choices=get_args(Split))
+    parser.add_argument("-o", "--options", action="append", help="settings of the search: NAME=VALUE ...")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     torch.set_num_threads(1)
     model = pv.load_model(args.model, device="cpu")
-    train, test = pv.load_phenomenon(args.phenomenon).split(seed=args.seed)
+    question = Question(args.model, args.phenomenon, seed=args.seed, split=args.split)
+    train, test = question.divide(question.load_pairs())
     timed(Problem, "run", "model, forward")
     timed(torch.Tensor, "backward", "backward")
     timed(Problem, "kl", "KL, forward")
     for values in args.values:
-        problem = Problem(model, train, sites=args.sites, steps=args.steps, values=values)
-        measure(problem, problem.on(test), args.runs, args.seed)
+        for options in args.options or [""]:
+            problem = Problem(model, train, sites=args.sites, steps=args.steps, values=values)
+            given = dict(option.split("=", 1) for option in options.split())
+            search = build(pv.LearnedMask, {"max_units": args.max_units, **given})
+            print(f"{values}{', ' if options else ''}{options}:", end=" ")
+            measure(search, problem, problem.on(test), args.runs, args.seed)
 
 
-def measure(problem: Problem, held_out: Problem, runs: int, seed: int) -> None:
+def measure(search: pv.LearnedMask, problem: Problem, held_out: Problem, runs: int, seed: int) -> None:
     spent.clear()
     calls.clear()
     started = time.process_time()
-    found = pv.LearnedMask().solve(problem, runs=runs, seed=seed)
+    found = search.solve(problem, runs=runs, seed=seed)
     whole = time.process_time() - started
     nodes = problem.work.forward + problem.work.backward
-    print(f"{problem.values}: {whole:.1f} CPU seconds, {nodes:,} node evaluations")
+    print(f"{whole:.1f} CPU seconds, {nodes:,} node evaluations")
     rest = whole - sum(spent.values())
     for label, seconds in [*spent.items(), ("everything else", rest)]:
         print(f"  {label:16} {seconds:7.1f} s {seconds / whole:6.1%} {calls[label]:6}")
-    for run, intervention in enumerate(found.interventions):
+    rows = []
+    for intervention, score in zip(found.interventions, found.train_score, strict=True):
         outcome = held_out.run_intervention(intervention)
-        flips, kl = outcome.flipped().float().mean(), held_out.mean_kl(outcome.states)[0]
-        print(f"  run {run}: {len(intervention.units)} units, {flips:.1%} flipped, KL {kl:.2f}")
+        flips = 100 * float(outcome.flipped().float().mean())
+        rows.append((flips, len(intervention.units), float(held_out.mean_kl(outcome.states)[0]), score))
+    for (name, digits), column in zip(COLUMNS.items(), zip(*rows, strict=True), strict=True):
+        each = " ".join(f"{number:.{digits}f}" for number in column)
+        spread = statistics.stdev(column) if len(column) > 1 else 0.0
+        print(f"  {name:9} {statistics.mean(column):.{digits}f} ± {spread:.{digits}f}   ({each})", flush=True)
 
 
 if __name__ == "__main__":

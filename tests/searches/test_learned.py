@@ -96,6 +96,13 @@ def test_every_setting_gives_interventions_within_the_budget(settings: dict[str,
     assert all(torch.isfinite(torch.tensor(found.train_score)))
 
 
+def test_fewer_positions_measure_kl_in_small_batches_but_not_under_a_bound() -> None:
+    paper: dict[str, Any] = LearnedMask.presets["paper"]
+    assert (LearnedMask().batch, LearnedMask().terms.kl_nodes) == (64, 24)
+    assert (LearnedMask(**paper).batch, LearnedMask(**paper).terms.kl_nodes) == (128, 48)
+    assert LearnedMask(batch=0).terms.kl_nodes == LearnedMask(max_kl=0.1).terms.kl_nodes == 48
+
+
 def test_the_papers_preset_runs_and_finds_units_that_flip() -> None:
     settings: dict[str, Any] = {**LearnedMask.presets["paper"], "updates": 60}
     problem = planted_problem()

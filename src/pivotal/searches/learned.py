@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pivotal.errors import PivotalError
 from pivotal.options import LATER
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import budget_of, check_budget, require, require_least
 from pivotal.searches.masks import MASKS, MaskFamily
@@ -18,6 +19,9 @@ from pivotal.units import Values
 
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
+
+_LARGE = 128
+"""From this batch on, each update measures KL at as many positions as in other searches."""
 
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
@@ -48,6 +52,7 @@ class LearnedMask(RelaxedSearch):
             "multiplier_rate": 0.1,
             "damping": 0.0,
             "updates": 800,
+            "batch": 128,
             "refit": 0,
             "prune": -1.0,
             "pool": 0,
@@ -55,6 +60,8 @@ class LearnedMask(RelaxedSearch):
         "exchange": {"exchange": 6},
     }
 
+    batch: int = 64
+    """Distinct prefixes per update. 0 uses all prefixes in every update."""
     masks: Masks = "shared"
     """One mask for both directions, or one mask per direction with max_units each."""
     mask: str | None = field(default=None, metadata=LATER)
@@ -80,6 +87,14 @@ class LearnedMask(RelaxedSearch):
                 MASKS.get(self.mask)
             except PivotalError as error:
                 raise PivotalError(str(error), "mask") from None
+
+    @property
+    def terms(self) -> Terms:
+        """The loss. With a mere weight of KL, a small batch measures it at fewer positions, in proportion."""
+        terms = super().terms
+        if self.max_kl is not None or not self.batch:
+            return terms
+        return replace(terms, kl_nodes=min(terms.kl_nodes, max(1, terms.kl_nodes * self.batch // _LARGE)))
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)

@@ -1,7 +1,8 @@
-"""From probabilities to an intervention, where a bound on KL is in the way."""
+"""From probabilities to an intervention: which runs are refitted, and where a bound on KL is in the way."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from pivotal.models.planted import plant
@@ -29,3 +30,30 @@ def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
     found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
     assert [len(one.units) for one in found.interventions] == [1, 3]
     assert all(stages["final"]["kl"] <= 1.1 * bound for stages in found.stages)
+
+
+def test_a_run_is_refitted_only_when_its_mask_has_changed() -> None:
+    """A mask within the budget is fitted once. A larger one gets half refits until it is within it: 6, 4, 3 units."""
+    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
+    mask[0, :, :3], mask[1, :, 10:16] = True, True
+    values = problem.measure_activations().own.expand(2, -1, -1).clone()
+    hardening = Hardening(Terms(), refit=20, prune=-1.0, batch=0, shared=True)
+    found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
+    assert [len(one.units) for one in found.interventions] == [3, 3]
+    assert problem.work.backward == (20 + 10 + 10 + 20) * problem.tree.n_live
+    alone = hardening.run(problem, mask[:1].float(), mask[:1], values[:1], 3, Attempt())
+    assert alone.train_score[0] == pytest.approx(found.train_score[0], rel=1e-4)
+
+
+def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
+    kept, more = [problem.space.flat(unit) for unit in plant().units], 0
+    assert more not in kept
+    mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
+    mask[:, :, kept], mask[1, :, more] = True, True
+    values = problem.measure_activations().target.expand(2, -1, -1).clone()
+    hardening = Hardening(Terms(), refit=20, prune=0.0, batch=0, shared=True)
+    found = hardening.run(problem, mask.float(), mask, values, 4, Attempt())
+    assert [len(one.units) for one in found.interventions] == [3, 3]
+    assert problem.work.backward == (20 + 20 + 20) * problem.tree.n_live

@@ -91,3 +91,22 @@ def test_sets_are_fitted_independently_and_the_seed_decides() -> None:
     assert torch.equal(both, refit.fit(problem, mask, seed=3).values)
     alone = refit.fit(problem, mask[:1], seed=3).values
     assert torch.allclose(both[:1], alone, atol=1e-5)
+
+
+def test_the_kl_of_a_score_is_measured_at_drawn_positions_unless_it_is_bounded() -> None:
+    problem, planted = planted_problem("every"), plant()
+    mask = mask_of(problem, planted.units)
+    values = problem.measure_activations().target[None]
+    exact = problem.mean_kl(problem.run(mask, values).states).item()
+
+    def kl(positions: int, max_kl: float | None = None) -> float:
+        terms = Terms(margin=-100.0, kl_weight=1.0, max_kl=max_kl)  # of which only KL is left
+        return (
+            Refit(terms, updates=1, rate=1e-9, batch=0, positions=positions)
+            .fit(problem, mask, values)
+            .score.item()
+        )
+
+    assert kl(0) == pytest.approx(exact, rel=1e-4)
+    assert kl(64) == pytest.approx(exact, rel=0.5) and kl(64) != pytest.approx(exact, rel=1e-4)
+    assert kl(64, max_kl=100.0) <= exact * 1.0001

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
@@ -13,12 +14,18 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Stages
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Exchanger, masks_and_values
-from pivotal.searches.tools.thinning import prune, sizes, thin
+from pivotal.searches.tools.thinning import differing, prune, sizes, thin
 
 FEWEST = 20
 """Minimum number of updates that a budget allows; fewer find nothing."""
 _SAMPLE = 512
-"""Number of distinct training prefixes on which units are compared and stages are scored."""
+"""Number of distinct training prefixes on which stages are scored and units are pruned."""
+_COMPARED = 256
+"""Number of distinct training prefixes on which units are compared before they are removed."""
+_LOOK = 10
+"""Number of updates of a refit between two scores."""
+_POSITIONS = 128
+"""Number of drawn positions at which a refit measures the KL of its scores."""
 _KL_ONLY = 1e4
 """A price of KL so high that the loss is negligible."""
 
@@ -53,15 +60,14 @@ class Hardening:
     ) -> Discovery:
         """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, scored only."""
         seed = attempt.seed
-        sample = problem.sample(_SAMPLE, seed)
-        refit = self._refit
+        sample, compared = problem.sample(_SAMPLE, seed), problem.sample(_COMPARED, seed)
         price = self.terms.weights(problem).repeat(len(values), 1)
         stages = Stages(self.terms, sample, attempt)
         stages.add("relaxed", relaxed, values)
         stages.add("hard", mask.float(), values)
+        everyone = torch.ones(len(mask), dtype=torch.bool, device=mask.device)
         if self.refit:
-            fitted = refit.fit(problem, mask.float(), values, seed=seed)
-            values, price = fitted.values, fitted.price
+            values, price = self._refitted(problem, mask, values, price, everyone, budget, seed)
             stages.add("refit", mask.float(), values)
         while True:
             most = sizes(mask, self.shared)
@@ -73,40 +79,68 @@ class Hardening:
             if all(n <= few for n, few in zip(most, allowed, strict=True)):
                 break
             price[costly, 0] = _KL_ONLY
-            mask = thin(sample, self.terms, price, mask, values, allowed, shared=self.shared)
-            if self.refit:
-                fitted = replace(refit, updates=self.refit // 2).fit(problem, mask.float(), values, seed=seed)
-                values, price = fitted.values, fitted.price
-            stages.add("thinned", mask.float(), values)
+            less = thin(compared, self.terms, price, mask, values, allowed, shared=self.shared)
+            changed, mask = differing(less, mask), less
+            values, price = self._refitted(problem, mask, values, price, changed, budget, seed)
+            if self.terms.bounded or not any(n > budget for n in sizes(mask, self.shared)):
+                stages.add("thinned", mask.float(), values)
         if self.prune >= 0:
-            mask = prune(sample, self.terms, mask, values, self.prune, shared=self.shared)
+            less = prune(sample, self.terms, mask, values, self.prune, shared=self.shared)
+            changed, mask = differing(less, mask), less
+            values, price = self._refitted(problem, mask, values, price, changed, budget, seed)
         if self.exchange:
             mask, values = masks_and_values(self._exchanger.improve(problem, mask, values, seed))
             stages.add("exchanged", mask.float(), values)
-        if self.refit:
-            values = refit.fit(problem, mask.float(), values, seed=seed).values
+            values, _ = self._refitted(problem, mask, values, price, everyone, budget, seed)
         stages.add("final", mask.float(), values)
         return stages.discovery(problem, mask, values)
+
+    def _refitted(
+        self,
+        problem: Problem,
+        mask: Bool[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+        price: Float[Tensor, "runs bounds"],
+        chosen: Bool[Tensor, " runs"],
+        budget: int,
+        seed: int,
+    ) -> tuple[Float[Tensor, "runs directions coordinates"], Float[Tensor, "runs bounds"]]:
+        """Values and prices with those of the chosen runs fitted anew. A run that will be thinned further gets half of
+        the updates, because its values only have to tell its units apart."""
+        if not self.refit:
+            return values, price
+        values, price = values.clone(), price.clone()
+        over = torch.tensor([n > budget for n in sizes(mask, self.shared)], device=mask.device)
+        for updates, some in ((self.refit // 2, chosen & over), (self.refit, chosen & ~over)):
+            if bool(some.any()):
+                refit = self._refit(updates)
+                fitted = refit.fit(problem, mask[some].float(), values[some], seed=seed)
+                values[some], price[some] = fitted.values, fitted.price
+        return values, price
 
     def nodes(self, problem: Problem, runs: int, units: int, budget: int) -> int:
         """The approximate number of node evaluations from `units` to `budget` units, without pruned units."""
         each = runs * problem.sample(_SAMPLE).tree.n_live
+        compared = runs * problem.sample(_COMPARED).tree.n_live
         total = 3 * each
         if self.refit:
-            total += each + 2 * self._refit.nodes(problem, runs)
+            total += each + self._refit(self.refit).nodes(problem, runs)
+            if units > budget:
+                total += each + self._refit(self.refit // 2).nodes(problem, runs)
         while units > budget:
-            total += (units + 1) * each
-            if self.refit:
-                total += replace(self._refit, updates=self.refit // 2).nodes(problem, runs)
+            total += units * compared
             units -= math.ceil((units - budget) / 2)
+            if self.refit and units > budget:
+                total += self._refit(self.refit // 2).nodes(problem, runs)
         if self.exchange:
             beginning, round_ = self._exchanger.nodes(problem, runs, units)
             total += beginning + self.exchange * round_
         return total + ((units + 1) * each if self.prune >= 0 else 0)
 
-    @property
-    def _refit(self) -> Refit:
-        return Refit(terms=self.terms, updates=self.refit, batch=self.batch)
+    def _refit(self, updates: int) -> Refit:
+        return Refit(
+            self.terms, updates, batch=self.batch, looks=max(1, updates // _LOOK), positions=_POSITIONS
+        )
 
     @property
     def _exchanger(self) -> Exchanger:

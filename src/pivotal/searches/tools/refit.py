@@ -58,6 +58,8 @@ class Refit:
     batch: int = 128
     looks: int = 10
     """How often the values are scored on a fixed sample. The fit returns the best scored values."""
+    positions: int = 0
+    """Number of positions drawn to measure the KL of a score; 0 takes all. A bound on KL needs all."""
 
     def nodes(self, problem: Problem, runs: int) -> int:
         """The approximate number of node evaluations of a fit of `runs` masks."""
@@ -84,7 +86,7 @@ class Refit:
             return self._given(problem, mask, seed)
         standard = problem.standard()
         low, high = (standard.standardised(bound) for bound in problem.bounds())
-        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
+        best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask, self.positions)
         on = spread(problem.space, mask)
         x = torch.zeros_like(on)
         if values is not None:
@@ -159,8 +161,14 @@ class Refit:
 class _Best:
     """The best values of each run so far. Values that keep all bounds rank before values that exceed one."""
 
-    def __init__(self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"]) -> None:
+    def __init__(
+        self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"], positions: int = 0
+    ) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
+        self._drawn: Int[Tensor, " nodes"] | None = None
+        if positions and terms.max_kl is None:
+            # All values are scored at the same positions, so that only the values differ.
+            self._drawn = terms.draw(sample, torch.Generator().manual_seed(0), positions)
         self.sites = touched(sample.space, mask)
         self._on = spread(sample.space, mask)
         self.values = torch.zeros_like(self._on)
@@ -177,7 +185,7 @@ class _Best:
     @torch.no_grad()
     def look(self, values: Float[Tensor, "runs directions coordinates"]) -> None:
         outcome = self._sample.run(self._mask, values, sites=self.sites)
-        costs = self._terms.costs(self._sample, outcome)
+        costs = self._terms.costs(self._sample, outcome, self._drawn)
         score = self._terms.score(self._sample, self._terms.loss(outcome), costs, few=True)
         better = score < self.score
         self.score = torch.where(better, score, self.score)

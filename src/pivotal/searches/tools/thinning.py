@@ -45,6 +45,13 @@ def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int
     return found
 
 
+def differing(
+    mask: Bool[Tensor, "runs directions units"], other: Bool[Tensor, "runs directions units"]
+) -> Bool[Tensor, " runs"]:
+    """Whether the two masks of each run differ."""
+    return (mask != other).flatten(1).any(1)
+
+
 def thin(
     problem: Problem,
     terms: Terms,
