@@ -215,7 +215,11 @@ def _enough(summary: Summary, wanted: Level, others: Sequence[PairSet | Examples
 
 
 def _add_evidence(folder: RunFolder, collection: Collection, train: Problem, test: Problem) -> Summary:
-    """Collect the evidence that a finished run lacks, and write its summary again."""
+    """Collect the evidence that a finished run lacks, and write its summary again. No evidence is lost: if the run has
+    more than is wanted now, as much is collected again."""
+    there = folder.summary().evidence
+    level = max(collection.level, "none" if there is None else there.level, key=LEVELS.index)
+    collection = dataclasses.replace(collection, level=level)
     summary = judged(folder.summary(), collection.of(folder.intervention(), train, test))
     folder.write_json(SUMMARY, summary)
     return summary

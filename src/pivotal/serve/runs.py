@@ -53,7 +53,7 @@ class LiveRuns:
     def listed(self) -> list[dict[str, Any]]:
         """The runs: finished ones first, the newest first. A folder that cannot be read is listed with the reason."""
         if self._root is not None:
-            for found in sorted(self._root.glob(f"*/{RUN}"))[:_RUNS]:
+            for found in sorted(self._root.glob(f"*/{RUN}"), key=_changed, reverse=True)[:_RUNS]:
                 self.add(found.parent)
         entries = [_entry(number, path) for number, path in enumerate(self._paths)]
         return sorted(
@@ -123,6 +123,14 @@ class LiveRuns:
         return LiveIntervention(
             model, question, intervention, _pairs(folder, question, intervention.directions)
         )
+
+
+def _changed(path: Path) -> float:
+    """When a file was last written; 0 if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _run_folder(path: Path) -> Path:

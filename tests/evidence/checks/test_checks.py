@@ -319,10 +319,15 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
 @pytest.mark.slow
 def test_planted_units_decide_what_was_planted(tmp_path: Path) -> None:
     search = LearnedMask(max_units=3.0, updates=60, refit=20)
-    found = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "run"), evidence="full")
+    question = Question("planted", "planted", test=200)
+    found = find(question, search, out=str(tmp_path / "run"), evidence="full")
     verdict = found.summary.verdict
     assert verdict is not None and verdict.word == "decide", verdict
+    # Asking other phenomena later, with quick evidence, keeps the full evidence.
+    again = find(question, search, out=str(tmp_path / "run"), others=())
+    assert again.summary.evidence is not None and again.summary.evidence.level == "full"
+    assert again.summary.verdict == verdict
     # The same in a model whose weights are shuffled is no evidence.
     model = PLANTED.model.shuffled(1)
-    other = find(Question("planted", "planted", test=200), search, out=str(tmp_path / "other"), model=model)
+    other = find(question, search, out=str(tmp_path / "other"), model=model)
     assert other.summary.verdict is not None and other.summary.verdict.word == "no evidence"

@@ -113,18 +113,6 @@ def first_order(
     return gain.sum(1).masked_fill(mask.any(1), -torch.inf)
 
 
-def better_ends(
-    problem: Problem, terms: Terms, grid: Float[Tensor, "points directions coordinates"]
-) -> tuple[Float[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
-    """For each direction, the first-order gain of each unit alone at the better end of its grid, and that end."""
-    device = problem.model.device
-    nothing = torch.zeros(1, len(problem.labels), len(problem.space), dtype=torch.bool, device=device)
-    price = terms.weights(problem)[None]
-    values = spread(problem.space, nothing.float())
-    low, high = (gain[0] for gain in _gains_of_ends(problem, terms, price, nothing, values, grid))
-    return torch.maximum(low, high), torch.where(spread(problem.space, low > high), *ends_of(grid))
-
-
 def _gains_of_ends(
     problem: Problem,
     terms: Terms,
