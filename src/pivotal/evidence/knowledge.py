@@ -89,7 +89,8 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     for label, prefixes in knowledge.prefixes_towards.items():
         if prefixes < LEAST_PREFIXES:
             said.append(
-                f"Only {prefixes} prefixes can be flipped to {label}; a verdict needs {LEAST_PREFIXES}."
+                f"Only {prefixes} {'prefix' if prefixes == 1 else 'prefixes'} can be flipped to {label}; a verdict "
+                f"needs {LEAST_PREFIXES}."
             )
     if knowledge.one_sided > ONE_SIDED:
         most = max(labels, key=lambda label: labels[label].preferred)
