@@ -37,31 +37,35 @@ def between_prefixes(prefix: str, other: str) -> int | None:
     return places[0] if len(places) == 1 else None
 
 
+_SEVERAL = -1
+
+
 def twins(choices: Sequence[Choice], labelling: Labelling) -> list[int | None]:
     """For each row the index of the only row that asks for the other word after a prefix that differs in one word.
 
     Such a row is the counterfactual of the first: The doctor near the car -> is, The doctors near the car -> are. If
     there are several, their words are not forms of one word, so there is no counterfactual.
     """
-    places: dict[tuple[object, ...], tuple[dict[str, int], dict[str, int]]] = {}
+    # For each label, the first row that fills a prefix with an open word, or that different prefixes do.
+    filled: tuple[dict[str, int], dict[str, int]] = ({}, {})
     for row, choice in enumerate(choices):
         label = labelling.good[row]
         if label is not None:
             for key in _open_prefixes(choice):
-                places.setdefault(key, ({}, {}))[label].setdefault(choice.prefix, row)
+                first = filled[label].setdefault(key, row)
+                if first != _SEVERAL and choices[first].prefix != choice.prefix:
+                    filled[label][key] = _SEVERAL
     found: list[int | None] = []
     for row, choice in enumerate(choices):
         label = labelling.good[row]
-        others: dict[str, int] = {}
-        if label is not None:
-            for key in _open_prefixes(choice):
-                others |= places[key][1 - label]
-        found.append(next(iter(others.values())) if len(others) == 1 else None)
+        others = set() if label is None else {filled[1 - label].get(key) for key in _open_prefixes(choice)}
+        others.discard(None)
+        found.append(others.pop() if len(others) == 1 and _SEVERAL not in others else None)
     return found
 
 
-def _open_prefixes(choice: Choice) -> list[tuple[object, ...]]:
-    """The prefix with each of its words left open, and the two words."""
+def _open_prefixes(choice: Choice) -> list[str]:
+    """The prefix with each of its words left open, and the two words. Words hold no tab."""
     words = choice.prefix.split()
-    asked = frozenset((choice.good, choice.bad))
-    return [(*words[:i], None, *words[i + 1 :], asked) for i in range(len(words))]
+    asked = " ".join(sorted((choice.good, choice.bad)))
+    return [" ".join((*words[:i], "\t", *words[i + 1 :], "\t", asked)) for i in range(len(words))]
