@@ -171,7 +171,7 @@ def _planned(plan: StudyPlan) -> dict[str, Any]:
         }
         for s in plan.standings()
     ]
-    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.estimate and plan.estimate.seconds}
+    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.seconds}
 
 
 def _studied(studied: Studied) -> dict[str, Any]:

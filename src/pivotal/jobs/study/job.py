@@ -64,6 +64,10 @@ class StudyPlan:
         return [_standing(cell, rows) for cell in self.cells]
 
     @property
+    def seconds(self) -> float | None:
+        return None if self.estimate is None else self.estimate.seconds
+
+    @property
     def settled(self) -> dict[Run, StudyRow]:
         """The existing rows of runs that are not run again. Failed runs are, and so are runs that were only checked."""
         return {row.run: row for row in self.rows if row.settled or (self.check and row.status == KNOWN)}
@@ -153,7 +157,7 @@ def _run(
     tried = plan.settled
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
-    watch.stands(plan.standings(), None if plan.estimate is None else plan.estimate.seconds)
+    watch.stands(plan.standings(), plan.seconds)
     try:
         with signals():  # a run that is under way saves itself
             for batch, found in executor.run(plan.batches, place, watch):
@@ -161,10 +165,8 @@ def _run(
                 rows |= {row.run: row for row in found}
                 tried |= {row.run: row for row in found}
                 left.remove(batch)
-                seconds = None
-                if not plan.check:
-                    seconds = estimate(left, tried.values(), _kind(place.device), width).seconds
-                watch.stands(plan.standings(tried.values()), seconds)
+                again = estimate(left, tried.values(), _kind(place.device), width)
+                watch.stands(plan.standings(tried.values()), None if plan.check else again.seconds)
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come after rows were written and before they were counted.
         raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
