@@ -34,6 +34,18 @@ def test_what_is_printed(pivotal: Any, run_folder: Path) -> None:
     assert done.out.count("untouched   The noun0a") == 2 and done.out.count("→ plural    The noun0a") == 2
 
 
+def test_without_a_direction_both_are_shown_side_by_side(pivotal: Any, run_folder: Path) -> None:
+    done = pivotal("generate", run_folder, "The noun0a")
+    header = done.out.splitlines()[2].split()
+    assert header == ["untouched", "p", "→", "singular", "p", "→", "plural", "p"]
+    lines = [line for line in done.out.splitlines() if "The noun0a " in line]
+    assert [line.split("The")[0].strip() for line in lines] == ["untouched", "→ singular", "→ plural"]
+    sides = json.loads(pivotal("generate", run_folder, "The noun0a", "--json").out)
+    assert list(sides) == ["untouched", "singular", "plural"]
+    one = json.loads(pivotal("generate", run_folder, "The noun0a", "--direction", "plural", "--json").out)
+    assert one == {side: sides[side] for side in ("untouched", "plural")}
+
+
 def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     prompt = ("generate", single_folder, "The noun0a near", "--direction", "plural")
     pivotal(*prompt).refused("--cue")
@@ -47,9 +59,11 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     ("arguments", "parts"),
     [
         (["The noun0a", "--direction", "plurl"], ["plurl", "Did you mean 'plural'?"]),
-        (["The dog", "--direction", "plural"], ["must know every word", "dog"]),
+        (
+            ["The dog", "--direction", "plural"],
+            ["must know every word of “The dog”", "`pivotal words` shows"],
+        ),
         ([" ", "--direction", "plural"], ["at least one word"]),
-        (["The noun0a"], ["--direction"]),
         (["The noun0a", "--direction", "plural", "--run", "9"], ["no run 9"]),
         (["The noun0a", "--direction", "plural", "--model", "planted:1"], ["--any-model"]),
         (["The noun0a", "--direction", "plural", "--length", "0"], ["--length"]),

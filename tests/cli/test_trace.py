@@ -171,7 +171,10 @@ def test_an_existing_file_is_replaced_only_if_asked(pivotal: Any, run_folder: Pa
         (["--pair", "1", "--cue", "The"], ["Leave --words and --cue out"]),
         (["The noun0a near"], ["one of the words that planted asks about", "'near' is not"]),
         (["The noun0a verb0a", "--direction", "plurl"], ["Did you mean 'plural'?"]),
-        (["The dog verb0as"], ["“The dog” cannot be traced", "outside the vocabulary: dog"]),
+        (
+            ["The dog verb0as"],
+            ["must know every word of “The dog”", "outside the vocabulary: dog", "Use other words"],
+        ),
         (["The noun0a", "--words", "runs,run"], ["outside the vocabulary: runs"]),
         (["The noun0a", "--words", "verb0a"], ["--words takes two different words", "singular first"]),
         (["The noun0a verb0as", "--cue", "noun0b"], ["no 'noun0b'"]),

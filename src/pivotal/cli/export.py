@@ -44,7 +44,10 @@ def export(
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
 ) -> None:
-    """Write an intervention in the format of another library, with a README that says how to use it."""
+    """Write an intervention in the format of another library, with a README that says how to use it.
+
+    Only interventions in models of transformers can be exported, not those in LSTMs, GRUs and RNNs.
+    """
     from pivotal.cli.run_argument import Saved
     from pivotal.exports import TARGETS, Portable, check_free
     from pivotal.exports import export as write

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -24,8 +24,9 @@ def generate(
     priming: shared_options.RunPriming = None,
     any_model: shared_options.AnyModel = False,
     direction: Annotated[
-        str, shared_options.in_question("The label to flip to, e.g. plural.", show_default=False)
-    ],
+        str | None,
+        shared_options.in_question("The label to flip to, e.g. plural. Default: both.", show_default=False),
+    ] = None,
     cue: Annotated[
         str | None,
         shared_options.in_question(
@@ -53,44 +54,41 @@ def generate(
     saved = Saved.read(run_folder, run)
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
-    saved.intervention.direction(direction)
+    i = saved.intervention
+    if direction is not None:
+        i.direction(direction)
+    # A mask for each direction may be empty in one of them.
+    set_units = [label for label, active in zip(i.directions, i.active, strict=True) if active.any()]
     saved.note_means("The prompt")
     lm = saved.load_model(
         saved.question(model, priming, dtype), device, any_model, download=model is not None
     )
-    try:
-        lm.encode(prompt)
-    except PivotalError as error:
-        raise PivotalError(
-            f"{lm.name} must know every word of the prompt, but it does not ({error}). Use other words."
-        ) from None
+    lm.encode_typed(prompt)
 
     def both(lm: LanguageModel | IntervenedModel) -> tuple[list[tuple[str, float]], list[str]]:
         texts = lm.generate(prompt, words=length, samples=samples, temperature=temperature, seed=seed)
         return lm.next_words(prompt, k=top), texts
 
-    untouched = both(lm)
-    edited = both(lm.intervened(saved.intervention, direction, cue=cue, any_model=any_model))
+    sides = {"untouched": both(lm)}
+    for one in set_units if direction is None else [direction]:
+        sides[one] = both(lm.intervened(i, one, cue=cue, any_model=any_model))
     if json:
-        sides = {"untouched": untouched, direction: edited}
         terminal.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})
     else:
-        _print(prompt, direction, untouched[0], edited[0], list(zip(untouched[1], edited[1], strict=True)))
+        _print(prompt, sides)
 
 
-def _print(
-    prompt: str,
-    direction: str,
-    before: Sequence[tuple[str, float]],
-    after: Sequence[tuple[str, float]],
-    texts: Sequence[tuple[str, str]],
-) -> None:
+def _print(prompt: str, sides: Mapping[str, tuple[Sequence[tuple[str, float]], Sequence[str]]]) -> None:
     from pivotal.report.tables import Table
 
-    rows = tuple((a, f"{p:.3f}", b, f"{q:.3f}") for (a, p), (b, q) in zip(before, after, strict=True))
-    columns = ("untouched", "p", f"→ {direction}", "p")
-    terminal.table(Table(f"Next word after “{prompt}”", columns, rows, frozenset({1, 3})))
-    for a, b in texts:
+    names = [side if side == "untouched" else f"→ {side}" for side in sides]
+    rows = zip(*(words for words, _ in sides.values()), strict=True)
+    cells = tuple(tuple(cell for word, p in row for cell in (word, f"{p:.3f}")) for row in rows)
+    columns = tuple(column for name in names for column in (name, "p"))
+    numeric = frozenset(range(1, len(columns), 2))
+    terminal.table(Table(f"Next word after “{prompt}”", columns, cells, numeric))
+    width = max(11, *map(len, names))
+    for texts in zip(*(texts for _, texts in sides.values()), strict=True):
         terminal.line("")
-        terminal.line(f"untouched   {a}")
-        terminal.line(f"{'→ ' + direction:<11} {b}", style="bold")
+        for name, text in zip(names, texts, strict=True):
+            terminal.line(f"{name:<{width}} {text}", style="" if name == "untouched" else "bold")

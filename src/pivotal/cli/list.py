@@ -24,8 +24,8 @@ def list_names(
     ] = None,
     json: shared_options.Json = False,
 ) -> None:
-    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, targets of
-    exports, or runs."""
+    """List models, phenomena, searches (with their options and presets), masks, bases, recipes of studies, exports
+    (targets of `pivotal export`), or runs."""
     if folder is not None and kind != "runs":
         raise PivotalError(f"A folder is given for `pivotal list runs` only, not for {kind}. Leave it out.")
     listed = run_entries(folder or RUNS) if kind == "runs" else entries(kind)

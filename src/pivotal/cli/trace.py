@@ -176,6 +176,7 @@ def _traced(
     from pivotal.evidence.trace import trace as follow
     from pivotal.records.serial import replace
 
+    lm.encode_typed(asking.prefix)
     try:
         found = follow(lm, saved.intervention, asking, direction=direction, any_model=any_model)
     except PivotalError as error:

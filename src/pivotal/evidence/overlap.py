@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pivotal.evidence.intervals import share_of
 from pivotal.evidence.scores import score_masks
+from pivotal.evidence.verdict import LEAST_UNSEEN
 from pivotal.models.edits import dense
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -20,8 +21,6 @@ from pivotal.records.intervention import Intervention
 from pivotal.records.summary import Overlap, UnseenWords
 from pivotal.searches.tools.refit import Refit
 
-_FEWEST = 8
-"""The least number of prefixes, to learn on and to score, for which unseen words are reported."""
 _BEYOND = 4.0
 """The start beyond the mean activation under the other label, as a multiple of the way there."""
 
@@ -68,7 +67,7 @@ def unseen_words(
     groups = {train.pairs[i].group for i in learned.tolist()}  # a construction must not be unseen as a whole
     scored = np.array([i for i in scored.tolist() if test.pairs[i].group in groups], dtype=np.int64)
     if any(
-        len(np.unique(problem.prefix_ids[some])) < _FEWEST
+        len(np.unique(problem.prefix_ids[some])) < LEAST_UNSEEN
         for problem, some in ((train, learned), (test, scored))
     ):
         return None

@@ -25,6 +25,8 @@ HALF = 0.5
 """Chance for two words, and the least share of flips that is reliable."""
 LEAST_PREFIXES = 10
 """The fewest distinct held-out prefixes in each direction."""
+LEAST_UNSEEN = 8
+"""The fewest prefixes, to learn values on and to score them, for which unseen words are reported."""
 LEAST_MASS = 1e-5
 """The least median probability of the words of both labels together."""
 LEAST_CUE = 0.5
@@ -238,7 +240,10 @@ def unseen_words(summary: Summary) -> Check:
         )
     if unseen is None:
         return Check(
-            name=name, passed=None, found="The words of the pairs do not vary enough to hold some out."
+            name=name,
+            passed=None,
+            found="The words of the pairs do not vary enough to hold some out: it takes "
+            f"{LEAST_UNSEEN} held-out prefixes with unseen words only and {LEAST_UNSEEN} training prefixes with none.",
         )
     slots = ", ".join(unseen.slots)
     return Check(

@@ -86,8 +86,8 @@ class Portable:
         model = model.plain
         if not isinstance(model, TransformersLM):
             raise PivotalError(
-                f"Exports are for models of transformers, but {model.name} is a {type(model).__name__}, which other "
-                "libraries cannot load. Apply the intervention with pivotal: `pivotal generate`, or "
+                f"Exports are for models of transformers, but {model.name} is none, and other libraries cannot "
+                "load it. Apply the intervention with pivotal: `pivotal generate`, or "
                 "model.intervened(…) in Python."
             )
         sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))

@@ -143,6 +143,8 @@ def find(
         if not _enough(done.summary(), evidence, others):
             return Finding(done, _add_evidence(done, collection, train, test))
         return Finding(done, done.summary(), already=True)
+    if not overwrite:
+        RunFolder.check_place(path, settings)
     for note in asked.notes:
         watch.say(note)
     say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)

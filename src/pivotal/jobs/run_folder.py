@@ -120,6 +120,12 @@ class RunFolder:
         return folder
 
     @staticmethod
+    def check_place(path: str | Path, settings: Mapping[str, Any], kind: Kind = "run") -> None:
+        """Raise PivotalError if the folder holds another run. `create` does so too, but a job says much before it."""
+        if (Path(path) / RUN).is_file():
+            RunFolder.open(path)._check_resumable(serial.plain(settings), kind)
+
+    @staticmethod
     def open(path: str | Path) -> RunFolder:
         """Open the folder of a run or a comparison. Raises PivotalError if it is neither."""
         path = Path(path)

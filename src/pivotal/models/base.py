@@ -89,6 +89,16 @@ class LanguageModel(ABC):
         except PivotalError:
             return False
 
+    def encode_typed(self, text: str) -> Encoding:
+        """The tokens of a text that somebody typed. Raises PivotalError with a cure if a word is unknown."""
+        try:
+            return self.encode(text)
+        except PivotalError as error:
+            raise PivotalError(
+                f"{self.name} must know every word of “{text}”, but it does not ({error}). Use other words; `pivotal "
+                "words` shows similar ones that it knows."
+            ) from None
+
     def whole_words(self) -> list[str]:
         """The words that are a token of their own after another word."""
         words = (self.word(token) for token in range(self.vocabulary_size))

@@ -84,7 +84,7 @@ class IntervenedModel:
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
         _at_least(1, k=k)
-        encoding = self.model.encode(prompt)
+        encoding = self.model.encode_typed(prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
         return [(self.model.word(int(i)), float(q)) for q, i in zip(best.values, best.indices, strict=True)]
@@ -97,7 +97,7 @@ class IntervenedModel:
             raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         _at_least(1, samples=samples)
         _at_least(0, words=words)
-        model, encoding = self._model(), self.model.encode(prompt)
+        model, encoding = self._model(), self.model.encode_typed(prompt)
         _check_room(model, len(encoding.ids), words)
         applied = self._applied(self._position_of_cue(prompt, encoding))
         generator, hushed = torch.Generator().manual_seed(seed), model.unspeakable()

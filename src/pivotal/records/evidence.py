@@ -113,6 +113,7 @@ class TextCost(Record, frozen=True, kw_only=True):
     text: str
     """The name of the text."""
     tokens: int
+    """The number of predicted tokens. The first token of a sentence is none of them."""
     untouched: Number
     edited: dict[str, Number]
     """By direction, with the intervention applied."""

@@ -66,8 +66,8 @@ def text_sentence(text: TextCost) -> str:
     """The perplexity of ordinary text, untouched and edited."""
     edited = " and ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
     return (
-        f"The perplexity of ordinary text ({text.text}, {text.tokens:,} tokens) is {text.untouched:.1f} untouched, "
-        f"{edited}."
+        f"The perplexity of ordinary text ({text.text}, {text.tokens:,} predicted tokens) is {text.untouched:.1f} "
+        f"untouched, {edited}."
     )
 
 

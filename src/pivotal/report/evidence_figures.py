@@ -107,6 +107,7 @@ def dose_figure(dose: Dose) -> Figure:
         "dose",
         "Dose and response",
         f"Flipped preferences and KL over the dose, from untouched (0) to the found values (1) and twice as far (2). "
+        "KL is estimated from a sample of positions here, so at dose 1 it can differ from the KL of the run. "
         f"{half} From dose 0 to 1, {percent(dose.monotone)} of the pairs move towards the target at every step; "
         f"{percent(dose.wrong_way)} end up farther from it.",
         draw(_dose_chart(dose)),
