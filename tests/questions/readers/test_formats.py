@@ -130,6 +130,33 @@ def test_judged_sentences(tmp_path: Path) -> None:
     )
 
 
+JUDGED = [f"The {noun}{s} sleep{v}\t{said}" for noun in ("cat", "dog") for s in ("", "s")
+          for v, said in (("" if s else "s", "correct"), ("s" if s else "", "wrong"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({1: "The cat sleep\twrng"}, "line 2: .* and correct or wrong, but it is “The cat sleep wrng”"),
+        ({1: "The cat sleep"}, "line 2: .* and correct or wrong, but it is “The cat sleep”"),
+        ({3: ""}, "line 3: .* but the line after “The cats sleep” has no wrong sentence"),
+        ({7: ""}, "line 7: .* but the line after “The dogs sleep” has no wrong sentence"),
+    ],
+)
+def test_a_judged_sentence_is_not_paired_with_a_strange_one(
+    change: dict[int, str], message: str, tmp_path: Path
+) -> None:
+    """A missing line shifted the pairs, so that with skip_bad “The dog sleep” was the wrong “The dogs sleep”."""
+    text = "\n".join(change.get(i, line) for i, line in enumerate(JUDGED))
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, "a.txt", text, "sentences")
+    whole = read(tmp_path, "b.txt", "\n".join(JUDGED), "sentences")
+    kept = read(tmp_path, "a.txt", text, "sentences", skip_bad=True)
+    assert len(kept) == 3 and {(p.prefix, p.words, p.label) for p in kept} < {
+        (p.prefix, p.words, p.label) for p in whole
+    }
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
