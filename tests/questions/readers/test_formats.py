@@ -272,10 +272,12 @@ def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
     assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
 
 
-def test_a_csv_file_may_have_semicolons(tmp_path: Path) -> None:
+def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")
     assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
+    assert read(tmp_path, "tabs.csv", text.replace(",", "\t"), "table").pairs == commas.pairs
+    assert read(tmp_path, "commas.tsv", text, "table").pairs == commas.pairs
     native = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\n"
     assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
     with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
@@ -349,6 +351,14 @@ def test_words_may_have_either_label(tmp_path: Path) -> None:
     rows = [f"So {a} and {b} met {i} times,{a},{b},first" for i, (a, b) in enumerate(names * 3)]
     rows += [f"So {a} and {b} left {i} times,{b},{a},second" for i, (a, b) in enumerate(names * 3)]
     assert len(read(tmp_path, "a.csv", "\n".join(["prefix,good,bad,label", *rows]), "table")) == 36
+
+
+def test_the_columns_are_those_of_all_rows(tmp_path: Path) -> None:
+    """A JSON row may lack a key. A label that only the first row lacks is missing there, as an empty cell is."""
+    rows = [dict(zip(("prefix", "good", "bad"), row, strict=True)) for row in ROWS]
+    text = "\n".join(json.dumps(row | ({"label": row["good"]} if i else {})) for i, row in enumerate(rows))
+    with pytest.raises(PivotalError, match="line 1, column 'label': the cell is empty"):
+        read(tmp_path, "a.jsonl", text, "table")
 
 
 def test_a_label_has_two_values(tmp_path: Path) -> None:
