@@ -59,9 +59,11 @@ def read_rows(path: Path) -> Iterator[ReadRow]:
 
 
 def delimiter_of(suffix: str, text: str) -> str:
-    """The delimiter of a table. Spreadsheets write semicolons to a .csv file where the comma is the decimal mark."""
+    """The delimiter of a table: that of its suffix, or another one in the first line. Spreadsheets write semicolons to
+    a .csv file where the comma is the decimal mark, and tabs are often saved as .csv."""
     head = text.lstrip().partition("\n")[0]
-    return ";" if suffix == ".csv" and ";" in head and "," not in head else DELIMITERS[suffix]
+    usual = DELIMITERS[suffix]
+    return usual if usual in head else next((mark for mark in "\t;," if mark in head), usual)
 
 
 def name_of(path: Path) -> str:

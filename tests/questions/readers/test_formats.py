@@ -130,6 +130,33 @@ def test_judged_sentences(tmp_path: Path) -> None:
     )
 
 
+JUDGED = [f"The {noun}{s} sleep{v}\t{said}" for noun in ("cat", "dog") for s in ("", "s")
+          for v, said in (("" if s else "s", "correct"), ("s" if s else "", "wrong"))]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({1: "The cat sleep\twrng"}, "line 2: .* and correct or wrong, but it is “The cat sleep wrng”"),
+        ({1: "The cat sleep"}, "line 2: .* and correct or wrong, but it is “The cat sleep”"),
+        ({3: ""}, "line 3: .* but the line after “The cats sleep” has no wrong sentence"),
+        ({7: ""}, "line 7: .* but the line after “The dogs sleep” has no wrong sentence"),
+    ],
+)
+def test_a_judged_sentence_is_not_paired_with_a_strange_one(
+    change: dict[int, str], message: str, tmp_path: Path
+) -> None:
+    """A missing line shifted the pairs, so that with skip_bad “The dog sleep” was the wrong “The dogs sleep”."""
+    text = "\n".join(change.get(i, line) for i, line in enumerate(JUDGED))
+    with pytest.raises(PivotalError, match=message):
+        read(tmp_path, "a.txt", text, "sentences")
+    whole = read(tmp_path, "b.txt", "\n".join(JUDGED), "sentences")
+    kept = read(tmp_path, "a.txt", text, "sentences", skip_bad=True)
+    assert len(kept) == 3 and {(p.prefix, p.words, p.label) for p in kept} < {
+        (p.prefix, p.words, p.label) for p in whole
+    }
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -245,10 +272,12 @@ def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
     assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
 
 
-def test_a_csv_file_may_have_semicolons(tmp_path: Path) -> None:
+def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")
     assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
+    assert read(tmp_path, "tabs.csv", text.replace(",", "\t"), "table").pairs == commas.pairs
+    assert read(tmp_path, "commas.tsv", text, "table").pairs == commas.pairs
     native = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\n"
     assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
     with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
@@ -322,6 +351,14 @@ def test_words_may_have_either_label(tmp_path: Path) -> None:
     rows = [f"So {a} and {b} met {i} times,{a},{b},first" for i, (a, b) in enumerate(names * 3)]
     rows += [f"So {a} and {b} left {i} times,{b},{a},second" for i, (a, b) in enumerate(names * 3)]
     assert len(read(tmp_path, "a.csv", "\n".join(["prefix,good,bad,label", *rows]), "table")) == 36
+
+
+def test_the_columns_are_those_of_all_rows(tmp_path: Path) -> None:
+    """A JSON row may lack a key. A label that only the first row lacks is missing there, as an empty cell is."""
+    rows = [dict(zip(("prefix", "good", "bad"), row, strict=True)) for row in ROWS]
+    text = "\n".join(json.dumps(row | ({"label": row["good"]} if i else {})) for i, row in enumerate(rows))
+    with pytest.raises(PivotalError, match="line 1, column 'label': the cell is empty"):
+        read(tmp_path, "a.jsonl", text, "table")
 
 
 def test_a_label_has_two_values(tmp_path: Path) -> None:

@@ -58,9 +58,9 @@ Lines = list[tuple[str, list[str]]]
 
 
 def _are_judged(lines: Lines) -> bool:
-    """Whether the second cell of every line says if the first is right."""
+    """Whether the second cell of most lines says if the first is right."""
     verdicts = {*_RIGHT, *_WRONG}
-    return bool(lines) and all(len(cells) == 2 and cells[1].lower() in verdicts for _, cells in lines)
+    return 2 * sum(len(cells) == 2 and cells[1].lower() in verdicts for _, cells in lines) > len(lines)
 
 
 def _beside(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
@@ -84,17 +84,38 @@ def _beside(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
 
 
 def _judged(lines: Lines, bad: BadRows) -> list[tuple[str, str, str]]:
-    """Every two lines are a right and a wrong sentence, in any order."""
-    found = []
-    for i in range(0, len(lines), 2):
+    """A right and a wrong sentence follow each other, in any order. A line without its other one is left to `bad` on
+    its own, so that the lines after it are paired as they should be."""
+    right: list[bool | None] = [None] * len(lines)
+    for i, (where, cells) in enumerate(lines):
         with bad.row():
-            two = lines[i : i + 2]
-            right = [cells[0] for _, cells in two if cells[1].lower() in _RIGHT]
-            wrong = [cells[0] for _, cells in two if cells[1].lower() in _WRONG]
-            if len(right) != 1 or len(wrong) != 1:
+            right[i] = _is_right(where, cells)
+    found = []
+    i = 0
+    while i < len(lines):
+        where, cells = lines[i]
+        after = right[i + 1] if i + 1 < len(lines) else None
+        if right[i] is not None and after is not None and after is not right[i]:
+            both = cells[0], lines[i + 1][1][0]
+            found.append((where, *(both if right[i] else both[::-1])))
+            i += 2
+            continue
+        if right[i] is not None:
+            with bad.row():
+                other = "wrong" if right[i] else "right"
                 raise PivotalError(
-                    f"{two[0][0]}: a right sentence and a wrong one follow each other, but here are {len(right)} right "
-                    f"and {len(wrong)} wrong."
+                    f"{where}: a right sentence and a wrong one follow each other, but the line after “{cells[0]:.60}” "
+                    f"has no {other} sentence. Add it.{SKIP}"
                 )
-            found.append((two[0][0], right[0], wrong[0]))
+        i += 1
     return found
+
+
+def _is_right(where: str, cells: list[str]) -> bool:
+    verdict = cells[1].lower() if len(cells) == 2 else ""
+    if not cells[0] or verdict not in (*_RIGHT, *_WRONG):
+        raise PivotalError(
+            f"{where}: a line has a sentence, a tab and correct or wrong, but it is “{' '.join(cells):.60}”. "
+            f"Correct it.{SKIP}"
+        )
+    return verdict in _RIGHT

@@ -43,18 +43,17 @@ class TableReader(Reader):
 
 def table_pairs(name: str, rows: Iterator[tuple[str, Row]], columns: str, bad: BadRows) -> PairSet:
     """The pairs of rows whose columns have names."""
-    known: Columns | None = None
+    every = list(rows)
+    if not every:
+        raise PivotalError(f"{name}: the table must have at least one row, but it has none.{bad.first()}")
+    try:
+        known = Columns.parse(columns, dict.fromkeys(key for _, row in every for key in row))
+    except PivotalError as error:
+        raise PivotalError(f"{every[0][0].rpartition(', ')[0]}: {error}", error.field) from None
     choices = []
-    for where, row in rows:
-        if known is None:
-            try:
-                known = Columns.parse(columns, row)
-            except PivotalError as error:
-                raise PivotalError(f"{where.rpartition(', ')[0]}: {error}", error.field) from None
+    for where, row in every:
         with bad.row():
             choices.append(known.choice(where, row))
-    if known is None:
-        raise PivotalError(f"{name}: the table must have at least one row, but it has none.{bad.first()}")
     if "label" in known.of:
         choices = usable(choices, known.of["label"], bad)
     made = assemble(name, choices, bad)
