@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,6 @@ from pivotal.searches.base import MAX_UNITS
 from pivotal.searches.learned import LearnedMask
 from pivotal.units import KEEP_CHANGE, Values
 
-CONTROLS = 19
-"""Too few random sets for a verdict: the question here is transfer and isolation."""
-
 NUMBER = ("number-agreement", "agreement-have", "agreement-be")
 PLURAL = ("regular_plural_subject_verb_agreement_1", "irregular_plural_subject_verb_agreement_1")
 UNRELATED = (
@@ -49,8 +47,6 @@ UNRELATED = (
     "principle_A_case_1",
 )
 TEXT = "text"
-FEWER = {"updates": 100, "batch": 64, "refit": 100, "pool": 256}
-"""Settings for two cores."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +71,11 @@ class Variant:
         )
 
 
-def changes(most: int, **options: float) -> Variant:
-    """Ten paradigms are kept. The relaxed mask may have no more units than the result: with ten kept questions, to
-    thin it out costs more than all the rest."""
-    return Variant(keep=UNRELATED, options={"max_units": most, "spare": 1, "prune": -1, **options})
+def changes(most: int) -> Variant:
+    """Ten paradigms are kept, with settings for two cores. The relaxed mask has no spare units, because with ten kept
+    questions to thin them out costs more than all the rest."""
+    small = {"spare": 1, "prune": -1, "updates": 100, "batch": 64, "refit": 100, "pool": 256}
+    return Variant(keep=UNRELATED, options={"max_units": most, **small})
 
 
 VARIANTS = {
@@ -86,9 +83,8 @@ VARIANTS = {
     "joint": Variant(),
     "joint8": Variant(options={"max_units": 8}),
     "text": Variant(keep=(TEXT,), options={"max_kl": 0.15, "max_units": 8}),
-    "changes8": changes(8, **FEWER),
-    "changes16": changes(16, **FEWER),
-    "changes32": changes(32, **FEWER),
+    "changes16": changes(16),
+    "changes32": changes(32),
 }
 EARLIER = ("four", "all", "all05", "all-natural")
 """Stored variants of an earlier version, in which --keep bounded one mean KL over all that is kept."""
@@ -106,7 +102,7 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
         question,
         LearnedMask(**variant.options),
         runs=args.runs,
-        controls=CONTROLS,
+        controls=0,  # the question here is transfer and isolation, not a verdict
         out=str(Path(args.out) / name),
         device=args.device,
         model=model,
@@ -130,6 +126,9 @@ def measured(args: argparse.Namespace, model: LanguageModel, name: str) -> dict[
         "held_out": {one: _numbers(best.by_group[one]) for one in PLURAL if one in best.by_group},
         "keep_kl": None if summary.kept is None else summary.kept.kl,
         "changes": {} if summary.kept is None else summary.kept.changes,
+        "unread": {one.phenomenon: _effect(one)["moved"] for one in summary.kept.effects}
+        if summary.kept
+        else {},
         "text": None if text is None else text.ratio,
         "paradigms": {row.question: _effect(row.effect) for row in found.rows if row.effect is not None},
         "machine": done.folder.info.machine,
@@ -168,7 +167,8 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         + [points(row["paradigms"][name]["moved"]) for row in rows]
         for name in sorted(unrelated, key=lambda name: -max(abs(r["paradigms"][name]["moved"]) for r in rows))
     ]
-    worst = [f"{100 * max(abs(row['paradigms'][name]['moved']) for name in unrelated):.1f}" for row in rows]
+    worst = [_largest(row["paradigms"][name]["moved"] for name in unrelated) for row in rows]
+    other = [_largest(row.get("unread", {}).values()) for row in rows]
     searched = [
         [f"`{row['variant']}`", str(row["questions"]), _kept(row), *_budget(row), *_scores(row)]
         for row in rows
@@ -179,9 +179,17 @@ def markdown(rows: list[dict[str, Any]]) -> str:
         (
             _table([*columns, *scores], searched, text=4),
             _table(["flipped", *names], [*unread, *flips]),
-            _table(["change in points", *names], [*moves, ["the largest change", *worst]]),
+            _table(
+                ["change in points", *names],
+                [*moves, ["the largest change", *worst], ["the largest, kept pairs not read", *other]],
+            ),
         )
     )
+
+
+def _largest(moved: Iterable[float]) -> str:
+    sizes = [abs(one) for one in moved]
+    return f"{100 * max(sizes):.1f}" if sizes else ""
 
 
 def _held_out(row: dict[str, Any], name: str) -> str:
@@ -203,12 +211,16 @@ def _budget(row: dict[str, Any]) -> list[str]:
     return [
         row["values"],
         f"{most:g}",
-        " ".join(
-            f"{said} {options.get(name, default):g}"
-            for name, said, default in (("max_kl", "KL", 0), ("max_change", "change", KEEP_CHANGE))
-            if row["keep"] and (name in options or (name == "max_change" and row.get("changes")))
-        ),
+        _bounds(row),
     ]
+
+
+def _bounds(row: dict[str, Any]) -> str:
+    options = row["options"]
+    said = [f"KL {options['max_kl']:g}"] if "max_kl" in options else []
+    if row.get("changes"):
+        said.append(f"change {options.get('max_change', KEEP_CHANGE):g}")
+    return ", ".join(said)
 
 
 def _scores(row: dict[str, Any]) -> list[str]:

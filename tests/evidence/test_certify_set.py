@@ -247,7 +247,7 @@ def test_inside_natural_ranges_the_certificate_says_what_is_out_of_reach(
 
     monkeypatch.setattr("pivotal.evidence.certify.score_masks", watched)
     made = certify(fitted(problem, plant().units[:1]), problem, effort=QUICK)
-    assert len(outside) > 6 and sum(outside) <= 2, "at most the set whose ranges are lifted, on two samples"
+    assert len(outside) > 3 and sum(outside) <= 1, "at most the set whose ranges are lifted"
     assert made.reach is not None and made.reach.lifted.units == made.found.units
     assert [len(larger.units) for larger in made.reach.larger] == [2, 4, 8]
     assert {*made.found.units} < {*made.reach.larger[-1].units}
