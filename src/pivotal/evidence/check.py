@@ -30,11 +30,11 @@ from pivotal.records.summary import Rejections
 
 _SAMPLE, _FEWEST, _UNIT_PAIRS = 2000, 100, 8_000_000
 """The most and the fewest pairs that the model is asked by default, and the most pairs times units."""
-_BATCH, _SMALL = 128, 8
+_BATCH, _SMALL = 64, 8
 """The number of prefixes of one update of the default search, and of the update that is timed first."""
 _LONG = 0.5
 """An update that takes more seconds than this is not timed in full: its time is that of the small one, scaled up."""
-_UPDATES = 500
+_UPDATES = 450
 """The time of the default search in updates of such a batch. It has 160 updates; choosing units, removing them one by
 one and refitting values takes the rest (from the node evaluations of number agreement in the bundled LSTM)."""
 

@@ -138,9 +138,9 @@ class Hardening:
         return total + ((units + 1) * each if self.prune >= 0 else 0)
 
     def _refit(self, updates: int) -> Refit:
-        return Refit(
-            self.terms, updates, batch=self.batch, looks=max(1, updates // _LOOK), positions=_POSITIONS
-        )
+        # Values converge to a bound on KL only if the updates agree on where it is.
+        batch = self.batch if self.terms.max_kl is None else 2 * self.batch
+        return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
 
     @property
     def _exchanger(self) -> Exchanger:
