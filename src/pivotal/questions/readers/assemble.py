@@ -10,8 +10,8 @@ from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
-from pivotal.questions.readers.cues import FindCue, between_prefixes, cue_rule, twins
-from pivotal.questions.readers.labels import Labelling, labelled
+from pivotal.questions.readers.cues import RULES, FindCue, between_prefixes, twins
+from pivotal.questions.readers.labels import STATED, Labelling, labelled
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _stated_labels(choices: Sequence[Choice]) -> Labelling | None:
             f"{', '.join(stated[:5])}. Use a column with two values, or none."
         )
     good = tuple(stated.index(choice.label) if choice.label else None for choice in choices)
-    return Labelling((stated[0], stated[1]), good, "stated in the file")
+    return Labelling((stated[0], stated[1]), good, STATED)
 
 
 def _cues(
@@ -78,23 +78,16 @@ def _cues(
     cues: list[int | None] = [None] * len(choices)
     others = [choice.other for choice in choices]
     twin = twins(choices, labelling) if not any(others) and not labelling.one_way else [None] * len(choices)
-    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else cue_rule(choices, labelling)
+    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else RULES.get(labelling.kind)
     inferred: dict[str, list[int]] = {}
     for row, choice in enumerate(choices):
         if choice.cue is not None:
             continue
-        how = ""
+        how = "the word that differs from the other prefix"
+        if not others[row] and (other := twin[row]) is not None:
+            others[row], how = choices[other].prefix, "the word that differs from a similar row"
         if others[row]:
-            cues[row], how = (
-                between_prefixes(choice.prefix, others[row]),
-                "the word that differs from the other prefix",
-            )
-        elif (other := twin[row]) is not None:
-            others[row] = choices[other].prefix
-            cues[row], how = (
-                between_prefixes(choice.prefix, others[row]),
-                "the word that differs from a similar row",
-            )
+            cues[row] = between_prefixes(choice.prefix, others[row])
         if cues[row] is None and rule is not None and (words := choice.prefix.split()):
             cues[row], how = rule[0](words), rule[1]
         if cues[row] is not None:
@@ -126,7 +119,7 @@ def _pair(
 
 
 def _label_note(labelling: Labelling, choices: Iterable[Choice]) -> str:
-    if labelling.kind == "stated in the file":
+    if labelling.kind == STATED:
         return ""
     if labelling.one_way:
         return (

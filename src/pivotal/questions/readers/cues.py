@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pivotal.questions.readers import english
+from pivotal.questions.readers import english, labels
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.labels import Labelling
 
@@ -12,15 +12,14 @@ FindCue = Callable[[Sequence[str]], int | None]
 """From the words of a prefix to the index of the cue; None if it has none."""
 
 
-def cue_rule(choices: Sequence[Choice], labelling: Labelling) -> tuple[FindCue, str] | None:
-    """How to find the cue by the kind of the labels, with a description; None if nothing is known of this kind."""
-    if labelling.kind == "the number of nouns":
-        return english.last_determiner, "the determiner before the noun"
-    if labelling.kind == "the number of verbs":
-        return english.subject_before_verb, "the head of the subject"
-    if labelling.kind in ("the number of pronouns", "gender"):
-        return english.subject, "the head of the subject at the beginning"
-    return None
+_FIRST_SUBJECT = (english.subject, "the head of the subject at the beginning")
+RULES: dict[str, tuple[FindCue, str]] = {
+    labels.NOUNS: (english.last_determiner, "the determiner before the noun"),
+    labels.VERBS: (english.subject_before_verb, "the head of the subject"),
+    labels.PRONOUNS: _FIRST_SUBJECT,
+    labels.GENDER: _FIRST_SUBJECT,
+}
+"""How to find the cue by the kind of the labels, with a description."""
 
 
 def between_prefixes(prefix: str, other: str) -> int | None:
