@@ -56,7 +56,7 @@ def test_masks_with_mass_at_both_ends() -> None:
     check_mask(LOUIZOS)
 
 
-@pytest.mark.parametrize("name", [name for name, cls in PHENOMENA.items() if not cls.takes_path])
+@pytest.mark.parametrize("name", PHENOMENA.names())
 def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 

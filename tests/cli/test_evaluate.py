@@ -113,7 +113,9 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Pat
     assert rows["whole"]["effect"] is None and "sentences" in rows["whole"]["reason"]
     one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/number.jsonl", "--json").out)
     assert one["flip_accuracy"] == 1 and one["pairs"] == {"which": "all", "asked": 24}
-    pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused("cannot be asked", "whole sentences")
+    pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused(
+        "whole.jsonl: it compares whole sentences"
+    )
     pivotal("evaluate", run_folder, f"{blimp}/zebra.jsonl").refused("cannot be asked", "zebra")
 
 

@@ -13,7 +13,6 @@ from pivotal.registry import options_of
 def test_every_phenomenon_says_what_it_is(name):
     cls = PHENOMENA.get(name)
     assert cls.summary and "\n" not in cls.summary and len(cls.labels) == 2
-    assert cls.takes_path == any(option.name == "path" for option in options_of(cls))
     assert all(option.help for option in options_of(cls))
 
 

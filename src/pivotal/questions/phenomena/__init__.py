@@ -48,15 +48,11 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
     name, _, path = str(spec).partition(":")
     bundled = templates.bundled()
     if name in bundled or name in PHENOMENA:
-        cls = None if name in bundled else PHENOMENA.get(name)
-        takes_path = cls is not None and cls.takes_path
-        if takes_path and not path:
-            raise PivotalError(f"'{name}' reads files and needs to know where they are. Write {name}:PATH.")
-        if path and not takes_path:
+        if path:
             raise PivotalError(f"'{name}' makes its own pairs and takes no path, not '{path}'. Write {name}.")
-        if cls is not None:
-            return build(cls, {**options, "path": path} if path else options).pairs()
-        return _from_template(bundled[name], options)
+        if name in bundled:
+            return _from_template(bundled[name], options)
+        return build(PHENOMENA.get(name), options).pairs()
     suffix = suffix_of(Path(spec))
     if suffix in templates.SUFFIXES:
         return _from_template(Path(spec), options)
@@ -73,8 +69,7 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
 
 def phenomenon_names() -> list[str]:
     """All names in alphabetical order; `lakretz:` if a path must follow. No file is read."""
-    classes = [f"{name}:" if cls.takes_path else name for name, cls in PHENOMENA.items()]
-    return sorted([*templates.bundled(), *classes, *(f"{name}:" for name in READERS.names())])
+    return sorted([*templates.bundled(), *PHENOMENA.names(), *(f"{name}:" for name in READERS.names())])
 
 
 def listed_phenomena() -> list[Listed]:
@@ -83,9 +78,7 @@ def listed_phenomena() -> list[Listed]:
     for name, path in templates.bundled().items():
         file = templates.read_template(path)
         found.append(Listed(name, file.labels, file.summary, file.size()))
-    for name, cls in PHENOMENA.items():
-        title = f"{name}:PATH" if cls.takes_path else name
-        found.append(Listed(title, cls.labels, cls.summary, None if cls.takes_path else len(cls().pairs())))
+    found += [Listed(name, cls.labels, cls.summary, len(cls().pairs())) for name, cls in PHENOMENA.items()]
     found += [Listed(f"{name}:PATH", cls.labels or (), cls.summary, None) for name, cls in READERS.items()]
     return sorted(found, key=lambda one: one.name)
 

@@ -15,8 +15,6 @@ class Phenomenon(ABC):
     labels: ClassVar[tuple[str, str]]
     summary: ClassVar[str]
     """One line for `pivotal list phenomena`."""
-    takes_path: ClassVar[bool] = False
-    """Whether it reads files in other formats. It then has a field `path`, and users write `name:PATH`."""
 
     @abstractmethod
     def pairs(self) -> PairSet:

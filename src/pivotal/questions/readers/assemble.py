@@ -79,23 +79,16 @@ def _cues(
     cues: list[int | None] = [None] * len(choices)
     others = [choice.other for choice in choices]
     twin = twins(choices, labelling) if not any(others) and not labelling.one_way else [None] * len(choices)
-    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else cue_rule(choices, labelling)
+    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else RULES.get(labelling.kind)
     inferred: dict[str, list[int]] = {}
     for row, choice in enumerate(choices):
         if choice.cue is not None:
             continue
-        how = ""
+        how = "the word that differs from the other prefix"
+        if not others[row] and (other := twin[row]) is not None:
+            others[row], how = choices[other].prefix, "the word that differs from a similar row"
         if others[row]:
-            cues[row], how = (
-                between_prefixes(choice.prefix, others[row]),
-                "the word that differs from the other prefix",
-            )
-        elif (other := twin[row]) is not None:
-            others[row] = choices[other].prefix
-            cues[row], how = (
-                between_prefixes(choice.prefix, others[row]),
-                "the word that differs from a similar row",
-            )
+            cues[row] = between_prefixes(choice.prefix, others[row])
         if cues[row] is None and rule is not None and (words := choice.prefix.split()):
             cues[row], how = rule[0](words), rule[1]
         if cues[row] is not None:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pivotal.questions.readers import english
+from pivotal.questions.readers import english, labels
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.labels import STATED, Labelling, labelled
 
 FindCue = Callable[[Sequence[str]], int | None]
 """From the words of a prefix to the index of the cue; None if it has none."""
+
+
+_FIRST_SUBJECT = (english.subject, "the head of the subject at the beginning")
+_RULES: dict[str, tuple[FindCue, str]] = {
+    labels.NOUNS: (english.last_determiner, "the determiner before the noun"),
+    labels.VERBS: (english.subject_before_verb, "the head of the subject"),
+    labels.PRONOUNS: _FIRST_SUBJECT,
+    labels.GENDER: _FIRST_SUBJECT,
+}
+"""How to find the cue by the kind of the labels, with a description."""
 
 
 def cue_rule(choices: Sequence[Choice], labelling: Labelling) -> tuple[FindCue, str] | None:
@@ -19,13 +29,7 @@ def cue_rule(choices: Sequence[Choice], labelling: Labelling) -> tuple[FindCue, 
         inferred = labelled(choices)
         same = {a == b for a, b in zip(labelling.good, inferred.good, strict=True) if b is not None}
         return cue_rule(choices, inferred) if len(same) == 1 else None
-    if labelling.kind == "the number of nouns":
-        return english.last_determiner, "the determiner before the noun"
-    if labelling.kind == "the number of verbs":
-        return english.subject_before_verb, "the head of the subject"
-    if labelling.kind in ("the number of pronouns", "gender"):
-        return english.subject, "the head of the subject at the beginning"
-    return None
+    return _RULES.get(labelling.kind)
 
 
 def between_prefixes(prefix: str, other: str) -> int | None:

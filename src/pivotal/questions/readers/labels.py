@@ -16,7 +16,8 @@ from pivotal.questions.readers.choice import Choice
 from pivotal.questions.word_sets import members
 
 ONE_WAY = ("good", "bad")
-STATED = "stated in the file"
+NOUNS, VERBS, PRONOUNS = "the number of nouns", "the number of verbs", "the number of pronouns"
+GENDER, STATED = "gender", "stated in the file"
 _NUMBERS = ("singular", "plural")
 _ENOUGH = 0.5
 """A property is used if it tells the words of this share of the rows apart, and no other tells more."""
@@ -32,7 +33,7 @@ class Labelling:
     good: tuple[int | None, ...]
     """For each row the index of the label of the good word; None if the labels do not tell its words apart."""
     kind: str
-    """What the labels are: number of nouns, number of verbs, gender …"""
+    """What the labels are, in words."""
 
     @property
     def one_way(self) -> bool:
@@ -75,7 +76,7 @@ def _nouns(choices: Sequence[Choice]) -> Labelling | None:
     if known < _ENOUGH * len(choices) or len(both) < _ENOUGH * known or sum(both) < _AGREE * len(both):
         return None
     good = tuple(b if a is None else a for a, b in zip(stated, told, strict=True))
-    return Labelling(_NUMBERS, good, "the number of nouns")
+    return Labelling(_NUMBERS, good, NOUNS)
 
 
 def _stated(choice: Choice) -> int | None:
@@ -89,7 +90,7 @@ def _verbs(choices: Sequence[Choice]) -> Labelling | None:
     if _nouns(choices) is not None:
         return None
     good = tuple(english.verb_number(choice.good, choice.bad) for choice in choices)
-    return Labelling(_NUMBERS, good, "the number of verbs")
+    return Labelling(_NUMBERS, good, VERBS)
 
 
 def _pronouns(choices: Sequence[Choice]) -> Labelling | None:
@@ -97,7 +98,7 @@ def _pronouns(choices: Sequence[Choice]) -> Labelling | None:
         good, bad = english.pronoun_number(choice.good), english.pronoun_number(choice.bad)
         return good if None not in (good, bad) and good != bad else None
 
-    return Labelling(_NUMBERS, tuple(map(number, choices)), "the number of pronouns")
+    return Labelling(_NUMBERS, tuple(map(number, choices)), PRONOUNS)
 
 
 def _gender(choices: Sequence[Choice]) -> Labelling | None:
@@ -118,7 +119,7 @@ def _classes(
             return 0
         return 1 if good in second and bad in first else None
 
-    return Labelling(labels, tuple(map(label, choices)), "gender")
+    return Labelling(labels, tuple(map(label, choices)), GENDER)
 
 
 def _words(choices: Sequence[Choice]) -> Labelling | None:

@@ -1,4 +1,4 @@
-"""Template files: phenomena as YAML files. `docs/template-files.md` describes the format."""
+"""Template files: phenomena as YAML files. `docs/ask-your-own-question.md` describes the format."""
 
 from __future__ import annotations
 
