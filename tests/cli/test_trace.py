@@ -98,7 +98,7 @@ def test_a_single_step_is_set_at_its_cue(pivotal: Any, single_folder: Path) -> N
 
 def test_the_direction_can_be_named(pivotal: Any, run_folder: Path) -> None:
     sentence = ("trace", run_folder, "The noun0a near verb0as")
-    assert "prefers verb0as already" in pivotal(*sentence, "--direction", "singular").out
+    assert "prefers “verb0as” already" in pivotal(*sentence, "--direction", "singular").out
     assert pivotal(*sentence).out == pivotal(*sentence, "--direction", "plural").out
 
 

@@ -102,6 +102,10 @@ def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(
             change = (model.readout(edited) - model.readout(clean)).mean(0)
             change -= change.mean()
             best = one.written[label].up[0]
+            for own in one.written[label].asked:
+                assert own.logit == pytest.approx(
+                    float(change[model.tokens_of(own.word)[0]]), rel=1e-2, abs=1e-3
+                )
             assert best.logit == pytest.approx(float(change.max()), rel=1e-3)
             assert best.word == model.word(int(change.argmax()))
             assert one.written[label].down[0].logit == pytest.approx(float(change.min()), rel=1e-3)

@@ -52,6 +52,7 @@ def test_a_page_shows_what_is_stored(folder: RunFolder) -> None:
     assert written is not None
     first = unit_sections(folder, summary, profiles)[0]
     assert written["singular"].up[0].word in first.content
+    assert f"Words asked about: “{written['singular'].asked[0].word}” " in first.content
     assert "Previous" not in first.content and "Next: " in first.content
     assert "This model does not know most of the words of the bundled text." in first.content
     none, unknown = (

@@ -6,6 +6,7 @@ from the output projection.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,6 +39,8 @@ _PREFIXES, _STATES = 512, 16
 _BINS, _OUTERMOST = 40, 0.005
 _WORDS = 10
 """The words that are kept at each end."""
+_ASKED = 3
+"""The words asked about that are kept for each label."""
 _BEFORE, _AFTER = 9, 5
 """The words of a context."""
 _DIGITS = 4
@@ -222,18 +225,28 @@ def _written(intervention: Intervention, problem: Problem, most: int) -> list[di
     rows = torch.as_tensor(last.tree.live_row[np.unique(last.tree.leaf)], device=model.device)
     states = model.states(last.prepared, edit)[rows]
     clean = model.readout(last.clean_states[rows])
+    asked = _asked_tokens(problem)
     found: list[dict[str, Written]] = []
     for i in range(most):
         by_label = {}
         for d, label in enumerate(intervention.directions):
             if intervention.active[d, i] and bool(writes[i].any()):
                 change = (model.readout(states[:, d * most + i]) - clean).mean(0)
-                by_label[label] = _changed(model, change - change.mean())
+                by_label[label] = _changed(model, change - change.mean(), asked)
         found.append(by_label)
     return found
 
 
-def _changed(model: LanguageModel, change: Float[Tensor, " vocabulary"]) -> Written:
+def _asked_tokens(problem: Problem) -> list[int]:
+    """The tokens that are asked about most often, of each label; sets of words are left out."""
+    sets, found = problem.examples.sets, []
+    for side in range(2):
+        counts = Counter(problem.examples.words[:, side].tolist()).most_common()
+        found += [sets[i][0] for i, _ in counts if len(sets[i]) == 1][:_ASKED]
+    return found
+
+
+def _changed(model: LanguageModel, change: Float[Tensor, " vocabulary"], asked: Sequence[int]) -> Written:
     def words(sign: int) -> tuple[WordChange, ...]:
         top = (sign * change).topk(min(_WORDS, len(change)))
         changes = (
@@ -241,7 +254,8 @@ def _changed(model: LanguageModel, change: Float[Tensor, " vocabulary"]) -> Writ
         )
         return tuple(WordChange(word, _rounded(value)) for word, value in changes if sign * value > 0)
 
-    return Written(up=words(1), down=words(-1))
+    own = (WordChange(model.word(token).strip(), _rounded(change[token])) for token in asked)
+    return Written(up=words(1), down=words(-1), asked=tuple(own))
 
 
 class _Direct:

@@ -49,6 +49,8 @@ class Written(Record, frozen=True, kw_only=True):
 
     up: tuple[WordChange, ...]
     down: tuple[WordChange, ...]
+    asked: tuple[WordChange, ...] = ()
+    """The words that the question asks about most often, of both labels."""
 
 
 class UnitProfile(Record, frozen=True, kw_only=True):

@@ -180,7 +180,9 @@ def _written_table(label: str, written: Written) -> Table:
         for side in (written.up, written.down):
             cells += [side[i].word, signed(side[i].logit)] if i < len(side) else ["", ""]
         rows.append(tuple(cells))
-    return Table(f"→ {label}", ("raised", "logit", "lowered", "logit"), tuple(rows), frozenset({1, 3}))
+    asked = ", ".join(f"“{one.word}” {signed(one.logit)}" for one in written.asked)
+    note = f"Words asked about: {asked}." if asked else ""
+    return Table(f"→ {label}", ("raised", "logit", "lowered", "logit"), tuple(rows), frozenset({1, 3}), note)
 
 
 # -- other interventions -----------------------------------------------------------------------------------
