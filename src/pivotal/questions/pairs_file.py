@@ -114,7 +114,7 @@ def _suffix(path: Path) -> str:
     if suffix not in SUFFIXES:
         raise PivotalError(
             f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. "
-            "Rename or convert it."
+            "Save it in one of these formats. `pivotal list phenomena` lists the readers of others."
         )
     return suffix
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.bad_rows import SKIP, BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
@@ -115,6 +115,11 @@ def _pair(
     assert label is not None
     words = (choice.good, choice.bad) if label == 0 else (choice.bad, choice.good)
     forms = ("", "")
+    if other == choice.prefix:
+        raise PivotalError(
+            f"{choice.where}: after the other prefix the bad word is right, so it must differ from the prefix, but "
+            f"both are “{other}”. Correct one, or leave the other prefix out.{SKIP}"
+        )
     if other and len(other.split()) == len(choice.prefix.split()):
         forms = (choice.prefix, other) if label == 0 else (other, choice.prefix)
     try:
