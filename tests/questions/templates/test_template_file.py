@@ -300,6 +300,24 @@ def test_slips_are_told_with_their_place(good: str, bad: str, said: str) -> None
     assert str(caught.value).startswith("toy.yaml") and "\n" not in str(caught.value)
 
 
+def test_words_that_no_sentence_has_are_noted() -> None:
+    assert not made(GOOD).notes
+    lexicon = "noun: [{a: man, b: woman, k: x}, {a: king, b: queen, k: y}]\n  verb: [{w: died, k: x}, {w: fell, k: z}]"
+    pairs = one(
+        '{prefix: "The {noun} {verb.w}", words: [he, she], where: verb.k = noun.k}',
+        f"{lexicon}\n  spare: [a]",
+    )
+    assert {pair.prefix for pair in pairs} == {"The man died", "The woman died"}
+    assert pairs.notes == (
+        "No template has a slot for spare, which the lexicon lists.",
+        "No sentence has king (line 3), fell (line 4): by 'where', no other word goes with them. Check their features.",
+    )
+    fixed = one('{prefix: "The {noun}", words: [he, she], where: noun.k = x}', lexicon)
+    assert len(fixed.notes) == 1 and "slot for verb," in fixed.notes[0], (
+        "a fixed value is meant to leave words out"
+    )
+
+
 def test_too_many_pairs_ask_for_a_sample() -> None:
     words = "[" + ", ".join(f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)) + "]"
     text = f"""labels: [a, b]
