@@ -115,7 +115,7 @@ def _pair(
     assert label is not None
     words = (choice.good, choice.bad) if label == 0 else (choice.bad, choice.good)
     forms = ("", "")
-    if other == choice.prefix:
+    if choice.other == choice.prefix:
         raise PivotalError(
             f"{choice.where}: after the other prefix the bad word is right, so it must differ from the prefix, but "
             f"both are “{other}”. Correct one, or leave the other prefix out.{SKIP}"

@@ -56,6 +56,7 @@ def twins(choices: Sequence[Choice], labelling: Labelling) -> list[int | None]:
         if label is not None:
             for key in _open_prefixes(choice):
                 others |= places[key][1 - label]
+            others.pop(choice.prefix, None)  # a row that contradicts this one is not its counterfactual
         found.append(next(iter(others.values())) if len(others) == 1 else None)
     return found
 
