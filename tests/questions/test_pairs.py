@@ -304,6 +304,7 @@ def test_junk_gives_a_clear_error_or_a_valid_set(content, suffix):
 
 def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
     bare = {key: ROW[key] for key in ("prefix", "words")} | {"cue": 4}
+    bare |= {"label": None, "group": None, "lexemes": None}
     swapped = {**ROW, "words": {"plural": "admire", "singular": "admires"}}
     text = "\ufeff" + "\n".join(json.dumps(row) for row in (ROW, bare, swapped)) + "\n\n"
     pairs = read_pairs(write(tmp_path, "some.jsonl", text))

@@ -114,7 +114,7 @@ def _suffix(path: Path) -> str:
     if suffix not in SUFFIXES:
         raise PivotalError(
             f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. "
-            "Rename or convert it."
+            "Save it in one of these formats. `pivotal list phenomena` lists the readers of others."
         )
     return suffix
 
@@ -159,6 +159,8 @@ def _json_row(where: str, line: int, content: dict[str, object]) -> PairRow:
             raise PivotalError(
                 f"{where}, column '{key}': the key is missing. A pair needs {', '.join(_REQUIRED)}."
             )
+    # Other programs write null for a value that is missing.
+    content = {key: value for key, value in content.items() if value is not None or key in _REQUIRED}
     cue = content.get("cue")
     if isinstance(cue, bool) or not isinstance(cue, int | str | None):
         raise _wrong_type(where, "cue", "an index from 0 or a word", cue)

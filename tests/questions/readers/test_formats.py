@@ -361,6 +361,19 @@ def test_the_columns_are_those_of_all_rows(tmp_path: Path) -> None:
         read(tmp_path, "a.jsonl", text, "table")
 
 
+def test_the_other_prefix_is_another_one(tmp_path: Path) -> None:
+    """It was read as its own counterfactual."""
+    text = "prefix,good,bad,other\nThe cat,is,are,The cat\nThe cats,are,is,The cat\n"
+    with pytest.raises(PivotalError, match=r"line 2: .* must differ from the prefix, but both are “The cat”"):
+        read(tmp_path, "a.csv", text, "table")
+
+
+def test_a_contradicting_row_is_no_counterfactual(tmp_path: Path) -> None:
+    """The prefix was its own counterfactual. That the labels contradict each other, `check` says."""
+    pairs = read(tmp_path, "a.csv", "prefix,good,bad\nThe cat,is,are\nThe cat,are,is\n", "table")
+    assert len(pairs) == 2 and {pair.counterfactuals for pair in pairs} == {("", "")}
+
+
 def test_a_label_has_two_values(tmp_path: Path) -> None:
     text = "prefix,good,bad,label\na,x,y,1\nb,x,y,2\nc,x,y,3\n"
     with pytest.raises(PivotalError, match=r"a.csv states 3: 1, 2, 3\. Use a column with two values"):

@@ -217,6 +217,7 @@ SLIPS = [
     ("words: noun", "words: [is, are, be]", "line 10, column 1: 'words' has one item for each of the two labels"),
     ("words: noun", "words: {singular: is}", "line 10, column 1: 'words' has no entry for the label 'plural'"),
     ("words: noun", "words: {singular: is, plurl: are}", "line 10, column 23: the keys of 'words' are the labels"),
+    ("words: noun", "words: is, are", "line 10, column 1: .* there is no list 'is, are'. Write [is, are]."),
     ("words: noun", "words: [is not, are]", "line 10, column 9: each of the words is one word without spaces"),
     ("words: noun", "words: [[is, is], are]", "line 10, column 10: the words of a label differ, but 'is'"),
     ("words: noun", "words: [[], are]", "line 10, column 9: item 1 of 'words' is an empty list"),
@@ -229,6 +230,8 @@ SLIPS = [
     ("group: plain", "group: ''", "line 12, column 6: 'group' is empty"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det\"", "line 12, column 20: .* a brace of 'She saw {det' has no partner"),
+    ("saw {det}\"", "saw {det} [adj]\"", "line 12, column 20: a slot is a name in braces. Write {adj}, not [adj]."),
+    ("saw {det}\"", "saw <det>\"", "line 12, column 20: a slot is a name in braces. Write {det}, not <det>."),
     ("saw {det}\"", "saw {}\"", "line 12, column 20: a slot is the name of a list"),
     ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the list 'det' has no form 'plurl'. Did you mean"),
     ("saw {det}\"", "saw {adj.any}\"", "line 12, column 20: the slot '{adj.any}' needs forms, but 'adj' has none"),
@@ -295,6 +298,24 @@ def test_slips_are_told_with_their_place(good: str, bad: str, said: str) -> None
     with pytest.raises(PivotalError, match=pattern) as caught:
         made(text)
     assert str(caught.value).startswith("toy.yaml") and "\n" not in str(caught.value)
+
+
+def test_words_that_no_sentence_has_are_noted() -> None:
+    assert not made(GOOD).notes
+    lexicon = "noun: [{a: man, b: woman, k: x}, {a: king, b: queen, k: y}]\n  verb: [{w: died, k: x}, {w: fell, k: z}]"
+    pairs = one(
+        '{prefix: "The {noun} {verb.w}", words: [he, she], where: verb.k = noun.k}',
+        f"{lexicon}\n  spare: [a]",
+    )
+    assert {pair.prefix for pair in pairs} == {"The man died", "The woman died"}
+    assert pairs.notes == (
+        "No template has a slot for spare, which the lexicon lists.",
+        "No sentence has king (line 3), fell (line 4): by 'where', no other word goes with them. Check their features.",
+    )
+    fixed = one('{prefix: "The {noun}", words: [he, she], where: noun.k = x}', lexicon)
+    assert len(fixed.notes) == 1 and "slot for verb," in fixed.notes[0], (
+        "a fixed value is meant to leave words out"
+    )
 
 
 def test_too_many_pairs_ask_for_a_sample() -> None:

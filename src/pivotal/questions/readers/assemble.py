@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.bad_rows import SKIP, BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.readers.choice import Choice
@@ -79,7 +79,7 @@ def _cues(
     cues: list[int | None] = [None] * len(choices)
     others = [choice.other for choice in choices]
     twin = twins(choices, labelling) if not any(others) and not labelling.one_way else [None] * len(choices)
-    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else RULES.get(labelling.kind)
+    rule = (rules.find_cue, rules.cue) if rules.find_cue is not None else cue_rule(choices, labelling)
     inferred: dict[str, list[int]] = {}
     for row, choice in enumerate(choices):
         if choice.cue is not None:
@@ -108,6 +108,11 @@ def _pair(
     assert label is not None
     words = (choice.good, choice.bad) if label == 0 else (choice.bad, choice.good)
     forms = ("", "")
+    if choice.other == choice.prefix:
+        raise PivotalError(
+            f"{choice.where}: after the other prefix the bad word is right, so it must differ from the prefix, but "
+            f"both are “{other}”. Correct one, or leave the other prefix out.{SKIP}"
+        )
     if other and len(other.split()) == len(choice.prefix.split()):
         forms = (choice.prefix, other) if label == 0 else (other, choice.prefix)
     try:

@@ -33,16 +33,16 @@ def between_sentences(good: str, bad: str) -> tuple[str, str, str]:
     first, second = good.split(), bad.split()
     place = _first_difference(first, second)
     if place is None:
-        raise PivotalError(f"The two sentences must differ, but both are “{good}”.")
+        raise PivotalError(f"The two sentences must differ, but both are “{good}”. Correct one.{SKIP}")
     if place == 0:
         raise PivotalError(
             f"The two sentences must begin alike, so that a prefix can be read, but “{good}” and “{bad}” differ in "
-            "their first word."
+            f"their first word. Put the same word before both.{SKIP}"
         )
     if min(len(first), len(second)) == place:
         shorter, longer = sorted((good, bad), key=len)
         raise PivotalError(
-            f"Each sentence needs a word of its own, but “{shorter}” is the beginning of “{longer}”."
+            f"Each sentence needs a word of its own, but “{shorter}” is the beginning of “{longer}”. Complete it.{SKIP}"
         )
     if first[place + 1 :] != second[place + 1 :]:
         raise PivotalError(

@@ -79,8 +79,8 @@ class Columns:
         if missing:
             raise PivotalError(
                 f"A table needs a column with the good word or sentence and one with the bad one, but no column is "
-                f"known for {' and '.join(missing)} among {', '.join(columns)}. Name them: "
-                "--columns prefix=COLUMN,good=COLUMN,bad=COLUMN.",
+                f"known for {' and '.join(missing)} among {', '.join(columns)}. Name them: --columns "
+                "prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no names, put a line with the names first.",
                 "columns",
             )
         return self

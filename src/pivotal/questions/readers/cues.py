@@ -64,6 +64,8 @@ def twins(choices: Sequence[Choice], labelling: Labelling) -> list[int | None]:
         label = labelling.good[row]
         others = set() if label is None else {filled[1 - label].get(key) for key in _open_prefixes(choice)}
         others.discard(None)
+        # A row that contradicts this one is not its counterfactual.
+        others = {other for other in others if other == _SEVERAL or choices[other].prefix != choice.prefix}
         found.append(others.pop() if len(others) == 1 and _SEVERAL not in others else None)
     return found
 

@@ -32,7 +32,9 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     """The place and the content of every row. Rows that cannot be read are left to `bad`."""
     suffix = suffix_of(path)
     if suffix not in SUFFIXES:
-        raise PivotalError(f"{path}: a table ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'.")
+        raise PivotalError(
+            f"{path}: a table ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. Save it as .csv."
+        )
     if suffix in BINARY:
         return _arrow_rows(path, suffix)
     text = read_text(path)

@@ -65,7 +65,7 @@ def _word_list(name: str, node: Node) -> WordList:
         if set(entry.forms) != set(first.forms):
             raise PivotalError(
                 f"{entry.place}: all entries of a list have the same forms, but this one has {_named(entry)} and the "
-                f"first of '{name}' has {_named(first)}."
+                f"first of '{name}' has {_named(first)}. Give both the same."
             )
         same = seen.setdefault(tuple(sorted(entry.forms.items())), entry)
         if same is not entry:

@@ -47,7 +47,7 @@ def by_label(node: Node, labels: Labels, example: str = "") -> tuple[Node, Node]
         return found[labels[0]], found[labels[1]]
     items = node.items(example)
     if len(items) != 2:
-        raise node.error(f"{node.name} has one item for each of the two labels, not {len(items)} items.")
+        raise node.error(f"{node.name} has one item for each of the two labels, but it has {len(items)}.")
     return items[0], items[1]
 
 
@@ -60,7 +60,7 @@ def words_of(node: Node, lexicon: Lexicon, labels: Labels) -> Words:
         if list_name not in lexicon:
             raise node.error(
                 f"'words' is a list of the lexicon or two words, as [is, are], but there is no list '{name}'."
-                f"{did_you_mean(list_name, lexicon)}"
+                f"{f' Write [{name}].' if ',' in name else did_you_mean(list_name, lexicon)}"
             )
         forms = lexicon[list_name].forms
         if not set(labels) <= set(forms):

@@ -14,6 +14,7 @@ AGREES = ""
 """The form of a slot that takes the form of the label, or the only form of a list without forms."""
 
 _SLOT = re.compile(r"\{([^{}]*)\}")
+_OTHER_BRACKETS = re.compile(r"[\[<]([^\s\[\]<>]+?)\d*(?:\.\w+)?[\]>]")
 _INNER = re.compile(r"\s*(\D+?)(\d*)(?:\.(.+?))?\s*")
 
 
@@ -87,6 +88,9 @@ def parse_text(node: Node, lexicon: Lexicon, labels: tuple[str, str]) -> Text:
         parts += [text[end : match.start()], parse_slot(match[1], node, lexicon, labels)]
         end = match.end()
     parts.append(text[end:])
+    for match in _OTHER_BRACKETS.finditer(text):
+        if match[1] in lexicon:
+            raise node.error(f"a slot is a name in braces. Write {{{match[1]}}}, not {match[0]}.")
     for part in parts:
         if isinstance(part, str) and ("{" in part or "}" in part):
             raise node.error(

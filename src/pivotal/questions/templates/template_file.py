@@ -13,7 +13,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates.draw import plan
 from pivotal.questions.templates.expand import expand
-from pivotal.questions.templates.lexicon import RESERVED, Lexicon, read_lexicon
+from pivotal.questions.templates.lexicon import RESERVED, Lexicon, LexiconEntry, read_lexicon
 from pivotal.questions.templates.nodes import Node
 from pivotal.questions.templates.template import DEFAULTS, Template, read_template_node
 from pivotal.questions.templates.where import conditions_of
@@ -49,7 +49,10 @@ class TemplateFile:
                 first = made.setdefault((pair.prefix, pair.words), (pair, template))
                 if first[0] is not pair:
                     raise _twice(pair, template, *first)
-        return PairSet(self.name, self.labels, tuple(pair for pair, _ in made.values()), held_out=self.test)
+        pairs = tuple(pair for pair, _ in made.values())
+        return PairSet(
+            self.name, self.labels, pairs, held_out=self.test, notes=_unused(self.lexicon, self.templates)
+        )
 
 
 def read_template(path: str | Path) -> TemplateFile:
@@ -136,6 +139,28 @@ def _check_shared_conditions(node: Node | None, lexicon: Lexicon, templates: tup
             raise inner.error(
                 f"no template has the slots of this condition, {' and '.join(condition.slots)}."
             )
+
+
+def _unused(lexicon: Lexicon, templates: tuple[Template, ...]) -> tuple[str, ...]:
+    """Notes about lists and words of the lexicon that no sentence can have. A misspelt feature is a common cause."""
+    possible: dict[LexiconEntry, bool] = {}
+    for template in templates:
+        for name, slot in template.slots.items():
+            for entry in slot.words.entries:
+                met = all(
+                    condition.can_hold(name, entry, template.slots) for condition in template.conditions
+                )
+                possible[entry] = possible.get(entry, False) or met
+    notes = []
+    if lists := [name for name, words in lexicon.items() if words.entries[0] not in possible]:
+        notes.append(f"No template has a slot for {' or '.join(lists)}, which the lexicon lists.")
+    if alone := [entry for entry, met in possible.items() if not met]:
+        words = ", ".join(f"{entry.lemma} (line {entry.place.line})" for entry in alone[:5])
+        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+        notes.append(
+            f"No sentence has {words}{more}: by 'where', no other word goes with them. Check their features."
+        )
+    return tuple(notes)
 
 
 def _twice(pair: MinimalPair, template: Template, first: MinimalPair, earlier: Template) -> PivotalError:

@@ -36,6 +36,14 @@ class Condition:
     def slots(self) -> tuple[str, ...]:
         return (self.left.slot, self.right.slot) if isinstance(self.right, Feature) else (self.left.slot,)
 
+    def can_hold(self, slot: str, entry: LexiconEntry, others: Mapping[str, Slot]) -> bool:
+        """Whether some entry of the other slot goes with this entry. A fixed value leaves entries out on purpose."""
+        if isinstance(self.right, str) or slot not in self.slots or self.left.slot == self.right.slot:
+            return True
+        own, other = (self.left, self.right) if slot == self.left.slot else (self.right, self.left)
+        values = {one.forms[other.form] for one in others[other.slot].words.entries}
+        return entry.forms[own.form] in values if self.equal else values != {entry.forms[own.form]}
+
     def holds(self, entries: Mapping[str, LexiconEntry]) -> bool:
         left = entries[self.left.slot].forms[self.left.form]
         right = self.right
