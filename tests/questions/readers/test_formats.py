@@ -272,6 +272,16 @@ def test_a_prefix_may_be_empty_beside_whole_sentences(tmp_path: Path) -> None:
     assert [pair.prefix for pair in read(tmp_path, "a.csv", text, "table")] == ["So the cat", "The cats"]
 
 
+@pytest.mark.parametrize(("cue", "found"), [("cat", True), ("1", True), ("near", False), ("2", False)])
+def test_a_row_with_a_cue_has_a_counterfactual_if_a_row_differs_there(
+    cue: str, found: bool, tmp_path: Path
+) -> None:
+    text = f"prefix,cue,good,bad\nThe cat near it,{cue},is,are\nThe cats near it,cats,are,is\n"
+    first, second = read(tmp_path, "a.csv", text, "table")
+    both = ("The cat near it", "The cats near it")
+    assert (first.counterfactuals, second.counterfactuals) == (both if found else ("", ""), both)
+
+
 def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
     text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
     commas = read(tmp_path, "a.csv", text, "table")

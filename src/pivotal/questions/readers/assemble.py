@@ -83,6 +83,9 @@ def _cues(
     inferred: dict[str, list[int]] = {}
     for row, choice in enumerate(choices):
         if choice.cue is not None:
+            if not others[row] and (other := twin[row]) is not None:
+                place = between_prefixes(choice.prefix, choices[other].prefix)
+                others[row] = choices[other].prefix if place == _stated_cue(choice) else ""
             continue
         how = "the word that differs from the other prefix"
         if not others[row] and (other := twin[row]) is not None:
@@ -99,6 +102,14 @@ def _cues(
             f"{missing:,} of {len(choices):,} pairs have no cue and can be asked at every step only."
         )
     return cues, others, " ".join(notes)
+
+
+def _stated_cue(choice: Choice) -> int | None:
+    """The index of the cue that a row states; None if the prefix does not have it once."""
+    words = choice.prefix.split()
+    if isinstance(choice.cue, str):
+        return words.index(choice.cue) if words.count(choice.cue) == 1 else None
+    return choice.cue
 
 
 def _pair(
