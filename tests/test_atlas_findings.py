@@ -124,6 +124,10 @@ def test_the_page_says_what_both_lstms_know(script: ModuleType, atlas: Atlas) ->
     ):
         names = " and ".join(f"`{name.removeprefix('BLiMP ')}`" for name in sorted(only))
         assert f"{said} {names}" in text
+    asked = {e.phenomenon: e for e in atlas.of(model="smollm2-135m") if e.standing != "not run"}
+    assert all(entry.standing != "unknown" for entry in asked.values())
+    assert f"SmolLM2 knows all of the {len(asked)} phenomena that it was asked" in text
+    assert f"among them {len(asked.keys() - one)} that `wiki-lstm` does not know" in text
 
 
 def test_a_change_of_five_points_is_not_more_than_five_points() -> None:
