@@ -49,11 +49,12 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
     done = pivotal("check", "planted", f"blimp:{files / 'one.jsonl'}", "--test", "4")
     assert "12 of 13 pairs of one can be asked" in done.out
     assert "Left out: outside the vocabulary: zebra (1)." in done.out
-    assert "Warning: All pairs expect good: there is one direction only." in done.out
+    assert "Warning: All pairs expect “good”: there is one direction only." in done.out
     assert (
-        "0 can be flipped to good and 1 to bad; a verdict needs 10 each. The model prefers good" in done.out
+        "0 can be flipped to “good” and 1 to “bad”; a verdict needs 10 each. The model prefers “good”"
+        in done.out
     )
-    assert "Warning: The model prefers good in 100.0% of the pairs, whatever is right." in done.out
+    assert "Warning: The model prefers “good” in 100.0% of the pairs, whatever is right." in done.out
     assert "Cues inferred" in done.out or "no cue" in done.out
 
 
@@ -142,12 +143,12 @@ def forty(tmp_path: Path) -> Path:
 
 def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivotal: Run, forty: Path) -> None:
     done = pivotal("check", "planted", forty)
-    assert "16 held out, with prefixes to flip: 8 to singular and 8 to plural." in done.out
-    assert "8 can be flipped to singular and 8 to plural; a verdict needs 10 each." in done.out
+    assert "16 held out, with prefixes to flip: 8 to “singular” and 8 to “plural”." in done.out
+    assert "8 can be flipped to “singular” and 8 to “plural”; a verdict needs 10 each." in done.out
     assert "Write at least 50 prefixes for each label, or hold out more with --test 0.3." in done.out
     question, model = Question("planted", str(forty)), load_model("planted")
     lacking = what_is_known(question, model).lacking
-    assert lacking is not None and "8 to singular and 8 to plural; at least 10 each" in lacking
+    assert lacking is not None and "8 to “singular” and 8 to “plural”; at least 10 each" in lacking
     enough = replace(question, test=0.3)
     assert what_is_known(enough, model).lacking is None and not check(enough, model).warnings
 
@@ -155,7 +156,8 @@ def test_a_check_counts_the_held_out_prefixes_that_the_verdict_will_count(pivota
 def test_a_sample_of_the_held_out_prefixes_is_called_one(pivotal: Run, forty: Path) -> None:
     done = pivotal("check", "planted", forty, "--sample", "6", "--test", "0.3")
     assert (
-        "Of the 6 held-out prefixes that were asked, 3 can be flipped to singular and 3 to plural" in done.out
+        "Of the 6 held-out prefixes that were asked, 3 can be flipped to “singular” and 3 to “plural”"
+        in done.out
     )
     assert "a verdict needs 10 each. --sample 0 asks all." in done.out
 

@@ -122,9 +122,9 @@ def test_the_default_folder_is_named_after_the_question(
 
 def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
     before = (run_folder / "summary.json").read_bytes()
-    pivotal(*FIND, "--runs", "3", "--out", run_folder).refused(
-        "holds another run", "runs is 2 there and 3 here"
-    )
+    done = pivotal(*FIND, "--runs", "3", "--out", run_folder)
+    done.refused("holds another run", "runs is 2 there and 3 here")
+    assert "Held-out pairs" not in done.err, "said before anything about the pairs"
     assert (run_folder / "summary.json").read_bytes() == before
 
 
@@ -211,6 +211,7 @@ def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
     short = ("-o", "updates=1", "-o", "refit=1", "--controls", "0", "--evidence", "none")
     done = pivotal("find", "planted", "planted", *given, *short, "--out", tmp_path / "run")
     assert done.code == 0, done.err
+    assert "Without random sets the verdict is 'no evidence' at best" in done.err
     assert RunFolder.open(tmp_path / "run").summary().values == values
 
 

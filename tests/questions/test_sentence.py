@@ -73,7 +73,7 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
         (
             "The doctor admirs",
             {},
-            "'admirs' is not. Did you mean “admire.*--words, that of singular first: --words ",
+            "'admirs' is not. Did you mean “admire.*--words, that of “singular” first: --words ",
         ),
         (
             "The doctor xyz",

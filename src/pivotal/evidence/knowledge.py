@@ -77,7 +77,9 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     labels = knowledge.by_label
     for label, part in labels.items():
         if part.accuracy is not None and part.accuracy.low <= HALF:
-            share = f"if {label} is right, it prefers it in {part.accuracy.value:.1%} of {part.pairs:,} pairs"
+            share = (
+                f"if “{label}” is right, it prefers it in {part.accuracy.value:.1%} of {part.pairs:,} pairs"
+            )
             said.append(
                 f"The model does not know the answer: {share}, which may be chance."
                 if part.accuracy.value <= _CLEARLY_KNOWN
@@ -95,10 +97,12 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
         )
     expected = [label for label, part in labels.items() if part.pairs]
     if len(expected) == 1:
-        said.append(f"All pairs expect {expected[0]}: there is one direction only.")
+        said.append(f"All pairs expect “{expected[0]}”: there is one direction only.")
     if knowledge.one_sided > ONE_SIDED:
         most = max(labels, key=lambda label: labels[label].preferred)
-        said.append(f"The model prefers {most} in {knowledge.one_sided:.1%} of the pairs, whatever is right.")
+        said.append(
+            f"The model prefers “{most}” in {knowledge.one_sided:.1%} of the pairs, whatever is right."
+        )
     if knowledge.mass < LEAST_MASS:
         said.append(
             "The model expects none of the words: together they have a median probability of "
@@ -115,13 +119,13 @@ def few_to_flip(held_out: Knowledge, share: float, *, all_asked: bool = True) ->
     (first, n), (second, m) = held_out.prefixes_towards.items()
     which = "held-out prefixes" if all_asked else "held-out prefixes that were asked"
     said = (
-        f"Of the {held_out.clusters:,} {which}, {n:,} can be flipped to {first} and {m:,} to {second}; a verdict needs "
-        f"{LEAST_PREFIXES} each."
+        f"Of the {held_out.clusters:,} {which}, {n:,} can be flipped to “{first}” and {m:,} to “{second}”; a verdict "
+        f"needs {LEAST_PREFIXES} each."
     )
     if not all_asked:
         return (f"{said} --sample 0 asks all.",)
     if not min(n, m):
-        return (f"{said} The model prefers {second if m == 0 else first} after all of them.",)
+        return (f"{said} The model prefers “{second if m == 0 else first}” after all of them.",)
     # The share that is enough if the model goes on as it does here, rounded up to the next twentieth.
     enough = (math.floor(20 * share * LEAST_PREFIXES / min(n, m) + 1e-9) + 1) / 20
     more = f", or hold out more with --test {enough:g}" if enough <= _MOST_TEST else ""

@@ -161,7 +161,7 @@ def both_directions(knowledge: Knowledge | None) -> Check:
     name = "both directions"
     if knowledge is None:
         return Check(name=name, passed=None, found="Not measured.")
-    listed = " and ".join(f"{n:,} to {label}" for label, n in knowledge.prefixes_towards.items())
+    listed = " and ".join(f"{n:,} to “{label}”" for label, n in knowledge.prefixes_towards.items())
     return Check(
         name=name,
         passed=enough_to_flip(knowledge),

@@ -67,7 +67,7 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str
     if len(pairs) == 1:
         return next(iter(pairs))
     usual = Counter(pair.words for pair in known).most_common(1)[0][0]
-    cure = f"two words with --words, that of {labels[0]} first: --words {','.join(map(shown, usual))}."
+    cure = f"two words with --words, that of “{labels[0]}” first: --words {','.join(map(shown, usual))}."
     if not pairs:
         forms = sorted({form for pair in known for words in pair.word_sets for form in words})
         near = difflib.get_close_matches(word, forms, n=3)

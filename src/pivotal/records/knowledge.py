@@ -57,7 +57,7 @@ class Knowledge(Record, frozen=True, kw_only=True):
                 f"The untouched model prefers the expected word in {share.value:.1%} of {self.labelled:,} pairs (95% "
                 f"interval {share.low:.1%} to {share.high:.1%})"
             )
-        prefers = " and ".join(f"{label} in {part.preferred:,}" for label, part in self.by_label.items())
+        prefers = " and ".join(f"“{label}” in {part.preferred:,}" for label, part in self.by_label.items())
         sample = "" if self.sampled is None else f" in a sample of {self.sampled:,} prefixes"
         return (
             f"{right}; it prefers {prefers}. The words of both labels together have a median probability of "

@@ -38,7 +38,7 @@ def sentences(check: CheckReport) -> list[str]:
             f"--values interchange can use {exchange.usable:,} of {counted(exchange.pairs, 'pair')}{rest}."
         )
     if check.overlap is not None:
-        to_flip = " and ".join(f"{n:,} to {label}" for label, n in check.to_flip.items())
+        to_flip = " and ".join(f"{n:,} to “{label}”" for label, n in check.to_flip.items())
         said.append(
             f"The split has {counted(check.train, 'pair')} to search on and {check.test:,} held out, with prefixes to "
             f"flip: {to_flip}. {shared_sentence(check.overlap)}"
