@@ -89,7 +89,8 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
         ("The cat sits", {"words": ["sits", "sits"]}, "two different words"),
         ("sits", {"words": ["sits", "sit"]}, "some words before sits or sit"),
         ("The doctor admires", {"cue": "docter"}, "Did you mean 'doctor'"),
-        ("The doctor admires", {"cue": "2"}, "no '2'"),
+        ("The doctor admires", {"cue": "2"}, "its index, from 0 to 1, but it is 2"),
+        ("The doctor admires", {"cue": "²"}, "no '²'"),
         ("the doctor the admires", {"cue": "the"}, "index instead: 0, 2"),
     ],
 )

@@ -85,7 +85,12 @@ def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str
 
 def _given_cue(prefix: str, cue: str) -> int:
     words = prefix.split()
-    if cue not in words and cue.isdigit() and int(cue) < len(words):
+    if cue not in words and cue.isascii() and cue.isdigit():
+        if len(cue) > 9 or int(cue) >= len(words):
+            raise PivotalError(
+                f"The cue is a word of “{prefix}” or its index, from 0 to {len(words) - 1}, but it is {cue:.20}.",
+                "cue",
+            )
         return int(cue)
     return find_cue(prefix, cue)
 
