@@ -62,10 +62,13 @@ def twins(choices: Sequence[Choice], labelling: Labelling) -> list[int | None]:
     found: list[int | None] = []
     for row, choice in enumerate(choices):
         label = labelling.good[row]
-        others = set() if label is None else {filled[1 - label].get(key) for key in _open_prefixes(choice)}
-        others.discard(None)
+        there = () if label is None else (filled[1 - label].get(key) for key in _open_prefixes(choice))
         # A row that contradicts this one is not its counterfactual.
-        others = {other for other in others if other == _SEVERAL or choices[other].prefix != choice.prefix}
+        others = {
+            other
+            for other in there
+            if other is not None and (other == _SEVERAL or choices[other].prefix != choice.prefix)
+        }
         found.append(others.pop() if len(others) == 1 and _SEVERAL not in others else None)
     return found
 
