@@ -85,6 +85,7 @@ VARIANTS = {
     "text": Variant(keep=(TEXT,), options={"max_kl": 0.15, "max_units": 8}),
     "changes16": changes(16),
     "changes32": changes(32),
+    "changes64": changes(64),
 }
 EARLIER = ("four", "all", "all05", "all-natural")
 """Stored variants of an earlier version, in which --keep bounded one mean KL over all that is kept."""
