@@ -138,8 +138,8 @@ class Hardening:
         return total + ((units + 1) * each if self.prune >= 0 else 0)
 
     def _refit(self, updates: int) -> Refit:
-        # Values converge to a bound on KL only if the updates agree on where it is.
-        batch = self.batch if self.terms.max_kl is None else 2 * self.batch
+        # Values converge to a bound only if the updates agree on where it is.
+        batch = 2 * self.batch if self.terms.bounded else self.batch
         return Refit(self.terms, updates, batch=batch, looks=max(1, updates // _LOOK), positions=_POSITIONS)
 
     @property
