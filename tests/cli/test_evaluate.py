@@ -204,7 +204,7 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
     assert done["effects"] == [] and done["phenomenon"] == "planted"
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
     said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
-    assert f"The perplexity of ordinary text ({mine}, 7 tokens) is" in said
+    assert f"The perplexity of ordinary text ({mine}, 7 predicted tokens) is" in said
     pivotal("evaluate", run_folder, "--panel", "--part", "all").refused("Leave --phenomenon and --part out")
     pivotal("evaluate", run_folder, "--sentences", mine).refused("Add --panel")
     pivotal("evaluate", run_folder, "--panel", "--sentences", tmp_path / "none.txt").refused("no such file")

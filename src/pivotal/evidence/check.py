@@ -23,7 +23,7 @@ from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import options_for_more
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.check import CheckReport, DividedWord, Exchange
+from pivotal.records.check import CheckReport, DividedWord, Exchangeable
 from pivotal.records.evidence import Evidence
 from pivotal.records.serial import replace
 from pivotal.records.summary import Rejections
@@ -114,11 +114,11 @@ def _with_held_out(
     )
 
 
-def _exchange(problem: Problem) -> Exchange:
+def _exchange(problem: Problem) -> Exchangeable:
     """The pairs that --values interchange can use, and why it cannot use the others."""
     whole = problem.whole
     reasons = unusable(whole.model, whole.pairs.pairs, whole.direction)
-    return Exchange(
+    return Exchangeable(
         pairs=len(whole), usable=len(whole) - reasons.total(), reasons=dict(reasons.most_common())
     )
 

@@ -17,7 +17,7 @@ class DividedWord(Record, frozen=True, kw_only=True):
     """The number of pairs that ask about it."""
 
 
-class Exchange(Record, frozen=True, kw_only=True):
+class Exchangeable(Record, frozen=True, kw_only=True):
     """The pairs that `--values interchange` can use."""
 
     pairs: int
@@ -49,7 +49,7 @@ class CheckReport(Record, frozen=True, kw_only=True):
     rejected: Rejections
     left_out: dict[str, int] = {}
     """Words that are left out of their sets, by reason, with the number of pairs."""
-    exchange: Exchange | None = None
+    exchange: Exchangeable | None = None
     """Null if no pair can be asked."""
     divided: tuple[DividedWord, ...] = ()
     """The words of several tokens. They are compared at the first token where they differ."""
