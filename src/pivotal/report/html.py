@@ -128,6 +128,15 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
 # -- what sections are made of -----------------------------------------------------------------------------
 
 
+def suggestions(steps: Sequence[str]) -> str:
+    """A list of what to do next. Options and what stands between backquotes are code."""
+    if not steps:
+        return ""
+    code = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)")
+    items = (code.sub(r"<code>\1\2</code>", escape(step)) for step in steps)
+    return f"<p>Next:</p>\n<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>\n"
+
+
 def paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>"
 

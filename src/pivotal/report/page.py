@@ -25,6 +25,7 @@ from pivotal.report.html import (
     figure_of,
     paragraph,
     paragraphs,
+    suggestions,
     table_of,
 )
 from pivotal.report.next_steps import next_steps
@@ -102,7 +103,7 @@ def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
         Section(
             "The verdict",
             paragraph(summary.verdict.sentence)
-            + paragraphs(*(f"Next: {step}" for step in next_steps(summary)))
+            + suggestions(next_steps(summary))
             + checks_of(summary.verdict)
             + paragraph(_VERDICT_NOTE),
         ),
