@@ -148,9 +148,12 @@ def test_the_figure_of_emergence_takes_tokens_and_perplexity_from_the_cards(
             cell = {"tokens read": str(tokens), "units allowed": str(units)}
             told = {"model": str(folder), "options": {"max_units": units}, "clean_accuracy": 0.9}
             rows += runs(cell, [units / 10], **told)
-    rows += runs({"tokens read": "2B"}, [0.5], model="snapshots/gone", options={"max_units": 1})
-    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
     emergence = loaded("emergence")
+    gone = runs({"tokens read": "2B"}, [0.5], model="snapshots/gone", options={"max_units": 1})
+    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in [*rows, *gone]))
+    with pytest.raises(PivotalError, match=r"snapshots/gone is neither here nor among the local models"):
+        emergence.points(Path())
+    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
     points = emergence.points(Path())
     assert [(one["tokens"], one["perplexity"], one["units"], one["flipped"]) for one in points] == [
         (10_000_000, 186.7, 1, 0.1),

@@ -140,7 +140,8 @@ def test_units_are_added_and_removed(live: Live) -> None:
 def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live) -> None:
     at = live().page
     single = next(text for text in at.locator("#run option").all_inner_texts() if "single" in text)
-    at.locator("#run").select_option(label=single)
+    # The page may show this run already. Opening it again resets the sentence, so wait for that.
+    changed(at, lambda: at.locator("#run").select_option(label=single))
     expect(at.locator("#lead")).to_contain_text("at the cue")
     sentence = at.get_by_label("Sentence, without")
     changed(at, lambda: sentence.fill("The noun1as near"))

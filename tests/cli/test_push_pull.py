@@ -74,7 +74,7 @@ def test_a_card_says_that_adapters_change_what_is_read_before_a_sentence(
     done = pivotal("push", found, "me/units", "--dry-run", "--out", tmp_path / "out", *about)
     assert done.code == 0, done.err
     assert (
-        "reads `The` before every sentence. pivotal leaves it untouched"
+        "reads `The` before every sentence. pivotal does not edit this text"
         in (tmp_path / "out" / "README.md").read_text()
     )
 

@@ -171,7 +171,7 @@ def test_a_trace_shows_every_step(problem: pv.Problem, found: pv.Discovery) -> N
     wanted = pair.words[trace.target]
     assert repr(trace).startswith(f"Trace({pair.prefix} → {wanted}, to {trace.direction}: p ")
     shown = page(trace)
-    assert f"from {pair.words[1 - trace.target]} to {wanted}" in shown.text
+    assert f"from “{pair.words[1 - trace.target]}” to “{wanted}”" in shown.text
     assert all(any(token in cell for cell in shown.cells) for token in trace.tokens)
     assert trace.plot().to_dict()["vconcat"]
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 from pivotal.records.evidence import Check, UnitRange
 from pivotal.records.summary import Summary
@@ -16,17 +17,20 @@ _HARDLY, _MOSTLY = 0.1, 0.5
 _AT_END = 0.01
 """A value that is closer to an end of its natural range, as a part of the range, lies at the end."""
 
+_UNKNOWN = Check(name="", passed=None, found="")
+"""In place of a check that another version of pivotal did not make."""
+
 
 def next_steps(summary: Summary) -> list[str]:
     """The suggestions, the most useful first; none for a run without a verdict."""
     if summary.verdict is None:
         return []
-    checks = {check.name: check for check in summary.verdict.checks}
+    checks = defaultdict(lambda: _UNKNOWN, {check.name: check for check in summary.verdict.checks})
     asking = list(_question(checks))  # as long as the question cannot be asked, nothing else matters
     return (asking or [*_flips(summary, checks), *_evidence(summary, checks)])[:_MOST]
 
 
-def _question(checks: dict[str, Check]) -> Iterator[str]:
+def _question(checks: Mapping[str, Check]) -> Iterator[str]:
     if checks["both directions"].passed is False:
         yield (
             "Hold out more prefixes to flip to each label: write more sentences, or use a larger --test. `pivotal "
@@ -41,7 +45,7 @@ def _question(checks: dict[str, Check]) -> Iterator[str]:
         yield "Ask about words that the model expects there: `pivotal check` shows how likely they are."
 
 
-def _flips(summary: Summary, checks: dict[str, Check]) -> Iterator[str]:
+def _flips(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     if checks["flips"].passed is not False:
         return
     run, more = summary.best_run, f"Allow more units, e.g. --max-units {2 * summary.units}"
@@ -62,7 +66,7 @@ def _flips(summary: Summary, checks: dict[str, Check]) -> Iterator[str]:
         )
 
 
-def _evidence(summary: Summary, checks: dict[str, Check]) -> Iterator[str]:
+def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     control = checks["random sets"]
     if control.passed is None:
         yield "Repeat the command with --controls 99 --overwrite: the verdict depends on how much random sets flip."

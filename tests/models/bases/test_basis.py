@@ -142,7 +142,9 @@ def test_a_basis_must_fit_the_model() -> None:
 
 def test_what_a_model_may_override_is_handed_on() -> None:
     """A model in bases must do everything as the model does, also what the interface gains later."""
-    same_for_all = {"carrying", "check_length", "intervened", "next_logits", "next_words", "generate"}
+    same_for_all = {
+        *("carrying", "check_length", "encode_typed", "generate", "intervened", "next_logits", "next_words")
+    }
     public = {name for name in vars(LanguageModel) if not name.startswith("_")} - same_for_all
     assert public <= set(vars(ModelInBases)) | {"bases"}, public - set(vars(ModelInBases))
 

@@ -61,7 +61,7 @@ def test_the_kl_bound_is_kept_on_the_sample() -> None:
     assert kl <= bound
     # Not by doing nothing: the preference is still worked on, and KL has come to have a price.
     assert problem.run(mask, bounded.values).flipped().float().mean() > 0.5
-    assert free.price.tolist() == [0] and bounded.price.item() > 0
+    assert free.price.tolist() == [[0]] and bounded.price.item() > 0
 
 
 def test_kl_as_a_term_makes_for_less_of_it() -> None:
