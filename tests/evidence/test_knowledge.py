@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.evidence.knowledge import knowledge_of, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.verdict import known
 from pivotal.models import load_model
 from pivotal.models.planted import plant
@@ -123,3 +123,12 @@ def test_a_model_that_is_right_because_the_labels_name_its_favourite_words_knows
     assert found.accuracy is not None and found.accuracy.value == 1
     assert found.cue_tells == 0 and known(Evidence(knowledge=found)).passed is False
     assert any("The cue does not decide" in warning for warning in warnings_of(found))
+
+
+def test_prefixes_to_flip_are_counted_with_and_without_the_vocabulary() -> None:
+    asked = problem()
+    towards = prefixes_to_flip(asked)
+    assert towards == knowledge_of(asked).prefixes_towards and sum(towards.values()) >= 4
+    (said,) = few_to_flip(towards, 4, 0.2)
+    assert said.startswith("Of the 4 held-out prefixes,") and "needs 10 each" in said
+    assert few_to_flip({"singular": 10, "plural": 10}, 20, 0.2) == ()

@@ -11,7 +11,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.checks.swap import cue_swap
-from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
+from pivotal.evidence.knowledge import few_to_flip, knowledge_of, prefixes_to_flip, warnings_of
 from pivotal.evidence.overlap import overlap_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
@@ -101,14 +101,15 @@ def _with_held_out(
     """The report with what the verdict will count: the held-out prefixes that can be flipped to each label."""
     held_out = _some(test, most)
     try:
-        known = knowledge_of(problem.with_values("unbounded").on(held_out))
+        towards = prefixes_to_flip(problem.with_values("unbounded").on(held_out))
     except PivotalError as error:
         return replace(found, warnings=(*found.warnings, f"Held-out pairs: {error}"))
     share = len(test) / (len(train) + len(test))
-    few = few_to_flip(known, share, all_asked=len(held_out) == len(test))
+    prefixes = len({pair.prefix for pair in held_out})
+    few = few_to_flip(towards, prefixes, share, all_asked=len(held_out) == len(test))
     return replace(
         found,
-        to_flip=known.prefixes_towards,
+        to_flip=towards,
         overlap=overlap_of(train, test),
         warnings=(*found.warnings, *few),
     )

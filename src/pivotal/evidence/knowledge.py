@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -111,15 +112,25 @@ def warnings_of(knowledge: Knowledge) -> tuple[str, ...]:
     return tuple(said)
 
 
-def few_to_flip(held_out: Knowledge, share: float, *, all_asked: bool = True) -> tuple[str, ...]:
-    """A warning if the verdict will find too few held-out prefixes, with what would be enough. `share` is the share of
-    held-out pairs, and `all_asked` whether the model was asked all of them."""
-    if enough_to_flip(held_out):
+def prefixes_to_flip(problem: Problem) -> dict[str, int]:
+    """For each label, the number of distinct prefixes after which the model prefers the other label's word. Unlike
+    `knowledge_of`, this does not need the whole vocabulary."""
+    leaf, direction = problem.whole.tree.leaf, problem.whole.direction
+    return {label: len(np.unique(leaf[direction == i])) for i, label in enumerate(problem.labels)}
+
+
+def few_to_flip(
+    towards: Mapping[str, int], prefixes: int, share: float, *, all_asked: bool = True
+) -> tuple[str, ...]:
+    """A warning if the verdict will find too few held-out prefixes, with what would be enough. `towards` is the number
+    of prefixes to flip to each label, `prefixes` that of all held-out prefixes, `share` the share of held-out pairs,
+    and `all_asked` whether the model was asked all of them."""
+    if enough_to_flip(towards):
         return ()
-    (first, n), (second, m) = held_out.prefixes_towards.items()
+    (first, n), (second, m) = towards.items()
     which = "held-out prefixes" if all_asked else "held-out prefixes that were asked"
     said = (
-        f"Of the {held_out.clusters:,} {which}, {n:,} can be flipped to “{first}” and {m:,} to “{second}”; a verdict "
+        f"Of the {prefixes:,} {which}, {n:,} can be flipped to “{first}” and {m:,} to “{second}”; a verdict "
         f"needs {LEAST_PREFIXES} each."
     )
     if not all_asked:

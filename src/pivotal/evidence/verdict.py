@@ -13,7 +13,7 @@ the strongest word whose conditions hold:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, Verdict, Word
@@ -164,14 +164,14 @@ def both_directions(knowledge: Knowledge | None) -> Check:
     listed = " and ".join(f"{n:,} to “{label}”" for label, n in knowledge.prefixes_towards.items())
     return Check(
         name=name,
-        passed=enough_to_flip(knowledge),
+        passed=enough_to_flip(knowledge.prefixes_towards),
         found=f"Held-out prefixes to flip: {listed}; at least {LEAST_PREFIXES} each are needed.",
     )
 
 
-def enough_to_flip(held_out: Knowledge) -> bool:
-    """Whether, for each label, the model prefers the other label's word after enough of the held-out prefixes."""
-    return min(held_out.prefixes_towards.values()) >= LEAST_PREFIXES
+def enough_to_flip(towards: Mapping[str, int]) -> bool:
+    """Whether there are enough held-out prefixes to flip to each label."""
+    return min(towards.values()) >= LEAST_PREFIXES
 
 
 def likely_words(knowledge: Knowledge | None) -> Check:

@@ -305,7 +305,8 @@ def _say_known(watch: Watch, train: Problem, test: Problem) -> None:
     same figures."""
     known = knowledge_of(test)
     watch.say(f"Held-out pairs: {known.told()}")
-    for warning in (*warnings_of(known), *few_to_flip(known, len(test) / (len(train) + len(test)))):
+    share = len(test) / (len(train) + len(test))
+    for warning in (*warnings_of(known), *few_to_flip(known.prefixes_towards, known.clusters, share)):
         watch.say(f"Warning: {warning}")
     for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
         watch.say(
