@@ -12,11 +12,11 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections import defaultdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import torch
+from timing import spent, timed
 
 from pivotal.evidence import CONTROLS, collect, evaluation, summarise
 from pivotal.evidence.controls import random_control
@@ -39,22 +39,6 @@ CHECKS = {
     "cue_swap": "another cue",
     "text_cost": "ordinary text",
 }
-
-spent: dict[str, float] = defaultdict(float)
-
-
-def timed(module: Any, name: str, label: str) -> None:
-    """Count the CPU seconds of a function that `module` calls."""
-    function = getattr(module, name)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        started = time.process_time()
-        try:
-            return function(*args, **kwargs)
-        finally:
-            spent[label] += time.process_time() - started
-
-    setattr(module, name, run)
 
 
 def main() -> None:

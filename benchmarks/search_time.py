@@ -15,10 +15,10 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections import Counter, defaultdict
-from typing import Any, get_args
+from typing import get_args
 
 import torch
+from timing import calls, spent, timed
 
 import pivotal as pv
 from pivotal.options import build
@@ -29,24 +29,6 @@ from pivotal.units import Values
 
 COLUMNS = {"flipped %": 1, "units": 1, "KL": 3, "score": 3}
 """What is printed of the runs, with its number of decimals."""
-
-spent: dict[str, float] = defaultdict(float)
-calls: Counter[str] = Counter()
-
-
-def timed(owner: Any, name: str, label: str) -> None:
-    """Count the CPU seconds of a method."""
-    method = getattr(owner, name)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        started = time.process_time()
-        try:
-            return method(*args, **kwargs)
-        finally:
-            spent[label] += time.process_time() - started
-            calls[label] += 1
-
-    setattr(owner, name, run)
 
 
 def main() -> None:

@@ -71,7 +71,7 @@ def check(
         left_out=dict(rejected.left_out.most_common()),
     )
     try:
-        problem = problem_of(question, model, _some(asked, most) or read)
+        problem = problem_of(question, model, asked.at_most(most or len(asked)) or read)
     except PivotalError as error:
         return replace(found, asked=0, reason=str(error))
     knowledge = knowledge_of(problem)
@@ -90,16 +90,11 @@ def check(
     return _with_held_out(found, problem, train, test, most) if len(test) else found
 
 
-def _some(pairs: PairSet, most: int) -> PairSet:
-    """The pairs, or a random sample of at most `most`; 0 takes all."""
-    return pairs.sample(most) if 0 < most < len(pairs) else pairs
-
-
 def _with_held_out(
     found: CheckReport, problem: Problem, train: PairSet, test: PairSet, most: int
 ) -> CheckReport:
     """The report with what the verdict will count: the held-out prefixes that can be flipped to each label."""
-    held_out = _some(test, most)
+    held_out = test.at_most(most or len(test))
     try:
         towards = prefixes_to_flip(problem.with_values("unbounded").on(held_out))
     except PivotalError as error:

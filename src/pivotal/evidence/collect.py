@@ -88,7 +88,7 @@ def effects_on_others(
     """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
     own = (intervention.phenomenon, *names_of(intervention.phenomenon))
     for pairs in others:
-        if (pairs.name if isinstance(pairs, PairSet) else pairs.pairs.name) in own:
+        if pairs.name in own:
             continue
         try:
             yield effect_on(intervention, model, pairs)

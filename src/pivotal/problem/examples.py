@@ -72,6 +72,11 @@ class Examples:
     whole: Examples | None = None
     """The examples before those without a match were left out."""
 
+    @property
+    def name(self) -> str:
+        """The name of the pairs."""
+        return self.pairs.name
+
     @staticmethod
     def of(model: LanguageModel, pairs: PairSet, steps: Steps, *, interchange: bool = False) -> Examples:
         """With `interchange`, keep the pairs that have a counterfactual prefix for the label to flip to."""

@@ -126,8 +126,7 @@ def _read(model: LanguageModel, stay: Stay, steps: Steps) -> list[_Read]:
     if stay.pairs is not None:
         asking = Asking(model, "every")
         seen: set[str] = set()
-        some = stay.pairs.sample(4 * _MOST) if len(stay.pairs) > 4 * _MOST else stay.pairs
-        for pair in some:
+        for pair in stay.pairs.at_most(4 * _MOST):
             if pair.prefix in seen or len(seen) == _MOST:
                 continue
             try:

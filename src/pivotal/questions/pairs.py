@@ -95,6 +95,10 @@ class PairSet:
             )
         return self._take(stratified(self._strata(), n, random.Random(seed)))
 
+    def at_most(self, n: int) -> PairSet:
+        """All pairs, or a random sample of `n` of them if there are more."""
+        return self.sample(n) if len(self) > n else self
+
     def split(self, test: int | float = 1000, seed: int = 0, by: str = "prefixes") -> tuple[PairSet, PairSet]:
         """Split into (train, test). `test` is a number of pairs, or a fraction below 1.
 

@@ -23,7 +23,7 @@ PAIRS = 200
 
 def prepared(model: LanguageModel, pairs: PairSet, steps: Steps, most: int = PAIRS) -> Examples:
     """At most `most` pairs of a phenomenon, ready to be asked. They serve many interventions."""
-    return Examples.of(model, pairs.sample(most) if len(pairs) > most else pairs, steps)
+    return Examples.of(model, pairs.at_most(most), steps)
 
 
 @torch.no_grad()
