@@ -243,6 +243,25 @@ def test_an_interchange_has_no_values_that_could_be_unnatural_or_learned() -> No
     assert verdict_of(replace(found, values="unbounded")).word == "switch"
 
 
+@pytest.mark.parametrize(("fixed", "word"), [(HIGH, "decide"), (LOW, "switch"), (None, "decide")])
+def test_the_side_effects_of_means_that_do_not_flip_decide_nothing(fixed: Share | None, word: str) -> None:
+    exchanged = replace(swapped(), fixed=fixed)
+    found = replace(summary(evidence(interchange=exchanged)), values="interchange")
+    verdict = verdict_of(found)
+    assert verdict.word == word and not verdict.failed
+    open_ = [check.name for check in verdict.checks if check.passed is None]
+    assert open_ == (["ordinary text", "other phenomena"] if fixed is LOW else [])
+    assert verdict_of(replace(found, values="natural")).word == "decide", "one value is applied everywhere"
+    moved = replace(found, evidence=evidence(interchange=exchanged, effects=(effect(0.70),)))
+    assert [check.name for check in verdict_of(moved).failed] == ["other phenomena"], (
+        "what moves is a side effect"
+    )
+    alone = replace(found, evidence=evidence(interchange=exchanged, text=None, effects=()))
+    assert verdict_of(alone).word == "decide", (
+        "a model that can be asked nothing else has no side effects there"
+    )
+
+
 @pytest.mark.parametrize(("values", "cure"), [("unbounded", "--values natural"), ("natural", "")])
 def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cure: str) -> None:
     found = replace(summary(evidence(natural=natural(LOW))), values=values)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pivotal.printing import chance
 from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, Verdict, Word
 from pivotal.records.knowledge import Knowledge
+from pivotal.records.serial import replace
 from pivotal.records.share import Share
 from pivotal.records.summary import Summary
 
@@ -58,8 +59,8 @@ def verdict_of(summary: Summary) -> Verdict:
         unseen_words(summary),
         natural_values(summary, evidence),
         through_the_model(summary, evidence),
-        ordinary_text(evidence),
-        other_phenomena(evidence),
+        ordinary_text(summary, evidence),
+        other_phenomena(summary, evidence),
         permuted_labels(summary, evidence.permuted),
         shuffled_weights(summary, evidence.shuffled),
     )
@@ -311,7 +312,7 @@ def through_the_model(summary: Summary, evidence: Evidence) -> Check:
     return Check(name=name, passed=paths.direct <= MOST_DIRECT, found=found)
 
 
-def ordinary_text(evidence: Evidence) -> Check:
+def ordinary_text(summary: Summary, evidence: Evidence) -> Check:
     """Whether ordinary text stays as likely."""
     name, text = "ordinary text", evidence.text
     if text is None and evidence.level != "none":
@@ -319,14 +320,15 @@ def ordinary_text(evidence: Evidence) -> Check:
     if text is None:
         return Check(name=name, passed=None, found="Not measured.")
     edited = ", ".join(f"{value:.1f} towards {label}" for label, value in text.edited.items())
-    return Check(
+    found = Check(
         name=name,
         passed=text.ratio <= MOST_TEXT,
         found=f"Perplexity of {text.text}: {text.untouched:.1f} untouched, {edited}.",
     )
+    return _of_means(found, summary, evidence.interchange)
 
 
-def other_phenomena(evidence: Evidence) -> Check:
+def other_phenomena(summary: Summary, evidence: Evidence) -> Check:
     """Whether phenomena that have nothing to do with this one, and that the model knows, stay as they are."""
     name = "other phenomena"
     unrelated = [one for one in evidence.effects if not one.related and one.untouched.low > HALF]
@@ -335,11 +337,27 @@ def other_phenomena(evidence: Evidence) -> Check:
     if not unrelated:
         return Check(name=name, passed=None, found="Not measured.", cure=FULL)
     worst = max(unrelated, key=lambda effect: effect.moved)
-    return Check(
+    found = Check(
         name=name,
         passed=worst.moved <= MOST_MOVED,
         found=f"Of {len(unrelated)} unrelated phenomena that the model knows, {worst.phenomenon} moves most: by "
         f"{100 * worst.moved:.1f} points from {worst.untouched.value:.1%}.",
+    )
+    return _of_means(found, summary, evidence.interchange)
+
+
+def _of_means(check: Check, summary: Summary, swapped: Interchange | None) -> Check:
+    """A check of side effects, which for an interchange is made with the means of the exchanged states. It is not
+    decided if it would pass, but the means do not flip most preferences of the phenomenon itself: such means show
+    little by leaving everything else unchanged."""
+    fixed = None if swapped is None else swapped.fixed
+    if summary.values != "interchange" or not check.passed or fixed is None or fixed.low > HALF:
+        return check
+    return replace(
+        check,
+        passed=None,
+        found=f"{check.found} This was measured with the means of the exchanged states, which flip only "
+        f"{_percent(fixed)} of the preferences.",
     )
 
 
