@@ -1,7 +1,8 @@
 """The CPU seconds of a search alone, where they go (model passes, KL, everything else), and what it finds.
 
-    python benchmarks/search_time.py [--phenomenon number-agreement] [--steps every] [--values natural unbounded]
-        [--max-units 4] [--split prefixes] [--runs 3] [--seed 0] [-o "updates=160 batch=128 refit=60" ...]
+    python benchmarks/search_time.py [--search learned] [--phenomenon number-agreement] [--steps every]
+        [--values natural unbounded] [--max-units 4] [--split prefixes] [--runs 3] [--seed 0]
+        [-o "updates=160 batch=128 refit=60" ...]
 
 The defaults are those of `make demo`. Each `-o` is one variant of the settings. All variants run in one process, so
 that their times can be compared. Preparing the pairs, the evidence and the report are not counted. The time of a pass
@@ -25,6 +26,8 @@ from pivotal.options import build
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.questions.splits import Split
+from pivotal.searches import SEARCHES
+from pivotal.searches.base import Search
 from pivotal.units import Values
 
 COLUMNS = {"flipped %": 1, "units": 1, "KL": 3, "score": 3}
@@ -36,6 +39,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="wiki-lstm")
+    parser.add_argument("--search", default="learned", choices=SEARCHES.names())
     parser.add_argument("--phenomenon", default="number-agreement")
     parser.add_argument("--sites", default="all")
     parser.add_argument("--steps", default="every", choices=("every", "single"))
@@ -57,12 +61,12 @@ def main() -> None:
         for options in args.options or [""]:
             problem = Problem(model, train, sites=args.sites, steps=args.steps, values=values)
             given = dict(option.split("=", 1) for option in options.split())
-            search = build(pv.LearnedMask, {"max_units": args.max_units, **given})
+            search = build(SEARCHES.get(args.search), {"max_units": args.max_units, **given})
             print(f"{values}{', ' if options else ''}{options}:", end=" ")
             measure(search, problem, problem.on(test), args.runs, args.seed)
 
 
-def measure(search: pv.LearnedMask, problem: Problem, held_out: Problem, runs: int, seed: int) -> None:
+def measure(search: Search, problem: Problem, held_out: Problem, runs: int, seed: int) -> None:
     spent.clear()
     calls.clear()
     started = time.process_time()

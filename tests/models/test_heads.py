@@ -29,8 +29,9 @@ QUICK: dict[str, dict[str, Any]] = {
     "learned": {"updates": 60, "refit": 30},
     "reinforce": {"updates": 60, "refit": 30},
     "exchange": {"start": "ablation", "rounds": 2},
+    "attribution": {"refit": 120},
 }
-"""Settings under which a search of twelve heads takes seconds."""
+"""Settings under which a search of twelve heads takes seconds, and values far outside the natural range are reached."""
 
 
 def lm_of(family: str = "llama") -> TransformersLM:

@@ -101,6 +101,20 @@ def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
         assert torch.allclose(found[:, e], (p[:, d] / p[:, t]).log(), atol=1e-4)
 
 
+@BOTH_STEPS
+def test_the_ends_of_prefixes_have_the_same_states_kept_or_computed_again(
+    steps: Steps, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, pairs, chosen = small_model(), pairs_of(*PREFIXES), np.array([7, 2, 3])
+    kept = Problem(model, pairs, steps=steps)
+    assert kept.examples.ends is not None
+    monkeypatch.setattr("pivotal.problem.examples._FEW", 0)
+    again = Problem(model, pairs, steps=steps)
+    assert again.examples.ends is None
+    torch.testing.assert_close(kept.end_states(chosen), again.end_states(chosen))
+    torch.testing.assert_close(kept.restrict(chosen).end_states(np.arange(3)), kept.end_states(chosen))
+
+
 def test_a_shared_mask_is_the_same_mask_for_both_directions() -> None:
     problem = small_problem("every")
     mask, values = draw(problem)

@@ -13,11 +13,12 @@ from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.attribution import Attribution
+from pivotal.searches.learned import LearnedMask
 from pivotal.units import Steps
 
 PAIRS = load_phenomenon("planted")
 BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
-QUICK = Attribution(max_units=3, method="gradient", refit=20, batch=32)
+QUICK = Attribution(max_units=3, method="gradient", value="target-mean", refit=20, batch=32)
 
 
 def planted_problem(steps: Steps = "every", seed: int = 0) -> Problem:
@@ -30,7 +31,7 @@ def rank(search: Attribution, problem: Problem) -> tuple[torch.Tensor, torch.Ten
 
 @BOTH_STEPS
 @pytest.mark.parametrize("method", ["gradient", "integrated"])
-@pytest.mark.parametrize("value", ["target-mean", "bound"])
+@pytest.mark.parametrize("value", ["range", "bound", "target-mean"])
 def test_the_planted_units_rank_first(steps: Steps, method: Any, value: Any) -> None:
     for seed in range(3):
         search = replace(QUICK, method=method, value=value)
@@ -52,15 +53,16 @@ def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
 
 
 @BOTH_STEPS
+@pytest.mark.parametrize("reach", [1.0, 0.25])
 @pytest.mark.parametrize("rows", [20_000, 700])
 def test_integrated_gradients_sum_to_the_change_of_the_loss(
-    steps: Steps, rows: int, monkeypatch: pytest.MonkeyPatch
+    steps: Steps, rows: int, reach: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pivotal.problem.problem._ROWS", rows)  # in one pass, and in several
     problem = planted_problem(steps)
-    gain, values = rank(replace(QUICK, method="integrated", points=50), problem)
-    ends = [QUICK.terms.loss(problem.run(torch.full((1, 64), m), values[None])).item() for m in (0.0, 1.0)]
-    assert gain.sum().item() == pytest.approx(ends[0] - ends[1], rel=0.01)
+    gain, values = rank(replace(QUICK, method="integrated", points=50, reach=reach), problem)
+    ends = [QUICK.terms.loss(problem.run(torch.full((1, 64), m), values[None])).item() for m in (0.0, reach)]
+    assert reach * gain.sum().item() == pytest.approx(ends[0] - ends[1], rel=0.01)
 
 
 def test_the_bound_is_the_one_that_promises_more() -> None:
@@ -72,10 +74,51 @@ def test_the_bound_is_the_one_that_promises_more() -> None:
     assert (gain[units] > rank(QUICK, problem)[0][units]).all()
 
 
+@BOTH_STEPS
+@pytest.mark.parametrize("values", ["natural", "unbounded"])
+def test_the_gain_is_what_a_unit_can_do_inside_its_natural_range(steps: Steps, values: Any) -> None:
+    problem = planted_problem(steps).with_values(values)
+    gain, start = rank(replace(QUICK, value="range"), problem)
+    low, high = problem.natural_range()
+    assert torch.minimum((start - low).abs(), (start - high).abs()).max() < 1e-6
+    # At mask = 0 the slope is linear in the value, so that no value inside the range promises more.
+    ends = [_gain_at(problem, end.expand(2, -1)) for end in (low, high)]
+    assert torch.allclose(gain, torch.maximum(*ends).sum(0), atol=1e-6)
+    for share in (0.0, 0.3, 1.0):
+        inside = _gain_at(problem, (low + share * (high - low)).expand(2, -1)).sum(0)
+        assert (gain >= inside - 1e-6).all()
+
+
+def _gain_at(problem: Problem, values: torch.Tensor) -> torch.Tensor:
+    mask = torch.zeros(1, 2, len(problem.space), requires_grad=True)
+    loss = QUICK.terms.loss(problem.run(mask, values[None])).sum()
+    return -torch.autograd.grad(loss, mask)[0][0]
+
+
+def test_the_default_is_a_first_look_for_a_fraction_of_the_work_of_learning_a_mask() -> None:
+    looked, learned = planted_problem(), planted_problem()
+    found = Attribution(max_units=3).solve(looked)
+    assert found.interventions[0].units == plant(0).units
+    LearnedMask(max_units=3).solve(learned)
+    assert 4 * (looked.work.forward + looked.work.backward) < learned.work.forward + learned.work.backward
+
+
+@BOTH_STEPS
+def test_a_bound_on_kl_is_kept(steps: Steps) -> None:
+    problem = planted_problem(steps).with_values("unbounded")
+    search = Attribution(max_units=3)
+    free, kept = (
+        replace(search, max_kl=bound).solve(problem).stages[0]["final"]["kl"] for bound in (None, 0.1)
+    )
+    assert kept <= 0.11 < free
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"points": 0}, "points must be 1 or more"),
+        ({"reach": 0.0}, "reach must be above 0 and up to 1"),
+        ({"reach": 1.5}, "reach must be above 0 and up to 1"),
         ({"prefixes": -1}, "prefixes must be 0 or more"),
         ({"max_units": 0}, "at least one unit"),
     ],

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pivotal.cli import terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -59,6 +58,7 @@ def _row(
 
 def print_transfer(found: Transfer) -> None:
     """A table of the questions that could be asked, and the reasons for the others."""
+    from pivotal.cli import terminal
     from pivotal.report.evidence import effects_table
     from pivotal.report.tables import counted
 

@@ -148,12 +148,12 @@ def _mass_and_rank(problem: Problem) -> tuple[float, float]:
     """The medians, over the pairs of the prefixes or of a sample of them, of the probability of the words of both
     labels and of the rank of the more likely label's words."""
     part = problem.sample(PREFIXES)
-    model, states, sets, words = part.model, part.clean_states, part.examples.sets, part.examples.words
-    leaves, of = np.unique(part.tree.live_row[part.tree.leaf], return_inverse=True)
+    model, sets, words = part.model, part.examples.sets, part.examples.words
+    leaves, at, of = np.unique(part.examples.leaves, return_index=True, return_inverse=True)
+    states = part.end_states(at)
     mass, rank = np.empty(len(part)), np.empty(len(part))
     for start in range(0, len(leaves), _ROWS):
-        rows = torch.as_tensor(leaves[start : start + _ROWS], device=states.device)
-        logits = model.readout(states[rows])
+        logits = model.readout(states[start : start + _ROWS])
         inside = np.flatnonzero((of >= start) & (of < start + _ROWS))
         for some in np.split(inside, range(_ROWS, len(inside), _ROWS)):
             here = logits[torch.as_tensor(of[some] - start, device=states.device)]

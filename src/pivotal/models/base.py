@@ -121,6 +121,12 @@ class LanguageModel(ABC):
     def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
         """The last hidden state of every live node, in the tree's order, with the edit applied."""
 
+    def fixed(self, prepared: Any, runs: int) -> Any | None:
+        """The prepared data of a tree, for passes of `runs` runs that launch the same kernels for all trees of a shape:
+        nested dataclasses, lists and dictionaries of tensors. What a pass would keep for later passes is left out, so
+        that every pass computes it. None if the model has no such passes, or not with so many runs."""
+        return None
+
     @abstractmethod
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None

@@ -45,7 +45,8 @@ class Division:
 class PreparedChunks:
     """A tree, and its parts for the size that was last requested."""
 
-    tree: PrefixTree
+    tree: PrefixTree | None
+    """None: the parts are given and stay the same."""
     division: Division | None = None
 
 
@@ -71,12 +72,17 @@ class Chunks:
         self._divide, self._run_one, self._lock = WeakMethod(divide), WeakMethod(run), lock
 
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
+        if prepared.tree is None:
+            return self._states(prepared, edit)
         return as_memory_allows(self, lambda: self._states(prepared, edit))
 
     def division(self, prepared: PreparedChunks, runs: int) -> Division:
         """The parts for a number of runs. They are kept until another number of runs needs smaller or larger ones."""
         most = max(FEWEST, self.batch_nodes // runs)
         with self._lock:
+            if prepared.tree is None:
+                assert prepared.division is not None
+                return prepared.division
             if prepared.division is None or prepared.division.most != most:
                 chunks = _alive(self._divide)(prepared.tree, most)
                 order = torch.cat([chunk.layout.live_rows for chunk in chunks]).argsort()
@@ -94,7 +100,7 @@ class Chunks:
         chunks = division.chunks
         # If all parts do not fit in memory together, the backward pass computes each of them again.
         again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
-        again = again and prepared.tree.n_live * runs > self.batch_nodes
+        again = again and len(division.order) * runs > self.batch_nodes
         model = _alive(self._run_one)  # the backward pass may come when nobody else keeps the model
 
         def run_again(chunk: Any, edit: Edit | None, _: object = model) -> Tensor:

@@ -260,37 +260,42 @@ class PrefixTree:
 
     def levels(self, device: torch.device | str = "cpu") -> list[Level]:
         """The levels from depth 1. The root, at depth 0, has no level."""
-        levels = []
+        places: list[tuple[int, int, int]] = []
+        arrays: list[np.ndarray] = []
         above = 0
         for rows in self._depths():
             start, stop = rows.start, rows.stop
             live = start + int((~self.live[start:stop]).sum())
             parent = self.parent[live:stop] - above
             source, up = np.unique(parent, return_inverse=True)
-            levels.append(
-                Level(
-                    start=start,
-                    live=live,
-                    stop=stop,
-                    token=torch.as_tensor(self.token[live:stop], device=device),
-                    parent=torch.as_tensor(parent, device=device),
-                    source=torch.as_tensor(source, device=device),
-                    up=torch.as_tensor(up, device=device),
-                    spans=_spans(self.edited[live:stop], self.direction[live:stop], live, device),
-                )
-            )
+            places.append((start, live, stop))
+            arrays += [self.token[live:stop], parent, source, up]
             above = start
-        return levels
+        # One copy to the device: a GPU needs as long for a few numbers as for thousands.
+        nodes = np.arange(len(self.token))
+        sizes = [*(len(array) for array in arrays), len(nodes)]
+        *tensors, nodes_ = torch.as_tensor(np.concatenate([*arrays, nodes]), device=device).split(sizes)
+        found = iter(tensors)
+        return [
+            Level(
+                start=start,
+                live=live,
+                stop=stop,
+                token=next(found),
+                parent=next(found),
+                source=next(found),
+                up=next(found),
+                spans=self._spans(live, stop, nodes_),
+            )
+            for start, live, stop in places
+        ]
 
-
-def _spans(
-    edited: np.ndarray, direction: np.ndarray, first: int, device: torch.device | str
-) -> tuple[Span, ...]:
-    """The ranges of rows with equal directions. `first` is the node of the first row."""
-    spans = []
-    for value in np.unique(direction[edited]):
-        rows = np.flatnonzero(edited & (direction == value))
-        start, stop = int(rows[0]), int(rows[-1]) + 1
-        nodes = torch.arange(first + start, first + stop, device=device)
-        spans.append(Span(start, stop, int(value), nodes=nodes))
-    return tuple(spans)
+    def _spans(self, live: int, stop: int, nodes: Int[Tensor, " nodes"]) -> tuple[Span, ...]:
+        """The ranges of live rows of a level with equal directions. `live` is the node of the first of them."""
+        edited, direction = self.edited[live:stop], self.direction[live:stop]
+        spans = []
+        for value in np.unique(direction[edited]):
+            rows = np.flatnonzero(edited & (direction == value))
+            first, end = int(rows[0]), int(rows[-1]) + 1
+            spans.append(Span(first, end, int(value), nodes=nodes[live + first : live + end]))
+        return tuple(spans)

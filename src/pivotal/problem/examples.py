@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
@@ -23,6 +25,8 @@ from pivotal.questions.pairs import PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
+_FEW = 2048
+"""Up to this number of examples, the untouched states at their ends are kept."""
 _FEWEST_KEPT = 12
 """The fewest sentences of each kept question or text in a subset of the examples."""
 
@@ -71,6 +75,8 @@ class Examples:
     the first direction, then in the second."""
     whole: Examples | None = None
     """The examples before those without a match were left out."""
+    ends: Float[Tensor, "examples width"] | None = None
+    """The untouched states at the ends of the prefixes, if there are few examples."""
 
     @property
     def name(self) -> str:
@@ -84,17 +90,18 @@ class Examples:
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
-        preferred = _clean_preference(model, asked, sets, words)
+        preferred, ends = _clean_preference(model, asked, sets, words)
         if undecided := int((preferred < 0).sum()):
             rejected.reasons[_UNDECIDED] += undecided
             chosen = np.flatnonzero(preferred >= 0).tolist()
             asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
             words, preferred = words[chosen], preferred[chosen]
+            ends = None if ends is None else ends[chosen]
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
-        kept_pairs = PairSet(name=pairs.name, labels=pairs.labels, pairs=tuple(kept))
-        found = Examples(kept_pairs, tree, direction, sets, words, rejected)
+        kept_pairs = PairSet(pairs.name, pairs.labels, tuple(kept), joint=pairs.joint)
+        found = Examples(kept_pairs, tree, direction, sets, words, rejected, ends=ends)
         return found._matched(model, asked, steps) if interchange else found
 
     def _matched(self, model: LanguageModel, asked: Sequence[AskedPair], steps: Steps) -> Examples:
@@ -134,13 +141,54 @@ class Examples:
         """For each example, the node of its prefix."""
         return self.tree.leaf[: len(self.pairs)]
 
-    def sampled(self, prefixes: int, seed: int = 0) -> np.ndarray | None:
-        """The indices of all examples of a random sample of distinct prefixes; None if all are taken."""
-        distinct = np.unique(self.leaves)
-        if not prefixes or len(distinct) <= prefixes:
+    @property
+    def _question(self) -> np.ndarray:
+        """For each example, the number of its question: 0 unless several questions are asked together."""
+        names = [pair.group if self.pairs.joint else "" for pair in self.pairs]
+        return np.unique(names, return_inverse=True)[1]
+
+    @property
+    def weight(self) -> np.ndarray | None:
+        """The weight of each example in a mean over the examples. Each of several questions has the same weight. None
+        if all examples count the same."""
+        if not self.pairs.joint:
             return None
-        chosen = np.random.default_rng(seed).choice(distinct, prefixes, replace=False)
-        return np.flatnonzero(np.isin(self.leaves, chosen))
+        question = self._question
+        pairs = np.bincount(question)
+        return 1 / (len(pairs) * pairs[question])
+
+    def _prefixes(self) -> list[np.ndarray]:
+        """The nodes of the distinct prefixes of each question. Questions may share some."""
+        question = self._question
+        return [np.unique(self.leaves[question == one]) for one in np.unique(question)]
+
+    def sampled(self, prefixes: int, seed: int = 0) -> np.ndarray | None:
+        """The indices of all examples of a random sample of distinct prefixes; None if all are taken. Each of several
+        questions gives as many prefixes, as far as it has them."""
+        if not prefixes or len(np.unique(self.leaves)) <= prefixes:
+            return None
+        each, rng = self._prefixes(), np.random.default_rng(seed)
+        some = -(-prefixes // len(each))
+        chosen = [rng.choice(own, min(some, len(own)), replace=False) for own in each]
+        return self._at(chosen)
+
+    def batches(self, prefixes: int, seed: int = 0) -> list[np.ndarray]:
+        """The indices of the examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Each
+        of several questions has as many prefixes in a batch. Those of a small question are in several batches."""
+        if not prefixes:
+            return [np.arange(len(self.pairs))]
+        each, rng = self._prefixes(), np.random.default_rng(seed)
+        some = max(1, prefixes // len(each))
+        parts = max(1, round(max(map(len, each)) / some))
+        orders = [rng.permutation(own) for own in each]
+        if len(orders) > 1:
+            orders = [np.resize(order, max(len(order), parts * some)) for order in orders]
+        split = [np.array_split(order, parts) for order in orders]
+        return [self._at(part) for part in zip(*split, strict=True)]
+
+    def _at(self, leaves: Sequence[np.ndarray]) -> np.ndarray:
+        """The indices of the examples at these nodes."""
+        return np.flatnonzero(np.isin(self.leaves, np.concatenate(leaves)))
 
     def restrict(self, chosen: np.ndarray) -> Examples:
         """A subset of the examples. A subset of the sentences that must stay comes with them."""
@@ -152,7 +200,9 @@ class Examples:
         ends = len(chosen) + np.cumsum([0, *(len(one.places) for one in kept)])
         return replace(
             self,
-            pairs=PairSet(pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist())),
+            pairs=PairSet(
+                pairs.name, pairs.labels, tuple(pairs.pairs[i] for i in chosen.tolist()), joint=pairs.joint
+            ),
             tree=self.tree.restrict(np.concatenate([chosen, *(one.places for one in kept)])),
             kept=tuple(
                 replace(one, places=np.arange(start, stop))
@@ -161,6 +211,7 @@ class Examples:
             direction=self.direction[chosen],
             words=self.words[chosen],
             whole=None,
+            ends=None if self.ends is None else self.ends[chosen],
         )
 
     def _some_kept(self, chosen: np.ndarray) -> list[KeptSentence]:
@@ -239,10 +290,13 @@ def _none_of(pairs: PairSet) -> str:
 @torch.no_grad()
 def _clean_preference(
     model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, Float[Tensor, "examples width"] | None]:
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
-    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels."""
+    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. Also the
+    states from which this is read, if there are few examples."""
     tree = PrefixTree.build([one.ids for one in asked])
-    index = WordIndex.of(tree.live_row[tree.leaf], sets, words[:, 0], words[:, 1], model.device)
-    first, second = (side[0].cpu().numpy() for side in index.read(model, model.states(model.prepare(tree))))
-    return np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither
+    rows, states = tree.live_row[tree.leaf], model.states(model.prepare(tree))
+    index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)
+    first, second = (side[0].cpu().numpy() for side in index.read(model, states))
+    preferred = np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither
+    return preferred, states[rows, 0] if len(asked) <= _FEW else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -28,6 +28,9 @@ def loss_of(
     return torch.nn.functional.softplus(log_ratio + margin)
 
 
+_LARGE = 128
+"""From this batch on, each update measures KL at `kl_nodes` positions."""
+
 TOLERANCE = 1.1
 """A bound counts as kept up to this multiple of it, because it was enforced on other pairs."""
 
@@ -44,6 +47,13 @@ class Terms:
     max_change: float | None = None
     kl_nodes: int = 48
     """Number of positions at which each update measures KL."""
+
+    def for_batches(self, prefixes: int) -> Terms:
+        """The same loss for batches of so many prefixes; 0 is all. With a mere weight of KL, a small batch measures it
+        at fewer positions, in proportion."""
+        if self.max_kl is not None or not prefixes:
+            return self
+        return replace(self, kl_nodes=min(self.kl_nodes, max(1, self.kl_nodes * prefixes // _LARGE)))
 
     @property
     def wants_kl(self) -> bool:
@@ -62,7 +72,7 @@ class Terms:
     def weights(self, problem: Problem) -> Float[Tensor, " bounds"]:
         """The weights in the loss of what `costs` gives, without the bounds."""
         weights = torch.zeros(1 + problem.preferences.changes, device=problem.model.device)
-        weights[0] = self.kl_weight
+        weights[:1].fill_(self.kl_weight)  # no copy from the CPU, which a recording could not repeat
         return weights
 
     def first_price(self, problem: Problem) -> Float[Tensor, " bounds"]:
@@ -71,7 +81,7 @@ class Terms:
         return self.weights(problem) + 0.5 / self.bounds(problem)
 
     def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
-        return loss_of(self.objective, outcome.log_ratio, self.margin).mean(1)
+        return outcome.mean(loss_of(self.objective, outcome.log_ratio, self.margin))
 
     def score(
         self,
@@ -107,7 +117,7 @@ class Terms:
 
     def kl(self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
         """The mean KL over all positions, estimated at the drawn positions."""
-        return problem.kl(outcome.states, drawn).mean(0) * problem.positions.live_share
+        return problem.kl(outcome.states, drawn).mean(0) * problem.live_share
 
     def costs(
         self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None

@@ -27,13 +27,7 @@ class Positions:
         """The weight of each live node in the mean over sentences of the mean over positions. The positions before the
         edit, including the first word, have zero KL and no weight here, so the sum is less than 1. If text must stay,
         its lines have all the weight, in equal parts."""
-        tree = self._tree
-        if self._text:
-            weight = np.zeros(len(tree.token))
-            for places in self._text:
-                np.add.at(weight, tree.leaf[places], 1 / len(places) / len(self._text))
-            return self._live(weight)
-        return self._live(tree.spread(self._own / (tree.lengths + 1) / self._own.sum()))
+        return self._weight_here.to(self._device)
 
     @cached_property
     def weighted(self) -> Int[Tensor, " nodes"] | None:
@@ -45,7 +39,8 @@ class Positions:
     def after_edit(self) -> Float[Tensor, " live"]:
         """Like `weight`, for the positions from the first edit. These weights sum to 1."""
         tree = self._tree
-        return self._live(tree.spread(self._own / tree.live_steps()[tree.leaf] / self._own.sum()))
+        each = tree.spread(self._own / tree.live_steps()[tree.leaf] / self._own.sum())
+        return self._live(each).to(self._device)
 
     @cached_property
     def live_share(self) -> float:
@@ -55,7 +50,14 @@ class Positions:
     @cached_property
     def _weight_here(self) -> Float[Tensor, " live"]:
         """The weights on the CPU. Drawing from weights on a GPU would make every update wait for the GPU."""
-        return self.weight.cpu()
+        tree = self._tree
+        if self._text:
+            weight = np.zeros(len(tree.token))
+            for places in self._text:
+                np.add.at(weight, tree.leaf[places], 1 / len(places) / len(self._text))
+        else:
+            weight = tree.spread(self._own / (tree.lengths + 1) / self._own.sum())
+        return self._live(weight)
 
     def draw(self, n: int, noise: torch.Generator) -> Int[Tensor, " nodes"]:
         """Random live nodes, drawn in proportion to `weight`."""
@@ -63,4 +65,4 @@ class Positions:
         return drawn.to(self._device, non_blocking=True)
 
     def _live(self, per_node: np.ndarray) -> Float[Tensor, " live"]:
-        return torch.as_tensor(per_node[self._tree.live], dtype=torch.float32, device=self._device)
+        return torch.as_tensor(per_node[self._tree.live], dtype=torch.float32)

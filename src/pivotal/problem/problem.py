@@ -20,11 +20,13 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import SAMPLE, Activations, Range, Standard, measure
 from pivotal.problem.divergence import KLReference
 from pivotal.problem.examples import Examples, Rejected
+from pivotal.problem.fixed import BatchTensors, FixedBatches
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.natural_range import NaturalRange
 from pivotal.problem.outcome import Outcome, Work
 from pivotal.problem.positions import Positions
 from pivotal.problem.preferences import Preferences
+from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Steps, Values
@@ -75,7 +77,6 @@ class Problem:
         )
         self.model = self._with_bases(model) if "@" in sites else model
         self.space = self.model.unit_space(sites)
-        self._index = self._examples.index(model.device)
         self._batches: dict[tuple[int, int], list[Problem]] = {}
         self._samples: dict[tuple[int, int], Problem] = {}
         self._activations: Activations | None = None
@@ -85,6 +86,7 @@ class Problem:
             if part_of is None
             else part_of._range
         )
+        self._fixed: dict[tuple[int, int], FixedBatches] = {}
         self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
 
@@ -133,6 +135,14 @@ class Problem:
         return self._examples.direction
 
     @cached_property
+    def weight(self) -> Float[Tensor, " examples"] | None:
+        """The weight of each example in a mean over the examples; None if all count the same."""
+        weight = self._examples.weight
+        if weight is None:
+            return None
+        return torch.as_tensor(weight, dtype=torch.float32, device=self.model.device)
+
+    @cached_property
     def prefix_ids(self) -> np.ndarray:
         """For each example, the number of its prefix. Pairs with the same prefix are no independent evidence."""
         return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
@@ -157,6 +167,10 @@ class Problem:
         return self.pairs.labels
 
     @cached_property
+    def _index(self) -> WordIndex:
+        return self._examples.index(self.model.device)
+
+    @cached_property
     def prepared(self) -> Any:
         """The data that the model computes once for this tree."""
         return self.model.prepare(self.tree)
@@ -166,6 +180,14 @@ class Problem:
         """The last states of the untouched model at every live node."""
         with torch.no_grad():
             return self.model.states(self.prepared)[:, 0]
+
+    def end_states(self, examples: np.ndarray) -> Float[Tensor, "examples width"]:
+        """The last states of the untouched model at the ends of some examples' prefixes."""
+        ends = self._examples.ends
+        if ends is not None:
+            return ends[torch.as_tensor(examples, device=ends.device)]
+        rows = self.tree.live_row[self._examples.leaves[examples]]
+        return self.clean_states[torch.as_tensor(rows, device=self.model.device)]
 
     def measure_activations(self) -> Activations:
         """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
@@ -306,17 +328,29 @@ class Problem:
         return self._with(self._examples, values=values)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
-        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. They are cached.
+        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Each of several
+        questions has as many prefixes in a batch. Batches are cached.
 
         A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
         """
         key = (prefixes, seed)
         if key not in self._batches:
-            node_of = self._examples.leaves
-            leaves = np.random.default_rng(seed).permutation(np.unique(node_of))
-            parts = np.array_split(leaves, max(1, round(len(leaves) / prefixes)) if prefixes else 1)
-            self._batches[key] = [self.restrict(np.flatnonzero(np.isin(node_of, part))) for part in parts]
+            self._batches[key] = [self.restrict(part) for part in self._examples.batches(prefixes, seed)]
         return self._batches[key]
+
+    def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
+        """The same batches in one shape. They are cached."""
+        key = (prefixes, seed)
+        if key not in self._fixed:
+            self._fixed[key] = FixedBatches(self.batches(prefixes, seed))
+        return self._fixed[key]
+
+    def holding(self, tensors: BatchTensors) -> Problem:
+        """A problem of the same model and sites whose runs read these tensors."""
+        made = self._with(self._examples)
+        made.prepared, made._index, made.weight = tensors.prepared, tensors.index, tensors.weight
+        made.clean_states, made.live_share = tensors.clean, tensors.live_share
+        return made
 
     def sample(self, prefixes: int, seed: int = 0) -> Problem:
         """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
@@ -352,7 +386,7 @@ class Problem:
         self.work.forward += self.tree.n_live * runs
         if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
             self.work.backward += self.tree.n_live * runs
-        return Outcome(self.log_ratio_of(states), states)
+        return Outcome(self.log_ratio_of(states), states, self.weight)
 
     @cached_property
     def sources(self) -> Sources | None:
@@ -426,6 +460,11 @@ class Problem:
     def positions(self) -> Positions:
         """The positions at which KL is measured, with their weights."""
         return Positions(self._examples, self.model.device)
+
+    @cached_property
+    def live_share(self) -> float | Float[Tensor, ""]:
+        """The share of positions at which an edit can have an effect."""
+        return self.positions.live_share
 
     @cached_property
     def _untouched(self) -> KLReference:

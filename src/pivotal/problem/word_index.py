@@ -77,10 +77,12 @@ class WordIndex:
         first: np.ndarray,
         second: np.ndarray,
         device: torch.device,
+        *,
+        all_sets: bool = False,
     ) -> WordIndex:
         """`rows` are the rows of the examples among the live nodes. `first` and `second` are the indices in `sets` of
-        their two words."""
-        used = np.unique(np.stack([first, second])).tolist()
+        their two words. With `all_sets`, a readout has the tokens of all sets, not only of those that occur."""
+        used = list(range(len(sets))) if all_sets else np.unique(np.stack([first, second])).tolist()
         vocabulary = sorted({token for i in used if len(sets[i]) <= _LARGE for token in sets[i]})
         column = {token: i for i, token in enumerate(vocabulary)}
         leaves, leaf = np.unique(rows, return_inverse=True)

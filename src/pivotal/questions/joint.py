@@ -1,4 +1,7 @@
-"""Several questions as one: their pairs are pooled, and each question is a group of the set."""
+"""Several questions as one: their pairs are pooled, and each question is a group of the set.
+
+A search gives each question the same weight, however many pairs it has (`Examples.weight`).
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
         pairs=tuple(replace(pair, group=one.name) for one in mapped for pair in one),
         held_out=sum(default_test(one) for one in mapped),
         merged=sum(one.merged for one in mapped),
+        joint=True,
         notes=tuple(note for one in mapped for note in one.notes),
     )
 

@@ -32,6 +32,8 @@ class PairSet:
     """How many pairs, or which share, a split of the whole set holds out by default. None: a fifth."""
     merged: int = 0
     """For a set that was read from a file: the number of lines that repeat an earlier one and were left out."""
+    joint: bool = False
+    """Whether the groups are questions that are asked together. Each question then counts the same in a search."""
     notes: tuple[str, ...] = field(default=(), compare=False)
     """What a reader inferred or left out, for the user to check. It is no part of the set."""
 

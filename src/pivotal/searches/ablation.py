@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from pivotal.problem.outcome import mean_of
 from pivotal.problem.problem import Problem
 from pivotal.records.ablation import Ablated
 from pivotal.searches.base import require_least
@@ -97,8 +98,8 @@ def ablation_ranks(
     values = values_of(problem, value)
     log_ratio = ablate(sample, values, tell=tell)
     return Effects(
-        log_ratio=(sample.clean_log_ratio - log_ratio).mean(1),
-        flips=(log_ratio < 0).float().mean(1),
+        log_ratio=mean_of(sample.clean_log_ratio - log_ratio, sample.weight),
+        flips=mean_of((log_ratio < 0).float(), sample.weight),
         values=values,
     )
 

@@ -12,54 +12,98 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.edits import spread
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import require_least
+from pivotal.searches.base import require, require_least
 from pivotal.searches.choose_then_fit import Ranked, Ranking
+from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import ends_of, grid_of
 
 Method = Literal["gradient", "integrated"]
-Value = Literal["target-mean", "bound"]
+Value = Literal["range", "bound", "target-mean"]
+
+_RATE = 0.1
+"""The rate of the fit. Its updates are few, so its steps are large."""
+_LOOKS = 3
+"""How often the fit scores its values."""
+_POSITIONS = 128
+"""Number of drawn positions at which the fit measures the KL of its scores."""
+_FITTED = 512
+"""Number of distinct prefixes on which values are fitted."""
+_LONGER = 6
+"""The factor of the updates of a fit with bounds."""
 
 
 @dataclass(frozen=True)
 class Attribution(Ranking):
     """Rank units by -d loss / d mask and take the first k. This is gradient x (h - value), summed over the edited
-    states and over both directions.
+    states and over both directions. The value is the end of the unit's natural range with the larger gain, chosen for
+    each direction.
 
-    `gradient` takes the gradient at mask = 0. `integrated` takes its mean over masks from 0 to 1, where all units have
-    the same mask value, as in integrated gradients. The sum over the units is then the total change of the loss.
+    `gradient` takes the gradient at mask = 0. `integrated` takes its mean over masks from 0 to `reach`, where all units
+    have the same mask value, as in integrated gradients. The sum over the units, times `reach`, is then the change of
+    the loss.
     """
 
     name: ClassVar[str] = "attribution"
     summary: ClassVar[str] = (
-        "units ranked by gradient x (value - h), or by integrated gradients; values refitted"
+        "a first look in seconds: units ranked by gradient x (value - h), values refitted"
     )
 
     method: Method = "integrated"
-    """The gradient at mask = 0, or its mean over masks from 0 to 1 (integrated gradients)."""
-    value: Value = "target-mean"
-    """The replacement of a unit: its mean under the target label, or the bound with the larger gain."""
-    points: int = 8
+    """The gradient at mask = 0, or its mean over masks from 0 to `reach` (integrated gradients)."""
+    value: Value = "range"
+    """The replacement of a unit: the end of its natural range with the larger gain, the bound of its values with the
+    larger gain, or its mean under the target label."""
+    reach: float = 0.25
+    """The mask value at which `integrated` ends, above 0 and up to 1. Few units will be set, and with all units fully
+    set the loss hardly depends on any of them."""
+    points: int = 4
     """Number of mask values at which `integrated` takes the gradient."""
-    prefixes: int = 512
+    prefixes: int = 128
     """Distinct prefixes on which gradients are taken. 0 uses all."""
+    batch: int = 64
+    """Distinct prefixes per update of the values. 0 uses all prefixes in every update."""
+    refit: int = 20
+    """Updates of the values after the units are chosen, six times as many with a bound on KL or on changes. 0 keeps
+    the values with which they were chosen."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require_least(self, points=1, prefixes=0)
+        require(self, "above 0 and up to 1", lambda x: 0 < x <= 1, "reach")
+
+    @property
+    def terms(self) -> Terms:
+        return super().terms.for_batches(self.batch)
+
+    def last_fit(self) -> tuple[Refit, int]:
+        """Few and large steps from the ends of the ranges, on few prefixes: each new batch costs a pass of the
+        untouched model. With a bound the fit is long, because values converge to it only after many small updates."""
+        if self.terms.bounded:
+            return Refit(self.terms, _LONGER * self.refit, batch=2 * self.batch), 0
+        return Refit(self.terms, self.refit, _RATE, self.batch, _LOOKS, _POSITIONS), _FITTED
 
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         sample = problem.sample(self.prefixes, seed)
-        start = torch.zeros(1, device=problem.model.device)
-        values = problem.measure_activations().target
-        if self.value == "bound":
-            grid = grid_of(problem, points=3)
-            low, high = ends_of(grid)
-            lower = self._slope(sample, low, start) < self._slope(sample, high, start)
+        at = torch.zeros(1, device=problem.model.device)
+        if self.value == "target-mean":
+            values = problem.measure_activations().target
+        else:
+            low, high = self._ends(problem)
+            lower = self._slope(sample, low, at) < self._slope(sample, high, at)
             values = torch.where(spread(problem.space, lower), low, high)
         if self.method == "integrated":
-            start = (torch.arange(self.points, device=start.device) + 0.5) / self.points
-        return -self._slope(sample, values, start).sum(0), values
+            at = self.reach * (torch.arange(self.points, device=at.device) + 0.5) / self.points
+        return -self._slope(sample, values, at).sum(0), values
+
+    def _ends(
+        self, problem: Problem
+    ) -> tuple[Float[Tensor, "directions coordinates"], Float[Tensor, "directions coordinates"]]:
+        """The two values of each unit to choose from. With unbounded values, `range` still takes the ends of the
+        natural range: a gradient says little about values far outside it."""
+        natural = self.value == "range" and problem.values == "unbounded"
+        return ends_of(grid_of(problem.with_values("natural") if natural else problem, points=3))
 
     def _slope(
         self, problem: Problem, values: Float[Tensor, "directions coordinates"], at: Float[Tensor, " points"]

@@ -247,7 +247,7 @@ class Stages:
     ) -> None:
         outcome = self._sample.run(mask, values)
         loss = self._terms.loss(outcome)
-        accuracy = outcome.flipped().float().mean(1).tolist()
+        accuracy = outcome.flips().tolist()
         units = mask.amax(1).sum(-1).tolist()
         row = {"loss": loss.tolist(), "accuracy": accuracy, "units": units}
         costs = self._terms.costs(self._sample, outcome)

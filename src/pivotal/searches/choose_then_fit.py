@@ -98,15 +98,21 @@ class Selection(Search):
         stages = Stages(self.terms, problem.sample(_SAMPLE, attempt.seed), attempt)
         stages.add("chosen", mask.float(), values)
         if self.refit:
-            refit = Refit(self.terms, self.refit, batch=self.batch)
-            values = refit.fit(problem, mask.float(), values, seed=attempt.seed).values
+            refit, prefixes = self.last_fit()
+            part = problem.sample(prefixes, attempt.seed)
+            values = refit.fit(part, mask.float(), values, seed=attempt.seed).values
         stages.add("final", mask.float(), values)
         return stages.discovery(problem, mask, values)
 
     def concluding(self, problem: Problem, runs: int) -> int:
         """The approximate number of node evaluations of `conclude`."""
-        fit = Refit(self.terms, self.refit, batch=self.batch).nodes(problem, runs) if self.refit else 0
+        refit, prefixes = self.last_fit()
+        fit = refit.nodes(problem.sample(prefixes), runs) if self.refit else 0
         return fit + 2 * runs * problem.sample(_SAMPLE).tree.n_live
+
+    def last_fit(self) -> tuple[Refit, int]:
+        """The fit of the values of the chosen units, and the number of distinct prefixes to fit them on; 0 is all."""
+        return Refit(self.terms, self.refit, batch=self.batch), 0
 
 
 class Ranking(Selection):

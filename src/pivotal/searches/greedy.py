@@ -158,7 +158,7 @@ class _Beam:
         self.mask, fitted = mask[order], fitted.part(order)
         self.values, self.price, self.score = fitted.values, fitted.price, fitted.score
         with torch.no_grad():
-            self.accuracy = self._sample.run(self.mask.float(), self.values).flipped().float().mean(1)
+            self.accuracy = self._sample.run(self.mask.float(), self.values).flips()
         if self.score[0] < self.best_score:
             self.best_mask, self.best_values, self.best_score = self.mask[0], self.values[0], self.score[0]
 

@@ -20,9 +20,6 @@ from pivotal.units import Values
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
 
-_LARGE = 128
-"""From this batch on, each update measures KL at as many positions as in other searches."""
-
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
 
@@ -90,11 +87,7 @@ class LearnedMask(RelaxedSearch):
 
     @property
     def terms(self) -> Terms:
-        """The loss. With a mere weight of KL, a small batch measures it at fewer positions, in proportion."""
-        terms = super().terms
-        if self.max_kl is not None or not self.batch:
-            return terms
-        return replace(terms, kl_nodes=min(terms.kl_nodes, max(1, terms.kl_nodes * self.batch // _LARGE)))
+        return super().terms.for_batches(self.batch)
 
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)

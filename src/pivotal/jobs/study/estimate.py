@@ -11,7 +11,7 @@ from pivotal.jobs.study.cells import Cell
 from pivotal.records.study_rows import StudyRow
 
 _NODES = {
-    "attribution": 120_000,
+    "attribution": 20_000,
     "random": 100_000,
     "learned": 360_000,
     "reinforce": 530_000,

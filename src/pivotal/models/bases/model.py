@@ -138,6 +138,9 @@ class ModelInBases(LanguageModel):
     def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
         return self._model.states(prepared, self._own(edit))
 
+    def fixed(self, prepared: Any, runs: int) -> None:
+        """None: which coordinates are edited is looked up in every pass."""
+
     def _own(self, edit: Edit | None) -> Edit | None:
         """The edit as one of the model's own sites."""
         if edit is None:

@@ -37,8 +37,8 @@ from pivotal.units import Site, Unit
 class PreparedTree:
     levels: list[Level]
     token_rows: list[Tensor]
-    table: Float[Tensor, "tokens gates"]
-    """The first layer's gates from each distinct token. No edit changes them."""
+    table: Float[Tensor, "tokens gates"] | None
+    """The first layer's gates from each distinct token. No edit changes them. None: every pass computes them."""
     frozen: list[list[LayerState]]
     """The clean states of each level's frozen nodes, layer by layer. Entry 0 is the root."""
     inputs: dict[int, list[Tensor]] = field(default_factory=dict)
@@ -296,6 +296,10 @@ class RecurrentLM(LanguageModel):
         token_rows = list(rows.split([len(lv.token) for lv in levels]))
         return PreparedTree(levels, token_rows, table, frozen)
 
+    def fixed(self, prepared: PreparedTree, runs: int) -> PreparedTree:
+        """Without the table, whose length is the number of distinct tokens."""
+        return replace(prepared, table=None, inputs={})
+
     def states(self, prepared: PreparedTree, edit: Edit | None = None) -> Float[Tensor, "live runs hidden"]:
         levels = self._step_through(prepared, edit)[1:]
         tops = []
@@ -322,7 +326,8 @@ class RecurrentLM(LanguageModel):
                 states.append(frozen)
                 continue
             if inputs is None:
-                gates = prepared.table[rows][:, None]
+                gates = self._first_gates(level.token) if prepared.table is None else prepared.table[rows]
+                gates = gates[:, None]
             else:
                 layer = self._layers[first]
                 gates = torch.nn.functional.linear(inputs[depth - 1], layer.input, layer.bias)

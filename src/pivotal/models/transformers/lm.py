@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from pivotal.errors import PivotalError
 from pivotal.models.base import Encoding
 from pivotal.models.checksum import checksum
-from pivotal.models.chunks import ChunkedLM, Chunks
+from pivotal.models.chunks import ChunkedLM, Chunks, Division, PreparedChunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
@@ -264,6 +264,14 @@ class TransformersLM(ChunkedLM):
                 layout = rows(tree, part, priming, self.device)
             chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
         return chunks
+
+    def fixed(self, prepared: PreparedChunks, runs: int) -> PreparedChunks | None:
+        """Only a tree that is one packed row has a fixed shape."""
+        division = self._chunks.division(prepared, runs)
+        if len(division.chunks) > 1 or division.chunks[0].layout.sees is None:
+            return None
+        (chunk,) = division.chunks
+        return PreparedChunks(None, Division(0, [_Chunk(chunk.layout, chunk.past)], division.order))
 
     def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)

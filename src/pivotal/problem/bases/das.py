@@ -131,4 +131,4 @@ class _Learner:
         edit.check_reached()
         batch.work.forward += batch.tree.n_live
         batch.work.backward += batch.tree.n_live
-        return Outcome(batch.log_ratio_of(states), states)
+        return Outcome(batch.log_ratio_of(states), states, batch.weight)

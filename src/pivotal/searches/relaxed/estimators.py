@@ -88,7 +88,8 @@ class ScoreFunction(Estimator):
 
     def follow(self, cost: Float[Tensor, "runs samples"]) -> None:
         control = self.control(cost)
-        self._control = control + (1 - self._memory) * (cost.mean(1) - control)
+        moved = control + (1 - self._memory) * (cost.mean(1) - control)
+        self._control = moved if self._control is None else self._control.copy_(moved)
 
     def state(self) -> dict[str, Any]:
         return {"control": self._control}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,14 +10,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.edits import spread
+from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
-from pivotal.problem.outcome import Outcome
+from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
-from pivotal.searches.tools.gradients import drop_infinite
+from pivotal.searches.tools.gradients import adam, descend, drop_infinite
 from pivotal.searches.tools.lagrangian import Bounds, Multiplier, shrinking
 from pivotal.searches.tools.trials import first_order, grid_of
 
@@ -70,10 +69,23 @@ def filled(
 
 
 @dataclass(frozen=True)
+class _Given:
+    """What one update needs besides its batch."""
+
+    noise: Float[Tensor, "runs samples masks units"]
+    target: float | Float[Tensor, ""]
+    """The number of units allowed."""
+    slack: float | Float[Tensor, ""]
+    """What raises the bounds while masks are large."""
+    update: int | Int[Tensor, ""]
+
+
+@dataclass(frozen=True)
 class _Seen:
     """The quantities that one update measured."""
 
-    outcome: Outcome
+    flipped: Float[Tensor, " runs"]
+    """The share of flips."""
     loss: Float[Tensor, "runs samples"]
     cost: Float[Tensor, "runs samples"]
     """The loss plus the bounded costs times their prices."""
@@ -123,13 +135,7 @@ class Learner:
             self.pool = max(pool, budget)
             self._begin_with(*likeliest(problem, search.terms, self.pool, seed))
         self.standardised.requires_grad_()
-        self.optimiser = torch.optim.Adam(
-            [
-                {"params": [self.logits], "lr": search.mask_rate},
-                {"params": [self.standardised], "lr": search.value_rate},
-            ],
-            betas=(0.9, 0.99),
-        )
+        self.optimiser = adam([(self.logits, search.mask_rate), (self.standardised, search.value_rate)])
         rate, damping = search.multiplier_rate, search.damping
         largest = self.estimator.largest
         self.units_multiplier = Multiplier(runs, rate, damping=damping, largest=largest, device=device)
@@ -138,11 +144,17 @@ class Learner:
         if max_fractional is not None:
             self.fractional = budget_of(max_fractional, units, "max_fractional")
         self.bounds = Bounds(runs, search.terms.bounds(problem), *search.bound_rates)
-        self.batches = problem.batches(search.batch, seed)
         self.low, self.high = (self.standard.standardised(bound) for bound in problem.bounds())
         self.update = 0
         self.broken = torch.full((runs,), -1, device=device)
         """For each run, the first update whose loss was not finite, or -1."""
+        self.sites = problem.space.sites
+        """The sites of the units that are not switched off for good."""
+        if self.family.zeros_stay:
+            self.sites = touched(problem.space, (self.logits.detach() > _OFF).float())
+        self.passes: Passes[_Given, _Seen] = Passes(
+            problem, search.batch, seed, runs * self.estimator.samples, search.updates
+        )
 
     def _begin_with(
         self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions coordinates"]
@@ -185,23 +197,13 @@ class Learner:
         """Do one update. Return its progress only if `told`, because reading the numbers makes a GPU wait."""
         search, target, samples = self.search, self.target(), self.estimator.samples
         slack = max(1.0, target / self.budget)
-        batch = self.batches[self.update % len(self.batches)]
+        number = self.update % len(self.passes.batches)
         noise = uniform(self.generators, (samples, *self.logits.shape[1:]), self.logits.device)
         # Fewer positions per mask keep the cost of the vocabulary-wide softmax per run constant.
         nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // samples)
-        drawn = search.terms.draw(batch, self.kl_noise, nodes)
-        seen = self.problem.as_memory_allows(partial(self._descend, batch, noise, drawn, target, slack))
-        drop_infinite(p for group in self.optimiser.param_groups for p in group["params"])
-        self.optimiser.step()
-        with torch.no_grad():
-            torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
-            self.units_multiplier.ascend(seen.excess)
-            if seen.beyond is not None:
-                self.fraction_multiplier.ascend(seen.beyond)
-            self.bounds.ascend(seen.costs, slack)
-            self.estimator.follow(seen.cost)
-            new = ~seen.total.isfinite() & (self.broken < 0)
-            self.broken = torch.where(new, torch.full_like(self.broken, self.update), self.broken)
+        drawn = search.terms.draw(self.passes.batches[number], self.kl_noise, nodes)
+        given = _Given(noise, target, slack, self.update)
+        seen = self.passes(number, drawn, given, self._descend, self._follow)
         self.update += 1
         if not told:
             return None
@@ -209,45 +211,59 @@ class Learner:
         extra = {"multiplier": self.units_multiplier.value.tolist(), "target": [target] * len(loss)}
         if search.terms.wants_kl:
             extra["kl"] = seen.costs[:, 0].tolist()
-        accuracy = seen.outcome.flipped().float().mean(1).view(len(loss), -1).mean(1).tolist()
-        return Progress("learn", self.update, search.updates, loss, seen.units.tolist(), accuracy, extra)
+        told_units, accuracy = seen.units.tolist(), seen.flipped.tolist()
+        return Progress("learn", self.update, search.updates, loss, told_units, accuracy, extra)
 
-    def _descend(
-        self,
-        batch: Problem,
-        noise: Float[Tensor, "runs samples masks units"],
-        drawn: Int[Tensor, " nodes"] | None,
-        target: float,
-        slack: float,
-    ) -> _Seen:
+    def _descend(self, batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> _Seen:
         """Compute the gradients by logits and values. Change no other state, so that it can be repeated in smaller
         chunks if memory runs out."""
-        search, family, shape = self.search, self.family, noise.shape[:2]
-        self.optimiser.zero_grad()
+        search, family, noise, shape = self.search, self.family, given.noise, given.noise.shape[:2]
         masks = family.sample(self.logits[:, None].expand_as(noise), noise)
         outcome = batch.run(
             masks.flatten(0, 1).expand(-1, len(self.problem.labels), -1),
             self.values.repeat_interleave(shape[1], 0),
             zeros_stay=family.zeros_stay,
+            sites=self.sites if self.passes.fixed else None,
         )
         cost = loss = search.terms.loss(outcome).view(shape)
         units = family.nonzero(self.logits).sum(-1).mean(-1)  # with a mask per direction: the mean of the two
-        excess = (units / target).log()
+        excess = (units / given.target).log()
         total = self.units_multiplier.term(excess)
         beyond = None
         if self.fractional is not None:
             inside = family.fractional(self.logits).sum(-1).mean(-1).clamp(min=_TINY)
-            beyond = (inside / (self.fractional * slack)).log()
+            beyond = (inside / (self.fractional * given.slack)).log()
             total = total + self.fraction_multiplier.term(beyond)
         costs = search.terms.costs(batch, outcome, drawn).unflatten(0, shape)
         mean = costs.detach().mean(1)
-        price = search.terms.weights(batch) + self.bounds.price_at(mean, slack)
+        price = search.terms.weights(batch) + self.bounds.price_at(mean, given.slack)
         cost = cost + (price[:, None] * costs).sum(-1)
         total = total + self.estimator.term(family, self.logits, masks, cost)
-        total.sum().backward()
+        descend(total, (self.logits, self.standardised))
         return _Seen(
-            outcome, loss.detach(), cost.detach(), units.detach(), excess.detach(), beyond, mean, total
+            outcome.flips().view(shape).mean(1),
+            loss.detach(),
+            cost.detach(),
+            units.detach(),
+            excess.detach(),
+            None if beyond is None else beyond.detach(),
+            mean,
+            total.detach(),
         )
+
+    @torch.no_grad()
+    def _follow(self, given: _Given, seen: _Seen) -> None:
+        """Update the parameters and the multipliers, in place."""
+        drop_infinite((self.logits, self.standardised))
+        self.optimiser.step()
+        torch.clamp(self.standardised, self.low, self.high, out=self.standardised)
+        self.units_multiplier.ascend(seen.excess)
+        if seen.beyond is not None:
+            self.fraction_multiplier.ascend(seen.beyond)
+        self.bounds.ascend(seen.costs, given.slack)
+        self.estimator.follow(seen.cost)
+        new = ~seen.total.isfinite() & (self.broken < 0)
+        self.broken.copy_(torch.where(new, given.update, self.broken))
 
     def check_finite(self) -> None:
         broken = self.broken.tolist()
@@ -285,9 +301,12 @@ class Learner:
         with torch.no_grad():
             self.logits.copy_(state["logits"])
             self.standardised.copy_(state["values"])
-        self.optimiser.load_state_dict(state["optimiser"])
-        self.units_multiplier.value = state["units_multiplier"].to(device)
-        self.fraction_multiplier.value = state["fraction_multiplier"].to(device)
+        groups = [
+            {**group, "capturable": device.type == "cuda"} for group in state["optimiser"]["param_groups"]
+        ]
+        self.optimiser.load_state_dict({**state["optimiser"], "param_groups": groups})
+        self.units_multiplier.value = state["units_multiplier"].to(device, copy=True)
+        self.fraction_multiplier.value = state["fraction_multiplier"].to(device, copy=True)
         if state["kl_constraint"] is not None:
             self.bounds.restore(state["kl_constraint"])
         self.estimator.restore(state["estimator"], device)

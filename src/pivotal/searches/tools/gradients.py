@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+
+
+def descend(total: Float[Tensor, " runs"], parameters: Sequence[Tensor]) -> None:
+    """Set the gradients of parameters to those of a sum; None for a parameter that it does not depend on."""
+    found = torch.autograd.grad(total.sum(), parameters, allow_unused=True)
+    for parameter, grad in zip(parameters, found, strict=True):
+        parameter.grad = grad
+
+
+def adam(parameters: Sequence[tuple[Tensor, float]]) -> torch.optim.Adam:
+    """Adam for parameters with their rates. On a GPU its steps can be part of a recording."""
+    groups = [{"params": [parameter], "lr": rate} for parameter, rate in parameters]
+    made = torch.optim.Adam(groups, betas=(0.9, 0.99), capturable=parameters[0][0].is_cuda)
+    made._warned_capturable_if_run_uncaptured = True  # the first step is run, not recorded
+    return made
 
 
 @torch.no_grad()

@@ -50,7 +50,7 @@ class Multiplier:
 
     @torch.no_grad()
     def ascend(self, violation: Float[Tensor, "*runs"]) -> None:
-        self.value = (self.value + self._rate * violation).clamp(0, self._largest)
+        self.value.copy_((self.value + self._rate * violation).clamp(0, self._largest))
 
 
 class Bounds:
@@ -69,7 +69,9 @@ class Bounds:
         self._multiplier = Multiplier((runs, len(bounds)), rate, damping=damping, device=bounds.device)
         self._smooth: Float[Tensor, "runs bounds"] | None = None
 
-    def term(self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0) -> Float[Tensor, "runs bounds"]:
+    def term(
+        self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0
+    ) -> Float[Tensor, "runs bounds"]:
         """The terms that the bounds add to the loss of each run. `slack` raises the bounds for large masks."""
         bound, now = self._max * slack, costs.detach()
         smooth = self._smoothed(now)
@@ -79,8 +81,9 @@ class Bounds:
         return self._multiplier.term(self._excess(smooth, bound) + slope)
 
     @torch.no_grad()
-    def ascend(self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0) -> None:
-        self._smooth = self._smoothed(costs.detach())
+    def ascend(self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0) -> None:
+        smooth = self._smoothed(costs.detach())
+        self._smooth = smooth.clone() if self._smooth is None else self._smooth.copy_(smooth)
         self._multiplier.ascend(self._excess(self._smooth, self._max * slack))
 
     def _smoothed(self, now: Float[Tensor, "runs bounds"]) -> Float[Tensor, "runs bounds"]:
@@ -94,7 +97,7 @@ class Bounds:
 
     @torch.no_grad()
     def price_at(
-        self, costs: Float[Tensor, "runs bounds"], slack: float = 1.0
+        self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0
     ) -> Float[Tensor, "runs bounds"]:
         """The derivatives of `term` by the sizes of the costs: their prices in units of the loss."""
         return self._price(self._smoothed(costs.detach()), self._max * slack)

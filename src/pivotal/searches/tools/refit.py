@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -15,8 +14,9 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
+from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.gradients import drop_infinite
+from pivotal.searches.tools.gradients import adam, descend, drop_infinite
 from pivotal.searches.tools.lagrangian import Bounds
 
 _AIM = 0.7
@@ -24,6 +24,8 @@ _AIM = 0.7
 oscillates, and only values that keep every bound count."""
 _SLOWER = 0.4
 """The part of the rate that is used with bounds on changes. Many units that make up for each other need small steps."""
+_LAST = 0.1
+"""The part of the rate that is left at the end."""
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
 Proposed: TypeAlias = tuple[
@@ -46,6 +48,13 @@ class Fitted:
     def part(self, runs: Any) -> Fitted:
         """The results of some runs."""
         return Fitted(self.values[runs], self.price[runs], self.score[runs])
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What one update needs besides its batch."""
+
+    rate: float | Float[Tensor, ""]
 
 
 @dataclass(frozen=True)
@@ -97,33 +106,35 @@ class Refit:
             x = standard.standardised(values)
         x = (x * on).requires_grad_()
         rate = self.rate if self.terms.max_change is None else _SLOWER * self.rate
-        optimiser = torch.optim.Adam([x], lr=rate, betas=(0.9, 0.99))
+        optimiser = adam([(x, rate)])
         most = self.terms.bounds(problem)
         most[1:] *= _AIM
         bounds = Bounds(len(mask), most, 0.05, 0.5)
         noise = torch.Generator().manual_seed(seed)
-        batches = problem.batches(self.batch, seed)
-        # With a shrinking rate the values converge to the bound instead of oscillating around it.
-        schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.1, total_iters=self.updates)
 
-        def descend(batch: Problem, drawn: Int[Tensor, " nodes"] | None) -> Float[Tensor, "runs bounds"]:
+        def down(
+            batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given
+        ) -> Float[Tensor, "runs bounds"]:
             """Compute the gradients by the values. Return what is bounded."""
-            optimiser.zero_grad()
             outcome = batch.run(mask, standard.values(x), sites=best.sites)
             costs = self.terms.costs(batch, outcome, drawn)
             loss = self.terms.loss(outcome) + self.terms.kl_weight * costs[:, 0]
-            (loss + bounds.term(costs).sum(1)).sum().backward()
+            descend(loss + bounds.term(costs).sum(1), [x])
             return costs.detach()
 
-        for update in range(1, self.updates + 1):
-            batch = batches[update % len(batches)]
-            drawn = self.terms.draw(batch, noise)
-            bounds.ascend(problem.as_memory_allows(partial(descend, batch, drawn)))
+        @torch.no_grad()
+        def follow(given: _Given, costs: Float[Tensor, "runs bounds"]) -> None:
+            bounds.ascend(costs)
             drop_infinite([x])
+            optimiser.param_groups[0]["lr"] = given.rate
             optimiser.step()
-            schedule.step()
-            with torch.no_grad():
-                torch.clamp(x, low, high, out=x)
+            torch.clamp(x, low, high, out=x)
+
+        passes: Passes[_Given, Tensor] = Passes(problem, self.batch, seed, len(mask), self.updates)
+        for update, now in enumerate(_shrinking(rate, self.updates), start=1):
+            number = update % len(passes.batches)
+            drawn = self.terms.draw(passes.batches[number], noise)
+            passes(number, drawn, _Given(now), down, follow)
             if update % self._every == 0 or update == self.updates:
                 best.look(standard.values(x))
         if self.terms.bounded:
@@ -156,6 +167,13 @@ class Refit:
             best.look(own + share * (values - own))
             best.look((own + share * (target - own)).expand_as(values))
         return best.values
+
+
+def _shrinking(rate: float, updates: int) -> Iterator[float]:
+    """Rates that fall evenly towards a tenth. The values then converge to a bound instead of oscillating around it."""
+    for update in range(updates):
+        yield rate
+        rate *= 1 + (_LAST - 1) / (updates + update * (_LAST - 1))
 
 
 class _Best:

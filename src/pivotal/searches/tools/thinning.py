@@ -101,7 +101,7 @@ def prune(
     mask = mask.clone()
     with torch.no_grad():
         outcome = problem.run(mask.float(), values)
-        best = outcome.flipped().float().mean(1).tolist()
+        best = outcome.flips().tolist()
         allowed = terms.excess(problem, terms.costs(problem, outcome)).clamp(min=1)
     parts = _parts(mask, shared)
     while True:
@@ -113,7 +113,7 @@ def prune(
         for some, outcome in _outcomes(problem, mask, values, trials):
             excess = terms.excess(problem, terms.costs(problem, outcome))
             within = excess <= allowed[[part.run for part, _ in some]]
-            accuracy += torch.where(within, outcome.flipped().float().mean(1), -torch.inf).tolist()
+            accuracy += torch.where(within, outcome.flips(), -torch.inf).tolist()
         going_on = []
         for part in parts:
             reached, unit = max((a, u) for a, (p, u) in zip(accuracy, trials, strict=True) if p == part)

@@ -234,7 +234,8 @@ def score_runs(
 ) -> Scores:
     outcome = problem.run(mask, values)
     labels = torch.arange(values.shape[1], device=mask.device)
-    share = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float() / len(problem)
+    towards = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float()
+    share = towards / len(problem) if outcome.weight is None else towards * outcome.weight[:, None]
     score = loss_of(terms.objective, outcome.log_ratio, terms.margin) @ share
     if terms.wants_kl:
         # All trials measure KL at the same positions, so that only the units differ.

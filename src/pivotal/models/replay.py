@@ -1,0 +1,194 @@
+"""A function of tensors of fixed shapes, recorded once as a CUDA graph and then replayed.
+
+A replay launches all kernels of the function at once. It reads its inputs at the addresses of the recording, so inputs
+are copied there first, and what the function returns is overwritten by the next call.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+T = TypeVar("T")
+
+
+def tensors_of(data: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples, dictionaries and dataclasses, in a fixed order."""
+    if isinstance(data, Tensor):
+        return [data]
+    return [tensor for part in _parts(data) for tensor in tensors_of(part)]
+
+
+def with_tensors(data: T, tensors: Sequence[Tensor]) -> T:
+    """The same nested data with other tensors. Its containers are new."""
+    return _rebuilt(data, iter(tensors))
+
+
+def shape_of(data: Any) -> Any:
+    """What two data must have in common for one recording: the containers, and the shapes and numbers in them."""
+    if isinstance(data, Tensor):
+        return data.shape, data.dtype, data.device
+    if is_dataclass(data) or isinstance(data, list | tuple | dict):
+        keys = tuple(data) if isinstance(data, dict) else ()
+        return type(data), keys, tuple(shape_of(part) for part in _parts(data))
+    return data
+
+
+def _parts(data: Any) -> list[Any]:
+    if isinstance(data, dict):
+        return list(data.values())
+    if isinstance(data, list | tuple):
+        return list(data)
+    if is_dataclass(data) and not isinstance(data, type):
+        return [getattr(data, one.name) for one in fields(data)]
+    return []
+
+
+def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
+    if isinstance(data, Tensor):
+        return next(tensors)
+    parts = [_rebuilt(part, tensors) for part in _parts(data)]
+    if isinstance(data, dict):
+        return dict(zip(data, parts, strict=True))
+    if isinstance(data, list | tuple):
+        return type(data)(parts)
+    if is_dataclass(data) and not isinstance(data, type):
+        return type(data)(**{one.name: part for one, part in zip(fields(data), parts, strict=True)})
+    return data
+
+
+class Buffers(Generic[T]):
+    """Nested data whose tensors stay at the same addresses. The tensors of each number format are parts of one, so
+    that loading what was saved is one copy for each format."""
+
+    def __init__(self, like: T) -> None:
+        self._shape, self._like = shape_of(like), like
+        self._places: dict[torch.dtype, list[Tensor]] = {}
+        for tensor in tensors_of(like):
+            self._places.setdefault(tensor.dtype, []).append(tensor)
+        self._flat: dict[torch.dtype, Tensor] = {}
+        for dtype, some in self._places.items():
+            sizes = [size for one in some for size in (one.numel(), _rest(one.numel()))]
+            self._flat[dtype] = some[0].new_zeros(sum(sizes))
+            parts = self._flat[dtype].split(sizes)[::2]
+            self._places[dtype] = [part.view(one.shape) for part, one in zip(parts, some, strict=True)]
+        self.fill(like)
+
+    def fits(self, data: T) -> bool:
+        """Whether other data has the same shape."""
+        return bool(shape_of(data) == self._shape)
+
+    def fill(self, data: T) -> None:
+        """Copy other data of the same shape."""
+        found: dict[torch.dtype, list[Tensor]] = {}
+        for tensor in tensors_of(data):
+            found.setdefault(tensor.dtype, []).append(tensor)
+        for dtype, tensors in found.items():
+            torch._foreach_copy_(self._places[dtype], tensors)
+
+    def save(self) -> dict[torch.dtype, Tensor]:
+        """A copy of what is there, for `load`."""
+        return {dtype: flat.clone() for dtype, flat in self._flat.items()}
+
+    def load(self, saved: dict[torch.dtype, Tensor]) -> None:
+        for dtype, flat in saved.items():
+            self._flat[dtype].copy_(flat)
+
+    @property
+    def data(self) -> T:
+        """The data, in new containers."""
+        places = {dtype: iter(some) for dtype, some in self._places.items()}
+        return with_tensors(self._like, [next(places[one.dtype]) for one in tensors_of(self._like)])
+
+
+def _rest(size: int) -> int:
+    """The entries after a tensor that let the next one begin where fast kernels want it."""
+    return -size % 16
+
+
+class Replay:
+    """Calls a function that reads and writes tensors at fixed addresses.
+
+    The first call runs it, which also prepares libraries. The second records it and replays the recording, as do later
+    calls. Without a device to record on, every call runs it. What it returns is nested data of tensors.
+    """
+
+    def __init__(self, device: torch.device | None) -> None:
+        self._device = device
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._returned: Any = None
+        self._warm = False
+
+    def __call__(self, function: Callable[[], T]) -> T:
+        """Run, record or replay the function, which must be the same in every call."""
+        if self._device is None:
+            return function()
+        with torch.cuda.device(self._device):
+            if self._graph is not None:
+                self._graph.replay()
+            elif self._warm:
+                graph, self._returned = _recorded(function)
+                graph.replay()
+                self._graph = graph
+            else:
+                with _beside():
+                    self._returned = function()
+                self._warm = True
+        found: T = self._returned
+        return found
+
+
+@cache
+def _first(device: int) -> torch.cuda.CUDAGraph:
+    """A recording whose memory the others share: one of them runs at a time, and what it returns is read before the
+    next. It is kept, because torch gives up memory that no recording uses, and refuses to record there again."""
+    graph = torch.cuda.CUDAGraph()
+    with _beside():
+        graph.capture_begin(capture_error_mode="thread_local")
+        torch.zeros(1, device=torch.device("cuda", device))
+        graph.capture_end()
+    return graph
+
+
+@cache
+def _stream(device: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream(device)
+
+
+@contextmanager
+def _beside() -> Iterator[None]:
+    """Within the block, work on another stream, since the usual one cannot be recorded."""
+    usual, other = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
+    other.wait_stream(usual)
+    with torch.cuda.stream(other):
+        yield
+    usual.wait_stream(other)
+
+
+def _recorded(function: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
+    """Record a function without running its kernels. Python must not free other recordings meanwhile."""
+    graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
+    torch.cuda.synchronize()
+    pool = _first(torch.cuda.current_device()).pool()
+    gc.disable()
+    try:
+        with _beside():
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            try:
+                returned = function()
+            except BaseException:
+                with suppress(RuntimeError):  # the recording is broken, and the first error says why
+                    graph.capture_end()
+                raise
+            graph.capture_end()
+    finally:
+        if collects:
+            gc.enable()
+    return graph, returned

@@ -1,0 +1,170 @@
+"""The batches of a problem in one shape, for functions that are recorded once and replayed for every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.models.padding import Padded, Shape
+from pivotal.models.replay import Buffers, Replay
+from pivotal.problem.word_index import WordIndex
+
+if TYPE_CHECKING:
+    from pivotal.problem.problem import Problem
+
+
+class Unfit(Exception):
+    """Why batches have no common shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTensors:
+    """What the runs of a batch read. The tree has dummy nodes, and there are further examples without weight."""
+
+    prepared: Any
+    index: WordIndex
+    weight: Float[Tensor, " examples"]
+    """The weight of each example in a mean over the examples: zero if it was added."""
+    live_share: Float[Tensor, ""]
+    clean: Float[Tensor, "live width"]
+    rows: Int[Tensor, " live"]
+    """For each live node of the batch, its row among the live nodes of the tree with dummies; then zeros."""
+
+
+class FixedBatches:
+    """Batches whose trees and examples are padded to one shape.
+
+    `load` copies the tensors of a batch into buffers, and the runs of `problem` read the buffers.
+    """
+
+    def __init__(self, batches: Sequence[Problem]) -> None:
+        self._batches = batches
+        self._saved: dict[int, dict[torch.dtype, Tensor]] = {}
+        self._buffers: Buffers[BatchTensors] | None = None
+        self._clean: Replay | None = None
+        self._unfit: str | None = None
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The shape of the trees."""
+        return Shape.of([batch.tree for batch in self._batches])
+
+    @cached_property
+    def _leaves(self) -> int:
+        """The number of distinct leaves."""
+        return max(len(np.unique(batch.examples.leaves)) for batch in self._batches)
+
+    @cached_property
+    def _examples(self) -> int:
+        """The number of examples. Each leaf that a batch lacks needs one more."""
+        return max(
+            len(batch) + self._leaves - len(np.unique(batch.examples.leaves)) for batch in self._batches
+        )
+
+    def check(self, runs: int) -> None:
+        """Raise Unfit with the reason if the batches cannot be run in one shape with so many runs."""
+        batch = self._batches[0]
+        if self._unfit is not None:
+            raise Unfit(self._unfit)
+        if batch.values == "interchange":
+            raise Unfit("the states of counterfactual prefixes differ from batch to batch")
+        if batch.examples.kept:
+            raise Unfit("the kept questions differ from batch to batch")
+        if len({len(tokens) for tokens in batch.examples.sets}) > 1:
+            raise Unfit("the words to compare differ in their number of tokens")
+        if batch.model.fixed(batch.model.prepare(self.shape.pad(batch.tree).tree), runs) is None:
+            raise Unfit(f"{type(batch.model).__name__} runs these trees in parts, or in no fixed shape")
+
+    def abandon(self, reason: str) -> None:
+        """Let go of the tensors. These batches are not run in one shape again."""
+        self._unfit = reason
+        self._saved.clear()
+
+    def load(self, number: int, device: torch.device | None) -> None:
+        """Copy the tensors of a batch into the buffers. Its untouched states are replayed on a device, if there is one
+        to record on."""
+        if number not in self._saved:
+            made = self._tensors(self._batches[number])
+            if self._buffers is None:
+                self._buffers = Buffers(made)
+            elif not self._buffers.fits(made):
+                raise Unfit("the tensors of two batches differ in their shapes")
+            self._buffers.fill(made)
+            if self._clean is None:
+                self._clean = Replay(device)
+            self._clean(self._untouched)
+            self._saved[number] = self._buffers.save()
+        assert self._buffers is not None
+        self._buffers.load(self._saved[number])
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The problem whose runs read the buffers."""
+        assert self._buffers is not None, "a batch is loaded first"
+        return self._batches[0].holding(self._buffers.data)
+
+    def anew(self) -> Problem:
+        """The same problem without what earlier passes cached, so that the next pass computes it again."""
+        assert self._buffers is not None
+        self.problem.prepared = self._buffers.data.prepared
+        return self.problem
+
+    @property
+    def rows(self) -> Int[Tensor, " live"]:
+        """The rows of the batch's live nodes."""
+        assert self._buffers is not None
+        return self._buffers.data.rows
+
+    @torch.no_grad()
+    def _untouched(self) -> None:
+        """Compute the untouched states of the batch in the buffers."""
+        batch = self.anew()
+        batch.clean_states.copy_(batch.model.states(batch.prepared)[:, 0])
+
+    @torch.no_grad()
+    def _tensors(self, batch: Problem) -> BatchTensors:
+        padded = self.shape.pad(batch.tree)
+        model, tree = batch.model, padded.tree
+        prepared = model.fixed(model.prepare(tree), 1)
+        if prepared is None:
+            raise Unfit(f"{type(model).__name__} runs this tree in parts")
+        rows = np.zeros(tree.n_live, dtype=np.int64)
+        rows[: batch.tree.n_live] = tree.live_row[padded.node[batch.tree.live]]
+        weight, own = np.zeros(self._examples, dtype=np.float32), batch.examples.weight
+        weight[: len(batch)] = 1 / len(batch) if own is None else own
+        clean = model.states(prepared)[:, 0] if self._buffers is None else self.problem.clean_states
+        return BatchTensors(
+            prepared,
+            self._index(batch, padded),
+            torch.as_tensor(weight, device=model.device),
+            torch.tensor(batch.positions.live_share, device=model.device),
+            clean,
+            torch.as_tensor(rows, device=model.device),
+        )
+
+    def _index(self, batch: Problem, padded: Padded) -> WordIndex:
+        """The words of the examples. An added example has the words of the first one, at a leaf of its own while
+        there are too few leaves."""
+        examples, tree = batch.examples, padded.tree
+        own = tree.live_row[tree.leaf[: len(batch)]]
+        distinct = np.unique(own)
+        others = np.setdiff1d(np.arange(tree.n_live), distinct)[: self._leaves - len(distinct)]
+        again = np.full(self._examples - len(batch) - len(others), own[0])
+        words = np.stack([1 - examples.direction, examples.direction])
+        preferred, target = (examples.words[np.arange(len(batch)), side] for side in words)
+        more = len(others) + len(again)
+        return WordIndex.of(
+            np.concatenate([own, others, again]),
+            examples.sets,
+            np.concatenate([preferred, np.full(more, preferred[0])]),
+            np.concatenate([target, np.full(more, target[0])]),
+            batch.model.device,
+            all_sets=True,
+        )
