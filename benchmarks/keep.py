@@ -28,9 +28,8 @@ from pivotal.records import serial
 from pivotal.records.evidence import Effect
 from pivotal.records.share import Share
 from pivotal.report.tables import interval, number, percent, points
-from pivotal.searches.base import MAX_UNITS
 from pivotal.searches.learned import LearnedMask
-from pivotal.units import KEEP_CHANGE, Values
+from pivotal.units import KEEP_CHANGE, MAX_UNITS, Values
 
 NUMBER = ("number-agreement", "agreement-have", "agreement-be")
 PLURAL = ("regular_plural_subject_verb_agreement_1", "irregular_plural_subject_verb_agreement_1")

@@ -3,9 +3,9 @@
     python scripts/results.py [--check]
 
 The parts, docs/results/parts/*.md, follow one another in the order of their names. A line `<!-- study: NAME -->` in one
-of them becomes what was measured with the recipe NAME: how it is run, on which machine it was, how long it took, and
-its tables beside the paper's figures, all from docs/results/NAME/results.jsonl. With --check nothing is written: the
-exit code is 1 if the page is not what its sources make, and 2 if a source is wrong.
+of them becomes what was measured with the recipe NAME: how it is run, on which machine it was, how long it took, how
+pairs were held out, and its tables beside the paper's figures, all from docs/results/NAME/results.jsonl. With --check
+nothing is written: the exit code is 1 if the page is not what its sources make, and 2 if a source is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.study_rows import RESULTS, read_results
-from pivotal.report.study_files import measured, study_markdown
+from pivotal.report.study_files import made_with, measured, study_markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTICE = "<!-- Made by scripts/results.py from results/; edit results/parts/ and run it again. -->\n\n"
@@ -46,7 +46,8 @@ def study(name: str, docs: Path = DOCS) -> str:
     results = read_results(raw)
     if results.lost:
         raise PivotalError(results.sentence(raw))
-    said = f"{command}: {measured(results.rows)} Raw rows: [{name}/{RESULTS}](results/{name}/{RESULTS})."
+    how = f"{command}: {measured(results.rows)} {made_with(results.rows)}"
+    said = f"{how} Raw rows: [{name}/{RESULTS}](results/{name}/{RESULTS})."
     return f"{about}\n\n{said}\n\n{study_markdown(recipe, results.rows).strip()}"
 
 
