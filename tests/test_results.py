@@ -19,6 +19,7 @@ from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
 from pivotal.records.study_rows import read_results
+from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import interval, number, percent
 
 
@@ -96,6 +97,53 @@ def test_tables_of_benchmarks_are_made_from_their_rows() -> None:
         benchmark = loaded(name, "benchmarks")
         made = benchmark.markdown(benchmark.stored(rows / f"{name}.jsonl"))
         assert made.strip() in page, name
+
+
+def test_the_table_of_both_searches_is_made_from_their_rows() -> None:
+    """Half the work: ten seeds of the search before and of today's, on the same held-out pairs."""
+    page, stored = (ROOT / "docs" / "results.md").read_text(encoding="utf-8"), ROOT / "docs" / "results"
+    before, now = (
+        read_results(stored / name).rows for name in ("former_search.jsonl", "units/results.jsonl")
+    )
+    assert {row.data_fingerprint for row in before} == {row.data_fingerprint for row in now}
+    for search, rows in (("before", before), ("now", now)):
+        scores, *_ = study_tables(read_recipe("units"), rows)
+        assert len(scores.rows) == 8
+        for question, values, count, *figures, _, nodes in scores.rows:
+            assert f"| {' | '.join([question, values, search, count, *figures, nodes])} |" in page
+
+
+def test_the_tables_of_peers_are_made_from_their_rows() -> None:
+    page, rows = (ROOT / "docs" / "results.md").read_text(encoding="utf-8"), ROOT / "docs" / "results"
+    peers = loaded("peers")
+    timed, quality = peers.rows_of(rows / "peers.jsonl"), peers.rows_of(rows / "quality.jsonl")
+    assert peers.table([row for row in timed if not peers.applies(row)]) in page
+    assert peers.table([row for row in timed if peers.applies(row)]) in page
+    for values in {row["values"] for row in quality if "values" in row}:
+        assert peers.quality_table(quality, values) in page
+
+
+def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None:
+    peers = loaded("peers")
+    seconds = {"update": 1.0, "update without KL": 0.5, "refit": 0.25, "refit without KL": 0.125}
+    costs = [{"cost": kind, "loop": "careful", "seconds": [each]} for kind, each in seconds.items()]
+
+    def point(seed: int, updates: int, refit: int, flips: float, kl: float) -> dict[str, object]:
+        named = {"way": "mine", "seed": seed, "updates": updates, "refit": refit}
+        return {**named, "flips": flips, "units": 4, "kl": kl}
+
+    points = [
+        point(0, 100, 0, 0.99, 1.2),  # too much KL
+        point(0, 100, 60, 0.99, 0.9),
+        point(0, 200, 0, 0.99, 0.9),
+        point(1, 200, 0, 0.96, 0.9),  # too few flips
+    ]
+    assert peers.first_to_pass(points, 0.98, 1.0, costs, "careful") == [(115.0, 160)]
+    assert peers.first_to_pass(points, 0.95, 1.0, costs, "careful") == [(115.0, 160), (200.0, 200)]
+    ranked = {**point(0, 0, 20, 0.99, 0.9), "way": "gradient times activation"}
+    assert peers.first_to_pass([ranked], 0.98, 1.0, costs, "careful") == [(7.0, 20)]
+    searched = {"way": "pivotal", "seed": 0, "seconds": 30.0, "flips": 0.99, "units": 4, "kl": 1.0}
+    assert peers.first_to_pass([searched], 0.98, 1.0, costs, "") == [(30.0, 0)]
 
 
 def test_a_study_that_no_recipe_knows_is_named(script: ModuleType, tmp_path: Path) -> None:

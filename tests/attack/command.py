@@ -113,11 +113,11 @@ def _clock(seconds: float) -> Iterator[None]:
 
 def _place(trace: Any) -> str:
     """The innermost place in our own code."""
-    ours = [frame for frame in traceback.extract_tb(trace) if "/pivotal/" in frame.filename]
+    ours = [frame for frame in traceback.extract_tb(trace) if "/src/pivotal/" in frame.filename]
     if not ours:
         return "the test"
     last = ours[-1]
-    return f"{last.filename.partition('/pivotal/')[2]}, {last.name}"
+    return f"{last.filename.partition('/src/pivotal/')[2]}, {last.name}"
 
 
 def _memory() -> int:

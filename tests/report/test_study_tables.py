@@ -12,9 +12,10 @@ from tests.report.study_rows import row, runs, unit
 
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
-from pivotal.report.study_files import measured, study_csv, study_latex, study_markdown
+from pivotal.report.study_files import made_with, measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table
+from pivotal.searches.learned import LearnedMask
 
 SUMMARY = read_recipe("summary")
 WITHOUT = {"question": "number single", "KL term": "without"}
@@ -192,15 +193,17 @@ def units_rows(**changes: Any) -> list[Any]:
         [unit(123, 0.7, -1.0, True)],
         [unit(123, 0.6, -1.0, True)],
     ]
-    cell = {"question": "number every"}
+    cell = {"question": "number every", "values": "unbounded"}
     return [row(cell, seed, found=found[seed], units=len(found[seed]), **changes) for seed in range(3)]
 
 
 def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
-    scores, ours, theirs, *others = study_tables(read_recipe("units"), units_rows())
-    assert line(scores, question="number every")["runs"] == "3"
-    assert others[0].rows == () and others[0].note == "No run is done yet."
-    assert ours.title == "number every: 3 runs"
+    scores, *tables = study_tables(read_recipe("units"), units_rows())
+    natural, ours, theirs = tables[3:6]
+    assert line(scores, question="number every", values="unbounded")["runs"] == "3"
+    assert natural.title == "number every, natural: 0 runs"
+    assert natural.rows == () and natural.note == "No run is done yet."
+    assert ours.title == "number every, unbounded: 3 runs"
     assert ours.columns == ("unit", "site", "→ singular", "→ plural", "prevalence", "found by ablation")
     assert ours.rows == (
         ("123", "hidden.0:122", "+0.60 ± 0.10", "−1.00 ± 0.00", "100%", "yes"),
@@ -213,7 +216,8 @@ def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
 
 def test_units_that_few_runs_found_are_counted() -> None:
     text = (
-        "name: few\ngrid: {question: [{label: number every, steps: every}]}\ntable: {kind: units, least: 0.5}"
+        "name: few\ngrid: {question: [{label: number every, steps: every}], values: [unbounded]}\n"
+        "table: {kind: units, least: 0.5}"
     )
     _, ours = study_tables(parse_recipe(text), units_rows())
     assert [cells[0] for cells in ours.rows] == ["123"]
@@ -244,3 +248,32 @@ def test_what_was_measured_where() -> None:
         "without loading models."
     )
     assert measured([]) == "Not measured yet."
+
+
+def test_what_other_versions_do_otherwise_is_said_of_the_rows() -> None:
+    first = row(WITHOUT, split="prefixes", values="natural", options={"batch": 64})
+    assert made_with([first]) == (
+        "Held out: whole prefixes. Values: natural. Prefixes in an update of `learned`: 64."
+    )
+    older = row(WITH, options={"batch": 128})  # it has the former name of its split, and no values
+    other = row(WITH, search="reinforce", options={"batch": 32})
+    failed = row(WITH, status="failed", split="words", options={"batch": 7})
+    assert made_with([first, older, other, failed]) == (
+        "Held out: whole prefixes or pairs at random. Values: natural or unbounded. "
+        "Prefixes in an update of `learned`: 64 or 128."
+    )
+    assert made_with([]) == ""
+
+
+@pytest.mark.parametrize("name", ["units"])
+def test_tables_of_results_have_today_s_defaults_beside_the_paper_s_values(name: str) -> None:
+    """Each line stands there twice, with the default and with the values of the paper."""
+    cells = cells_of(read_recipe(name))
+    natural, unbounded = (
+        [one for one in cells if one.question.values == values] for values in ("natural", "unbounded")
+    )
+    assert [{**one.label, "values": ""} for one in natural] == [
+        {**one.label, "values": ""} for one in unbounded
+    ]
+    assert {one.question.split for one in cells} == {"prefixes"}
+    assert {one.options["batch"] for one in cells} == {LearnedMask().batch}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pivotal.jobs.study.recipe import Recipe
+from pivotal.questions.splits import Split, todays
 from pivotal.records.study_rows import StudyRow
 from pivotal.report import export
 from pivotal.report.study_cells import batches
@@ -14,6 +15,28 @@ from pivotal.report.tables import Table, counted
 _SCORES = ("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy")
 _WHAT = ("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status")
 _COST = ("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error")
+
+_HELD_OUT: dict[Split, str] = {
+    "prefixes": "whole prefixes",
+    "words": "whole words",
+    "pairs": "pairs at random",
+}
+
+
+def made_with(rows: Sequence[StudyRow]) -> str:
+    """The settings whose defaults have changed: how pairs were held out, the values, and the size of an update."""
+    done = [row for row in rows if row.done]
+    splits = dict.fromkeys(_HELD_OUT[todays(row.split)] for row in done)
+    values = dict.fromkeys(row.values for row in done)
+    sizes = dict.fromkeys(
+        f"{row.options['batch']}" for row in done if row.search == "learned" and "batch" in row.options
+    )
+    said = (
+        f"Held out: {' or '.join(splits)}." if splits else "",
+        f"Values: {' or '.join(values)}." if values else "",
+        f"Prefixes in an update of `learned`: {' or '.join(sizes)}." if sizes else "",
+    )
+    return " ".join(filter(None, said))
 
 
 def measured(rows: Sequence[StudyRow]) -> str:
