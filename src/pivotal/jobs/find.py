@@ -26,6 +26,7 @@ from pivotal.jobs.watch import Nobody, Watch, say_known
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
+from pivotal.printing import duration
 from pivotal.problem.examples import Examples
 from pivotal.problem.outcome import Work
 from pivotal.problem.prepare import model_of, stays_of
@@ -186,7 +187,7 @@ class _Run:
             with signals() as stop:
                 checkpoint = RunCheckpoint(folder, history, train.work, stop, train.model.bases)
                 if checkpoint.resumed:
-                    self.watch.say(f"Resuming the run in {folder.path} after {checkpoint.seconds:.0f} s.")
+                    self.watch.say(f"Resuming the run in {folder.path} after {duration(checkpoint.seconds)}.")
                 try:
                     found = self._search(history, checkpoint, stop)
                     # Scoring uses the training pairs too, so the cost of the search is read before it.
