@@ -257,6 +257,3 @@ def test_what_waits_for_the_gpu_cannot_be_recorded_and_has_not_been_run() -> Non
     with pytest.raises(Unrecordable):
         replay(add)
     assert count.item() == 1
-    again = Replay(device)
-    found = [again(lambda: count.add_(1)).item() for _ in range(4)]
-    assert found == [2, 3, 4, 5]
