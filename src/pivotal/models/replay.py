@@ -65,7 +65,7 @@ def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
         return dict(zip(data, parts, strict=True))
     if isinstance(data, list | tuple):
         return type(data)(parts)
-    if is_dataclass(data):
+    if is_dataclass(data) and not isinstance(data, type):
         return type(data)(**{one.name: part for one, part in zip(fields(data), parts, strict=True)})
     return data
 
