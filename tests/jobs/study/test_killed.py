@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from small_study import lasting
+from tests.processes import Process
 
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
@@ -33,11 +34,9 @@ also:
 """Twenty runs in ten batches."""
 
 
-def start(recipe: Path, out: Path, *, atlas: bool = False) -> subprocess.Popen[bytes]:
+def start(recipe: Path, out: Path, *, atlas: bool = False) -> Process:
     program = ["pivotal", "atlas"] if atlas else ["pivotal.jobs.study"]
-    command = [sys.executable, "-m", *program, str(recipe), "--out", str(out)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    return Process(*program, recipe, "--out", out)
 
 
 def traces(out: Path) -> int:
@@ -45,7 +44,7 @@ def traces(out: Path) -> int:
     return sum(1 for _ in out.rglob("*"))
 
 
-def kill(running: subprocess.Popen[bytes], out: Path, chance: random.Random) -> None:
+def kill(running: Process, out: Path, chance: random.Random) -> None:
     """Kill it at some moment after it has written something."""
     before = traces(out)
     while traces(out) == before and running.poll() is None:  # until it has something to lose
@@ -64,7 +63,7 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     left = 20 - len(read_results(out / "results.jsonl").rows)
     assert left, "nothing was left to go on with: the moments came too late"
     last = start(recipe, out)
-    said = last.communicate()[0].decode()
+    said = last.communicate()
     assert last.returncode == 0, said
     alone = study(parse_recipe(RECIPE, "killed.yaml"), out=tmp_path / "alone")
     rows = read_results(out / "results.jsonl").rows
@@ -82,7 +81,7 @@ def test_an_atlas_that_is_killed_ends_like_one_that_is_not(
         kill(start(recipe, out, atlas=True), out, chance)
     assert not (out / "site" / "index.html").exists(), "the moments came too late"
     last = start(recipe, out, atlas=True)
-    said = last.communicate()[0].decode()
+    said = last.communicate()
     assert last.returncode == 0, said
     rows = read_results(out / "results.jsonl").rows
     assert lasting(rows) == lasting(atlas.rows)
@@ -99,7 +98,7 @@ def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: s
     while not read_results(out / "results.jsonl").rows and running.poll() is None:
         time.sleep(0.05)
     running.send_signal(signum)
-    said = running.communicate()[0].decode()
+    said = "".join(running.communicate())
     assert running.returncode == 128 + signum, said
     rows = len(read_results(out / "results.jsonl").rows)
     assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
