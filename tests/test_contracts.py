@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import pytest
@@ -61,17 +61,20 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-LONG = {"exchange", "greedy", "learned", "reinforce"}
-"""Searches that take more than a few seconds with their default settings."""
+SHORT = {
+    **{"updates": 20, "refit": 10, "polish": 5, "trial": 5},
+    **{"candidates": 6, "rounds": 2, "sample": 16, "start": "random"},
+}
+"""The contract is about the form of a result, which short searches have too. That the default settings find what they
+should is tested in tests/searches."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SEARCHES.names()],
-)
-@pytest.mark.parametrize("steps", ["every", pytest.param("single", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", SEARCHES.names())
+@pytest.mark.parametrize("steps", ["every", "single"])
 def test_searches(name: str, steps: Steps) -> None:
-    check_search(SEARCHES.get(name)(), steps=steps)
+    search = SEARCHES.get(name)
+    short = {field.name: SHORT[field.name] for field in fields(search) if field.name in SHORT}
+    check_search(search(**short), steps=steps)
 
 
 # -- a check that nothing can fail checks nothing: each breach below must be caught --
