@@ -117,7 +117,9 @@ def test_an_intervention_of_a_comparison(pivotal: Any, comparison_folder: Path) 
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
-def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
+def test_files(
+    pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str, real_figures: None
+) -> None:
     path = tmp_path / f"trace.{kind}"
     done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "--out", path)
     assert done.code == 0 and f"Written to {path}" in done.out
