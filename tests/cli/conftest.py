@@ -1,5 +1,5 @@
-"""One small run on the planted model that the tests of all verbs read; nobody writes to it. Figures are empty here:
-they take longer than such a run, and tests/report and tests/browser look at them."""
+"""One small run on the planted model that the tests of all verbs read; nobody writes to it. Figures are not
+drawn here."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.figures import empty_figures
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
-from pivotal.report import drawing
 
 FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 COMPARE = (
@@ -19,8 +19,6 @@ COMPARE = (
 )
 
 Run = Callable[..., "Outcome"]
-
-REAL = {name: getattr(drawing, name) for name in ("_styled", "render")}
 
 
 class Outcome:
@@ -42,17 +40,9 @@ class Outcome:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def empty_figures() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "_styled", lambda chart, ink, paper: {})
-        patch.setattr(drawing, "render", lambda form, spec, **options: b'<svg width="9" height="9"></svg>')
+def no_figures() -> Iterator[None]:
+    with empty_figures():
         yield
-
-
-@pytest.fixture
-def real_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, function in REAL.items():
-        monkeypatch.setattr(drawing, name, function)
 
 
 @pytest.fixture
