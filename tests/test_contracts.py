@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
+from tests.short_searches import short
 from torch import Tensor, nn
 
 from pivotal.models import load_model
@@ -61,20 +62,11 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-SHORT = {
-    **{"updates": 20, "refit": 10, "polish": 5, "trial": 5},
-    **{"candidates": 6, "rounds": 2, "sample": 16, "start": "random"},
-}
-"""The contract is about the form of a result, which short searches have too. That the default settings find what they
-should is tested in tests/searches."""
-
-
 @pytest.mark.parametrize("name", SEARCHES.names())
 @pytest.mark.parametrize("steps", ["every", "single"])
 def test_searches(name: str, steps: Steps) -> None:
-    search = SEARCHES.get(name)
-    short = {field.name: SHORT[field.name] for field in fields(search) if field.name in SHORT}
-    check_search(search(**short), steps=steps)
+    """With short settings: the contract is about the form of a result. tests/searches tests what the defaults find."""
+    check_search(short(name), steps=steps)
 
 
 # -- a check that nothing can fail checks nothing: each breach below must be caught --
