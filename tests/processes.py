@@ -135,6 +135,7 @@ def _run(asked: dict[str, Any]) -> None:
     import runpy
 
     os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup makes processes ignore
     nothing = os.open(os.devnull, os.O_RDONLY)
     opened = [os.open(path, os.O_WRONLY) for path in asked["streams"]]
     for number, descriptor in enumerate([nothing, *opened]):
