@@ -41,8 +41,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests come first, then files with slow ones, so that short ones fill the time at the end in which a worker
-    would wait for another. One worker gets a whole file, since its tests share fixtures that are costly to make, and all files of the
-    browser; the tests marked `apart` share none and go to whichever worker is free."""
+    would wait for another. One worker gets a whole file, or all files of the browser, since their tests share fixtures
+    that are costly to make; the tests marked `apart` share none and go to whichever worker is free."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.get_closest_marker("apart") is None, item.path not in slow))
     for item in items:
