@@ -43,7 +43,7 @@ def test_a_signal_ends_it_cleanly(run_folder: Path, signum: signal.Signals, tmp_
     process = Process("pivotal", "serve", served, "--port", "0", cwd=tmp_path)
     until(lambda: "\n" in process.out or process.poll() is not None)
     address = process.out.split()[-1]
-    with urllib.request.urlopen(f"{address}state", timeout=60) as answer:
+    with urllib.request.urlopen(f"{address}state", timeout=600) as answer:
         assert str(run_folder).encode() in answer.read()
     process.send_signal(signum)
     _, err = process.communicate()
