@@ -20,8 +20,11 @@ RUN := $(BIN)/python -m
 WORKERS := -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 PYTEST := OMP_NUM_THREADS=1 $(RUN) pytest -q $(WORKERS)
 
+# Without the hook that checks shapes, which adds two seconds to the imports of every worker.
+UNCHECKED := JAXTYPING_DISABLE=1 $(RUN) pytest -q -o addopts="--strict-markers --strict-config"
+
 # Tests of figures, and settings with which torch computes them as other processors do: their last digits differ.
-NUMERIC := JAXTYPING_DISABLE=1 $(RUN) pytest -q $(WORKERS) -m "not slow" \
+NUMERIC := $(UNCHECKED) $(WORKERS) -m "not slow" \
 	tests/evidence/test_certify_set.py tests/evidence/test_evaluation.py tests/searches/tools tests/problem tests/golden
 SSE := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2
@@ -39,7 +42,7 @@ test: .venv/installed-dev ## install, then run every test, the slow ones too
 	$(PYTEST)
 
 test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
-	JAXTYPING_DISABLE=1 $(PYTEST) -m "not slow"
+	OMP_NUM_THREADS=1 $(UNCHECKED) $(WORKERS) -m "not slow"
 
 peers: $(foreach peer,$(PEERS),build/peers/$(firstword $(subst ==, ,$(peer)))/installed) ## install the libraries that exports are tested and compared with, each in an environment of its own
 

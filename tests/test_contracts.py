@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.short_searches import short
 from torch import Tensor, nn
 
 from pivotal.models import load_model
@@ -61,17 +62,11 @@ def test_phenomena(name: str) -> None:
     check_phenomenon(PHENOMENA.get(name))
 
 
-LONG = {"exchange", "greedy", "learned", "reinforce"}
-"""Searches that take more than a few seconds with their default settings."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SEARCHES.names()],
-)
-@pytest.mark.parametrize("steps", ["every", pytest.param("single", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", SEARCHES.names())
+@pytest.mark.parametrize("steps", ["every", "single"])
 def test_searches(name: str, steps: Steps) -> None:
-    check_search(SEARCHES.get(name)(), steps=steps)
+    """With short settings: the contract is about the form of a result. tests/searches tests what the defaults find."""
+    check_search(short(name), steps=steps)
 
 
 # -- a check that nothing can fail checks nothing: each breach below must be caught --

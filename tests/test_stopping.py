@@ -10,6 +10,8 @@ import pytest
 
 from pivotal.stopping import SIGNALS, Interrupted, exit_code, saying, signals
 
+pytestmark = pytest.mark.usefixtures("hangups")
+
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 EACH = pytest.mark.parametrize("signum", SIGNALS)
 

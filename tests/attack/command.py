@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -197,7 +198,9 @@ def _load() -> None:
 
 
 def output_of(pid: int) -> Path:
-    return Path(os.environ.get("ATTACK_OUTPUT", "/tmp/pivotal-attack-output")) / str(pid)
+    """A folder of this user's own: one that another user made could not be written to."""
+    usual = Path(tempfile.gettempdir()) / f"pivotal-attack-output-{os.getuid()}"
+    return Path(os.environ.get("ATTACK_OUTPUT", usual)) / str(pid)
 
 
 def ended(pid: int, seconds: float = 4 * SECONDS) -> Done:

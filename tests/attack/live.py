@@ -151,7 +151,7 @@ def exchange(port: int, sent: bytes, chance: random.Random | None = None) -> tup
     `chance`, clients do not wait long, and some go away before they have sent or read everything."""
     cut = len(sent) if chance is None or chance.random() < 0.9 else chance.randrange(len(sent) + 1)
     try:
-        with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        with socket.create_connection(("127.0.0.1", port), timeout=120) as wire:
             wire.sendall(sent[:cut])
             wire.settimeout(0.2 if chance else 20)
             answer = b"" if chance and chance.random() < 0.05 else wire.recv(2**16)
@@ -203,4 +203,4 @@ def served(run: Path) -> Iterator[tuple[int, str]]:
         yield address.port or 0, address.path.strip("/")
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(120)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
@@ -26,6 +26,9 @@ from pivotal.searches.learned import LearnedMask
 
 NEEDED = "PIVOTAL_NEEDS_BROWSER"
 """Set where a browser is there by arrangement: the tests then fail, and do not skip, without one."""
+
+# Five seconds, the default, are too few where other processes have the cores.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

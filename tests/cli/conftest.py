@@ -1,11 +1,13 @@
-"""One small run on the planted model that the tests of all verbs read; nobody writes to it."""
+"""One small run on the planted model that the tests of all verbs read; nobody writes to it. Figures are not
+drawn here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.figures import empty_figures
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
@@ -35,6 +37,12 @@ class Outcome:
         said = " ".join(self.err.replace("│", " ").split())
         for part in parts:
             assert part in said, said
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_figures() -> Iterator[None]:
+    with empty_figures():
+        yield
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
+SMALLEST = ("--candidates", "1", "--sample", "4", "--finalists", "1")
+"""For what is written where, whatever the certificate says."""
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def test_a_run_is_certified_and_its_report_says_so(pivotal: Any, folder: Path) -
 
 @pytest.mark.slow
 def test_json_is_what_is_written(pivotal: Any, folder: Path) -> None:
-    done = pivotal("certify", folder, *QUICK, "--json")
+    done = pivotal("certify", folder, *SMALLEST, "--json")
     assert json.loads(done.out) == json.loads((folder / "certificate.json").read_text())
 
 
@@ -41,7 +43,7 @@ def test_an_intervention_by_itself_is_certified_on_all_pairs(
     pivotal: Any, folder: Path, tmp_path: Path
 ) -> None:
     alone = shutil.copytree(folder / "interventions" / "0", tmp_path / "alone")
-    done = pivotal("certify", alone, *QUICK, "--json")
+    done = pivotal("certify", alone, *SMALLEST, "--json")
     assert done.code == 0 and json.loads(done.out)["found"]["flipped_test"] is None
     assert not (alone / "certificate.json").exists()
 
@@ -60,7 +62,7 @@ def test_an_intervention_of_a_comparison_is_certified_with_its_own_loss(pivotal:
     assert pivotal("compare", "planted", "planted", *settings, "--out", out).code == 0
     page = (out / "report.html").read_text()
     one = out / "interventions" / "attribution-3" / "0"
-    done = pivotal("certify", one, *QUICK, "--json")
+    done = pivotal("certify", one, *SMALLEST, "--json")
     assert done.code == 0 and json.loads(done.out)["max_kl"] == 0.3
     assert json.loads((one / "certificate.json").read_text())["run"] == 0
     assert not (out / "certificate.json").exists()

@@ -5,19 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-# The same as in conftest.py: the folder that is made there must be known again.
-COMPARE = (
-    *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "81"),
-    *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
-)
+from tests.cli.conftest import COMPARE, Outcome
+from tests.processes import Process, until
 
 
 @pytest.mark.slow
@@ -103,40 +96,39 @@ def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: li
     assert not (tmp_path / "c").exists()
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pivotal.cli.main", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
-
-
 def rows(folder: Path) -> Any:
     """Of compare.json, without the times."""
     content = json.loads((folder / "compare.json").read_text())
     return content | {"rows": [{k: v for k, v in row.items() if k != "seconds"} for row in content["rows"]]}
 
 
+LONG = (*COMPARE, "--max-units", "1..2", "--runs", "2", "--mode", "both", "-q")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The rows of such a comparison that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole") / "compared"
+    assert Outcome((*LONG, "--out", str(out))).code == 0
+    return rows(out)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_a_real_process_is_stopped_and_goes_on_to_the_same_end(tmp_path: Path, how: signal.Signals) -> None:
-    job = (*COMPARE, "--max-units", "1..2", "--runs", "2", "--mode", "both", "-q")
-    whole = start(*job, "--out", tmp_path / "whole")
-    stopped = start(*job, "--out", tmp_path / "stopped")
-    result = tmp_path / "stopped" / "compare.json"
-    deadline = time.monotonic() + 600
-    while not (result.exists() and len(json.loads(result.read_text())["rows"]) >= 2):
-        assert time.monotonic() < deadline and stopped.poll() is None
-        time.sleep(0.01)
+def test_a_real_process_is_stopped_and_goes_on_to_the_same_end(
+    pivotal: Any, whole: Any, tmp_path: Path, how: signal.Signals
+) -> None:
+    folder = tmp_path / "stopped"
+    stopped, result = Process("pivotal", *LONG, "--out", folder), folder / "compare.json"
+    until(lambda: stopped.poll() or (result.exists() and len(rows(folder)["rows"]) >= 2))
     stopped.send_signal(how)
-    out, err = stopped.communicate(timeout=300)
-    there = rows(tmp_path / "stopped")["rows"]
+    out, err = stopped.communicate()
+    there = rows(folder)["rows"]
     assert 2 <= len(there) < 8 and out == "" and "Traceback" not in err
     if how != signal.SIGKILL:
         assert stopped.returncode == 128 + how
         assert f"{len(there)} of 8 sets of units are found, saved in {result}" in err
-        assert f"Resume with: pivotal {' '.join(job)} --out {tmp_path / 'stopped'}" in err
-    resumed = start(*job, "--out", tmp_path / "stopped")
-    assert resumed.wait(900) == 0 and whole.wait(900) == 0
-    assert rows(tmp_path / "stopped") == rows(tmp_path / "whole")
-    assert (tmp_path / "stopped" / "report.html").exists()
+        assert f"Resume with: pivotal {' '.join(LONG)} --out {folder}" in err
+    assert pivotal(*LONG, "--out", folder).code == 0
+    assert rows(folder) == whole
+    assert (folder / "report.html").exists()

@@ -8,17 +8,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import FIND, Outcome
+from tests.processes import Process, until
 
 from pivotal.cli.find import build_search
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
-
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 
 
 @pytest.mark.slow
@@ -215,12 +214,23 @@ def test_the_papers_preset_sets_units_to_any_value_unless_values_are_given(
     assert RunFolder.open(tmp_path / "run").summary().values == values
 
 
-def start(*arguments: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "pivotal.cli.main", *map(str, arguments)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    )
+LONG = ("find", "planted", "planted", "--updates", "200", "-o", "refit=10", "--test", "81", "-q")
+"""Long enough to be stopped, on a busy machine too."""
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The summary of such a run that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert Outcome((*LONG, "--out", str(out))).code == 0
+    return summary_of(out)
+
+
+def summary_of(folder: Path) -> dict[str, Any]:
+    """Without the time."""
+    summary: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    del summary["seconds"]
+    return summary
 
 
 @pytest.mark.slow
@@ -228,33 +238,27 @@ def start(*arguments: object) -> subprocess.Popen[str]:
     ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_a_signal_stops_a_real_process_and_the_same_command_resumes(
-    tmp_path: Path, signum: signal.Signals, code: int
+    pivotal: Any, whole: dict[str, Any], tmp_path: Path, signum: signal.Signals, code: int
 ) -> None:
-    find = ("find", "planted", "planted", "--updates", "1500", "-o", "refit=10", "--test", "81", "-q")
-    whole = start(*find, "--out", tmp_path / "whole")
-    stopped = start(*find, "--out", tmp_path / "stopped")
-    history = tmp_path / "stopped" / "history.jsonl"
-    deadline = time.monotonic() + 300
-    while not (history.exists() and history.read_text().count("\n") > 5) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    folder = tmp_path / "stopped"
+    stopped = Process("pivotal", *LONG, "--out", folder)
+    history = folder / "history.jsonl"
+    until(lambda: stopped.poll() or (history.exists() and history.read_text().count("\n") > 5))
     stopped.send_signal(signum)
-    out, err = stopped.communicate(timeout=300)
+    out, err = stopped.communicate()
     assert stopped.returncode == code, err
     assert out == "" and "Traceback" not in err
-    assert f"Resume with: pivotal {' '.join(find)} --out {tmp_path / 'stopped'}" in err
-    assert (tmp_path / "stopped" / "checkpoint.pt").exists()
-    assert (tmp_path / "stopped" / "interventions" / "0" / "card.json").exists()
-    resumed = start(*find, "--out", tmp_path / "stopped")
-    assert resumed.wait(600) == 0 and whole.wait(600) == 0
-    summaries = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "stopped")]
-    for summary in summaries:
-        del summary["seconds"]
-    assert summaries[0] == summaries[1]
+    assert f"Resume with: pivotal {' '.join(LONG)} --out {folder}" in err
+    assert (folder / "checkpoint.pt").exists()
+    assert (folder / "interventions" / "0" / "card.json").exists()
+    assert pivotal(*LONG, "--out", folder).code == 0
+    assert summary_of(folder) == whole
 
 
 @pytest.mark.slow
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
-    process = start("list", "searches")
+    command = [sys.executable, "-m", "pivotal", "list", "searches"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert "Traceback" not in process.stderr.read()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ import pytest
 import yaml
 from tests.exports.hub_server import Hub, serving
 from tests.models.tiny import random_model, tokenizer
+from tests.processes import Process
 
 from pivotal.models import load_model
 from pivotal.records.intervention import Intervention
@@ -150,16 +148,9 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
         settings = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "hf"), "HF_TOKEN": "hf_test"}
 
         def run(*arguments: str | Path, code: int = 0) -> str:
-            ran = subprocess.run(
-                [sys.executable, "-m", "pivotal", *map(str, arguments)],
-                env={**os.environ, **settings},
-                cwd=tmp_path,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            assert ran.returncode == code, ran.stderr
-            return ran.stdout if code == 0 else ran.stderr
+            out, err = (ran := Process("pivotal", *arguments, env=settings, cwd=tmp_path)).communicate()
+            assert ran.returncode == code, err
+            return out if code == 0 else err
 
         said = run("push", saved, "me/units", "--model", model, "--device", "cpu", "--license", "mit")
         first = hub.newest

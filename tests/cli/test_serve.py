@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Run
+from tests.processes import Process, until
 
 import pivotal.cli.serve as verb
 
@@ -40,14 +39,12 @@ def test_only_runs_are_served(pivotal: Run, comparison_folder: Path, tmp_path: P
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly(run_folder: Path, signum: signal.Signals, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
-    line = [sys.executable, "-m", "pivotal", "serve", str(run_folder / "interventions" / "0"), "--port", "0"]
-    process = subprocess.Popen(
-        line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
-    )
-    assert process.stdout is not None
-    address = process.stdout.readline().split()[-1]
-    with urllib.request.urlopen(f"{address}state", timeout=60) as answer:
+    served = run_folder / "interventions" / "0"
+    process = Process("pivotal", "serve", served, "--port", "0", cwd=tmp_path)
+    until(lambda: "\n" in process.out or process.poll() is not None)
+    address = process.out.split()[-1]
+    with urllib.request.urlopen(f"{address}state", timeout=600) as answer:
         assert str(run_folder).encode() in answer.read()
     process.send_signal(signum)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate()
     assert process.returncode == 0 and "Traceback" not in err

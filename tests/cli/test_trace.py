@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.figures import real_figures
 from tests.paths import ROOT
 
 from pivotal.jobs.run_folder import RunFolder
@@ -119,7 +120,8 @@ def test_an_intervention_of_a_comparison(pivotal: Any, comparison_folder: Path) 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
 def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"trace.{kind}"
-    done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "--out", path)
+    with real_figures():
+        done = pivotal("trace", run_folder, "--pair", kept.traces[0].pair, "--out", path)
     assert done.code == 0 and f"Written to {path}" in done.out
     content = path.read_bytes()
     first = {

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.figures import empty_figures
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
@@ -45,7 +46,8 @@ def figures_of(summary: dict[str, Any]) -> dict[str, Any]:
 def figures(command: list[str], place: Path) -> dict[str, Any]:
     load_phenomenon("number-agreement")[::200].save(place / "few.jsonl")  # the question of a short run
     arguments = [word.replace("PLACE", str(place)) for word in command]
-    done = CliRunner().invoke(app, [*arguments, "--out", str(place / "run")])
+    with empty_figures():
+        done = CliRunner().invoke(app, [*arguments, "--out", str(place / "run")])
     assert done.exit_code == 0, done.output
     return figures_of(json.loads((place / "run" / "summary.json").read_text()))
 

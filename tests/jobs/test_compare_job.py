@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
+from tests.short_searches import short
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
@@ -292,7 +293,7 @@ def test_a_bound_on_kl_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SEARCHES.names())
 def test_a_point_does_not_depend_on_the_other_sizes_asked_for(name: str) -> None:
     """What a comparison that goes on after a kill relies on."""
-    search = contenders([name])[0].search
+    search = short(name)
     problem = problem_of(QUESTION, model_of(QUESTION), QUESTION.load_pairs().sample(120))
     problem.measure_activations()  # as a comparison does before its first search
     problem.bounds()

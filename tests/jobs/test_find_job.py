@@ -163,6 +163,7 @@ def test_same_seed_same_summary_and_another_seed_another(finding: Finding, tmp_p
     assert without_times(other.folder.path) != without_times(finding.folder.path)
 
 
+@pytest.mark.usefixtures("hangups")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_saves_and_the_same_job_resumes_to_the_same_end(
     finding: Finding, tmp_path: Path, signum: signal.Signals

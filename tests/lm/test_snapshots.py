@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.processes import Process, until
 
 from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
@@ -121,20 +118,15 @@ def test_a_crash_right_after_a_snapshot(
 
 @pytest.mark.slow
 def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) -> None:
-    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     asked = [f"--{name}={value}" for name, value in SMALL.items()] + ["--snapshots=1K,8K,16K"]
 
-    def start(out: str, *more: str) -> subprocess.Popen[bytes]:
-        given = ["--corpus", str(corpus), "--out", str(tmp_path / out), *asked, *more]
-        return subprocess.Popen(
-            [sys.executable, "-m", "pivotal.lm", *given], env=threads, stderr=subprocess.DEVNULL
-        )
+    def start(out: str, *more: str) -> Process:
+        return Process("pivotal.lm", "--corpus", corpus, "--out", tmp_path / out, *asked, *more)
 
     for name in ("1K", "8K"):
-        process = start("killed", "--checkpoint-minutes=0.0005")
-        while not (tmp_path / "killed.snapshots" / f"killed-{name}").exists() and process.poll() is None:
-            time.sleep(0.001)
-        process.send_signal(signal.SIGKILL)
+        process, kept = start("killed", "--checkpoint-minutes=0.0005"), tmp_path / "killed.snapshots"
+        until(lambda: process.poll() is not None or (kept / f"killed-{name}").exists(), pause=0.001)  # noqa: B023
+        process.kill()
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "killed").exists()
     assert [start(name).wait() for name in ("killed", "whole")] == [0, 0]

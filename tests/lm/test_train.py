@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.processes import Process
 
 from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import lines_of, perplexity_of
@@ -111,44 +112,34 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(
     assert not (tmp_path / "model.training").exists()
 
 
-def command(out: Path, corpus: Path, *more: str) -> list[str]:
-    options = [f"--{name}={value}" for name, value in SMALL.items()]
-    return [sys.executable, "-m", "pivotal.lm", "--corpus", str(corpus), "--out", str(out), *options, *more]
+def options(out: Path, corpus: Path, *more: str) -> list[str]:
+    """Of `python -m pivotal.lm`."""
+    given = [f"--{name}={value}" for name, value in SMALL.items()]
+    return ["--corpus", str(corpus), "--out", str(out), *given, *more]
 
 
 @pytest.mark.slow
 def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) -> None:
-    threads = {**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())}
     checkpoint = tmp_path / "killed.training" / CHECKPOINT
     reached = []
     for _ in range(2):
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        process = subprocess.Popen(
-            command(tmp_path / "killed", corpus, "--epochs=6", "--checkpoint-minutes=0"),
-            env=threads,
-            stderr=subprocess.DEVNULL,
-        )
+        more = ("--epochs=6", "--checkpoint-minutes=0")
+        process = Process("pivotal.lm", *options(tmp_path / "killed", corpus, *more))
         writes = 0
         while writes < 20 and process.poll() is None:
             now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
             writes, before = writes + (now != before), now
             time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         assert process.wait() == -signal.SIGKILL
         assert not (tmp_path / "killed").exists()
         reached.append(torch.load(checkpoint, weights_only=True)["step"])
     ends = [
-        subprocess.run(
-            command(tmp_path / name, corpus, "--epochs=6"),
-            check=False,
-            env=threads,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("killed", "whole")
+        Process("pivotal.lm", *options(tmp_path / name, corpus, "--epochs=6")) for name in ("killed", "whole")
     ]
-    assert [end.returncode for end in ends] == [0, 0]
-    assert f"Resuming after {reached[-1]} updates" in ends[0].stderr
+    assert [end.wait() for end in ends] == [0, 0]
+    assert f"Resuming after {reached[-1]} updates" in ends[0].err
     updates = json.loads((tmp_path / "whole" / "card.json").read_text())["updates"]
     assert 0 < reached[0] < reached[1] < updates
     assert same(tmp_path / "killed", tmp_path / "whole")
@@ -169,7 +160,7 @@ def test_a_full_disk_keeps_the_last_checkpoint(
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
     ended = subprocess.run(
-        command(tmp_path / "model", corpus, "--checkpoint-minutes=0"),
+        [sys.executable, "-m", "pivotal.lm", *options(tmp_path / "model", corpus, "--checkpoint-minutes=0")],
         check=False,
         preexec_fn=limit,
         stderr=subprocess.PIPE,

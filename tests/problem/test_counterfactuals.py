@@ -39,19 +39,14 @@ def test_the_planted_units_carry_the_number_and_decoys_do_not(steps: Any) -> Non
     torch.testing.assert_close(outcome.log_ratio[2], problem.clean_log_ratio)
 
 
-def two_models() -> list[LanguageModel]:
-    packed, rows = (
-        TransformersLM(f, random_model(f), tokenizer()) for f in ("llama", "mistral, short window")
-    )
-    return [PLANTED.model, packed, rows]
-
-
-@pytest.mark.parametrize("model", two_models(), ids=lambda model: model.name)
-def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(model: LanguageModel) -> None:
+@pytest.mark.parametrize("name", ["planted", "llama", "mistral, short window"])
+def test_the_whole_last_site_gives_the_predictions_of_the_counterfactual_prefix(name: str) -> None:
     """What the output projection reads at the last step is then the state of the other prefix."""
-    if model.name == "planted":
+    model: LanguageModel = PLANTED.model
+    if name == "planted":
         pairs, site = PAIRS.sample(60), "all"
     else:
+        model = TransformersLM(name, random_model(name), tokenizer())
         site = [one.name for one in model.sites if one.kind == "resid"][-1]
         words = ("runs", "run")
         forms = [("The doctor near", "The doctors near"), ("Some car quickly", "Some cars quickly")]

@@ -30,7 +30,7 @@ class Client:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] = JSON
     ) -> tuple[HTTPResponse, bytes]:
         """The answer to a path from the root, whatever its status."""
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.request(method, path, body, dict(headers))
             answer = connection.getresponse()

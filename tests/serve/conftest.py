@@ -35,5 +35,5 @@ def client(planted_run: Path) -> Iterator[Client]:
     thread.start()
     yield Client(server.address)
     server.stop()
-    thread.join(20)
+    thread.join(120)
     assert not thread.is_alive()

@@ -67,7 +67,7 @@ def test_another_origin_is_refused(client: Client, origin: str) -> None:
 def test_a_large_body_is_refused(client: Client) -> None:
     path = f"/{client.token}/pairs"
     assert client.raw("POST", path, b" " * 200_000)[0].status == 413
-    with socket.create_connection(("127.0.0.1", client.port), timeout=20) as wire:  # without a stated length
+    with socket.create_connection(("127.0.0.1", client.port), timeout=120) as wire:  # without a stated length
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\nContent-Type: application/json\r\n"
         wire.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
         wire.sendall((b"8000\r\n" + b" " * 0x8000 + b"\r\n") * 5 + b"0\r\n\r\n")

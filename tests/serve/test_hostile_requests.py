@@ -34,18 +34,18 @@ def served(run: Path) -> Iterator[Client]:
         yield Client(server.address)
     finally:
         server.stop()
-        thread.join(20)
+        thread.join(120)
     assert not thread.is_alive()
 
 
 def connected(client: Client, sent: str = "") -> socket.socket:
-    wire = socket.create_connection(("127.0.0.1", client.port), timeout=20)
+    wire = socket.create_connection(("127.0.0.1", client.port), timeout=120)
     wire.sendall(sent.format(token=client.token, port=client.port).encode())
     return wire
 
 
 def until_it_answers(client: Client) -> None:
-    for _ in range(200):
+    for _ in range(2000):
         if client.raw("GET", f"/{client.token}/assets/page.css")[0].status == 200:
             return
         time.sleep(0.05)

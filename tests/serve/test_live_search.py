@@ -31,7 +31,7 @@ class Running:
         self._thread.start()
 
     def events(self, number: int, seen: int | None = None) -> Iterator[dict[str, Any]]:
-        connection = HTTPConnection("127.0.0.1", self.client.port, timeout=100)
+        connection = HTTPConnection("127.0.0.1", self.client.port, timeout=600)
         headers = {} if seen is None else {"Last-Event-ID": str(seen)}
         connection.request("GET", f"/{self.client.token}/find/{number}/events", headers=headers)
         answer = connection.getresponse()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from small_study import lasting
+from tests.processes import Process, until
 
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
@@ -33,11 +34,9 @@ also:
 """Twenty runs in ten batches."""
 
 
-def start(recipe: Path, out: Path, *, atlas: bool = False) -> subprocess.Popen[bytes]:
+def start(recipe: Path, out: Path, *, atlas: bool = False) -> Process:
     program = ["pivotal", "atlas"] if atlas else ["pivotal.jobs.study"]
-    command = [sys.executable, "-m", *program, str(recipe), "--out", str(out)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    return Process(*program, recipe, "--out", out)
 
 
 def traces(out: Path) -> int:
@@ -45,14 +44,18 @@ def traces(out: Path) -> int:
     return sum(1 for _ in out.rglob("*"))
 
 
-def kill(running: subprocess.Popen[bytes], out: Path, chance: random.Random) -> None:
-    """Kill it at some moment after it has written something."""
-    before = traces(out)
-    while traces(out) == before and running.poll() is None:  # until it has something to lose
-        time.sleep(0.02)
-    time.sleep(chance.uniform(0, 0.8))
+def rows_in(out: Path) -> int:
+    return len(read_results(out / "results.jsonl").rows)
+
+
+def kill(running: Process, out: Path, chance: random.Random, most: int) -> None:
+    """Kill it after it has written something a few times, or some runs: what it has done tells when, not the clock."""
+    seen, rows, changes = traces(out), rows_in(out), chance.randint(1, 12)
+    while changes and rows_in(out) < rows + most and running.poll() is None:
+        time.sleep(0.01)
+        changes, seen = changes - (traces(out) != seen), traces(out)
     running.kill()
-    running.communicate()
+    running.wait()
 
 
 @pytest.mark.slow
@@ -60,11 +63,10 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     recipe, out, chance = tmp_path / "killed.yaml", tmp_path / "killed", random.Random(0)
     recipe.write_text(RECIPE)
     for _ in range(5):
-        kill(start(recipe, out), out, chance)
-    left = 20 - len(read_results(out / "results.jsonl").rows)
-    assert left, "nothing was left to go on with: the moments came too late"
+        kill(start(recipe, out), out, chance, most=2)
+    assert rows_in(out) < 20, "nothing was left to go on with"
     last = start(recipe, out)
-    said = last.communicate()[0].decode()
+    said = last.communicate()
     assert last.returncode == 0, said
     alone = study(parse_recipe(RECIPE, "killed.yaml"), out=tmp_path / "alone")
     rows = read_results(out / "results.jsonl").rows
@@ -79,10 +81,10 @@ def test_an_atlas_that_is_killed_ends_like_one_that_is_not(
     recipe, out, chance = tmp_path / "cross.yaml", tmp_path / "killed", random.Random(1)
     recipe.write_text(atlas_recipe.text)
     for _ in range(3):
-        kill(start(recipe, out, atlas=True), out, chance)
-    assert not (out / "site" / "index.html").exists(), "the moments came too late"
+        kill(start(recipe, out, atlas=True), out, chance, most=1)
+    assert not (out / "site" / "index.html").exists(), "nothing was left to go on with"
     last = start(recipe, out, atlas=True)
-    said = last.communicate()[0].decode()
+    said = last.communicate()
     assert last.returncode == 0, said
     rows = read_results(out / "results.jsonl").rows
     assert lasting(rows) == lasting(atlas.rows)
@@ -96,12 +98,11 @@ def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: s
     recipe, out = tmp_path / "killed.yaml", tmp_path / "out"
     recipe.write_text(RECIPE)
     running = start(recipe, out)
-    while not read_results(out / "results.jsonl").rows and running.poll() is None:
-        time.sleep(0.05)
+    until(lambda: rows_in(out) or running.poll() is not None)
     running.send_signal(signum)
-    said = running.communicate()[0].decode()
+    said = "".join(running.communicate())
     assert running.returncode == 128 + signum, said
-    rows = len(read_results(out / "results.jsonl").rows)
+    rows = rows_in(out)
     assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
     assert f"Resume with: python -m pivotal.jobs.study {recipe} --out {out}" in said
     assert "Traceback" not in said

@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
@@ -28,14 +29,17 @@ from pivotal.records.study_rows import StudyRow, read_results
 from pivotal.searches.base import Attempt, Discovery, Search
 from pivotal.searches.random import RandomUnits
 
-ray = pytest.importorskip("ray")
-
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="the package ray is not installed"),
+]
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Two workers on this machine, which do not see the folder of the tests."""
+    import ray  # not above: every worker of the tests would import it
+
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(
         address="local",

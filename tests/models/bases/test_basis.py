@@ -26,8 +26,7 @@ def test_an_empty_mask_changes_nothing_in_any_basis_of_a_recurrent_model(name: s
     check_basis(in_bases(model, {f"hidden.0@{name}": every_kind(24)[name]}), PREFIXES)
 
 
-@pytest.mark.parametrize("name", every_kind(8))
-@pytest.mark.parametrize("site", ["resid.1", "mlp.0"])
+@pytest.mark.parametrize(("name", "site"), [*((name, "resid.1") for name in every_kind(8)), ("pca", "mlp.0")])
 def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, site: str, llama) -> None:
     width = next(one.width for one in llama.sites if one.name == site)
     from tests.models import tiny

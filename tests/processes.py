@@ -1,0 +1,165 @@
+"""Real processes that start at once.
+
+A new interpreter takes three to four seconds to import torch, its optimisers and the library of charts. The processes
+here are forked from one that has done so: their signals, exit codes, streams and folders are their own. A test of what
+a command imports needs a new interpreter instead.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+IMPORTED = ("torch", "torch._dynamo", "altair", "vl_convert", "pivotal.jobs.find", "pivotal.jobs.compare")
+"""torch imports torch._dynamo when the first optimiser is made."""
+
+
+class Process:
+    """`python -m module arguments`, with the methods of subprocess.Popen."""
+
+    def __init__(
+        self, module: str, *arguments: object, cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._streams = [Path(self._folder.name) / name for name in ("out", "err")]
+        for path in self._streams:
+            path.touch()
+        self.returncode: int | None = None
+        asked = {
+            "module": module,
+            "arguments": [str(argument) for argument in arguments],
+            "cwd": str(cwd or Path.cwd()),
+            "env": {**os.environ, **(env or {})},
+            "streams": [str(path) for path in self._streams],
+        }
+        self.pid: int = _ask(asked)
+
+    @property
+    def out(self) -> str:
+        """What it has written so far."""
+        return self._streams[0].read_text(encoding="utf-8")
+
+    @property
+    def err(self) -> str:
+        return self._streams[1].read_text(encoding="utf-8")
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            self.returncode = _ask({"poll": self.pid})
+        return self.returncode
+
+    def wait(self, timeout: float = 600) -> int:
+        until(lambda: self.poll() is not None, timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def communicate(self, timeout: float = 600) -> tuple[str, str]:
+        self.wait(timeout)
+        return self.out, self.err
+
+    def send_signal(self, signum: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+def until(true: Callable[[], object], timeout: float = 600, pause: float = 0.01) -> None:
+    """Wait for something. The limit is for hangs: nothing here takes a tenth of it on a busy machine."""
+    deadline = time.monotonic() + timeout
+    while not true():
+        assert time.monotonic() < deadline, f"Waited for {timeout} s."
+        time.sleep(pause)
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    server = subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=paths
+    )
+    assert server.stdin is not None
+    atexit.register(server.wait)
+    atexit.register(server.stdin.close)  # which ends it; the last one that is registered is called first
+    return server
+
+
+def _ask(question: dict[str, Any]) -> Any:
+    server = _server()
+    assert server.stdin is not None and server.stdout is not None
+    server.stdin.write(json.dumps(question) + "\n")
+    server.stdin.flush()
+    return json.loads(server.stdout.readline())
+
+
+# -- the process that is forked --
+
+
+def _serve() -> None:
+    import importlib
+
+    del sys.path[0]  # the folder of this file
+    for name in IMPORTED:
+        importlib.import_module(name)
+    running: set[int] = set()
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "poll" in asked:
+            pid, status = os.waitpid(asked["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+            running.discard(pid)
+        else:
+            answer = os.fork()
+            if answer == 0:
+                _run(asked)
+            running.add(answer)
+        print(json.dumps(answer), flush=True)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _run(asked: dict[str, Any]) -> None:
+    """Become `python -m module`. The streams of the server are left to the server."""
+    import runpy
+
+    os.setsid()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup makes processes ignore
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    opened = [os.open(path, os.O_WRONLY) for path in asked["streams"]]
+    for number, descriptor in enumerate([nothing, *opened]):
+        os.dup2(descriptor, number)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    os.chdir(asked["cwd"])
+    os.environ.clear()
+    os.environ.update(asked["env"])
+    sys.argv[1:] = asked["arguments"]
+    code: Any = 0
+    try:
+        runpy.run_module(asked["module"], run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code or 0)
+
+
+if __name__ == "__main__":
+    _serve()

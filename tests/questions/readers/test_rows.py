@@ -1,0 +1,103 @@
+"""The rows of a file, whatever its delimiter, encoding or compression; Parquet and Arrow."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+from pathlib import Path
+
+import pytest
+from tests.questions.readers.reading import NATIVE, TABS, read
+
+from pivotal.errors import PivotalError
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon
+
+
+def test_the_first_line_tells_the_delimiter(tmp_path: Path) -> None:
+    text = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"
+    commas = read(tmp_path, "a.csv", text, "table")
+    assert read(tmp_path, "a.csv", text.replace(",", ";"), "table").pairs == commas.pairs
+    assert read(tmp_path, "tabs.csv", text.replace(",", "\t"), "table").pairs == commas.pairs
+    assert read(tmp_path, "commas.tsv", text, "table").pairs == commas.pairs
+    native = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\n"
+    assert read(tmp_path, "b.csv", native).pairs == (MinimalPair("The cat , you see", 1, ("is", "are")),)
+    with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
+        read(tmp_path, "c.csv", text.replace(",", ";"))
+
+
+@pytest.mark.parametrize(
+    ("sound", "damaged"),
+    [
+        (b"The girl", b"The \xff\xfe\xfd\xfc"),
+        ((8).to_bytes(4, "little"), (2**30).to_bytes(4, "little")),
+    ],
+    ids=["text that is not UTF-8", "lengths that lead outside"],
+)
+def test_damaged_arrow_tables(tmp_path: Path, sound: bytes, damaged: bytes) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    path = tmp_path / "a.arrow"
+    table = arrow.table({"prefix": ["The girl"], "good": ["has"], "bad": ["have"]})
+    with arrow.OSFile(str(path), "wb") as sink, arrow.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    data = path.read_bytes()
+    body = data.rindex(b"The girl") - 64  # the offsets of the text come before the text
+    path.write_bytes(data[:body] + data[body:].replace(sound, damaged))
+    with pytest.raises(PivotalError, match=r"a\.arrow: not a readable \.arrow file"):
+        load_phenomenon(f"table:{path}")
+
+
+def test_parquet_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    with pytest.raises(
+        PivotalError, match=r"needs the library pyarrow.*pivotal\[parquet\], or save .* as \.csv"
+    ):
+        read(tmp_path, "a.parquet", b"PAR1", "table")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        NATIVE.encode(),
+        NATIVE.replace("\n", "\r\n").encode(),
+        codecs.BOM_UTF8 + NATIVE.encode(),
+        NATIVE.encode("utf-16"),
+        codecs.BOM_UTF16_BE + NATIVE.encode("utf-16-be"),
+        gzip.compress(NATIVE.encode()),
+    ],
+    ids=["utf-8", "crlf", "bom", "utf-16", "utf-16-be", "gz"],
+)
+def test_encodings(data: bytes, tmp_path: Path) -> None:
+    (pair,) = read(tmp_path, "a.jsonl", data)
+    assert pair == MinimalPair("The café", 1, ("is", "are"))
+    tabs = TABS.encode() if data.startswith(NATIVE[:3].encode()) else None
+    if tabs is not None:
+        windows = read(tmp_path, "b.txt", tabs.replace(b"\n", b"\r\n"), "sentences")
+        assert windows.pairs == read(tmp_path, "c.txt", tabs, "sentences").pairs
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    pairs = PairSet("mine", ("a", "b"), (MinimalPair("The café", None, ("is", "are")),))
+    for suffix in (".jsonl.gz", ".csv.gz"):
+        pairs.save(tmp_path / f"mine{suffix}")
+        assert (tmp_path / f"mine{suffix}").read_bytes()[:2] == b"\x1f\x8b"
+        assert load_phenomenon(tmp_path / f"mine{suffix}") == pairs
+    (tmp_path / "bad.jsonl.gz").write_bytes(gzip.compress(NATIVE.encode())[:20])
+    with pytest.raises(PivotalError, match="not a readable gzip file"):
+        load_phenomenon(tmp_path / "bad.jsonl.gz")
+    (tmp_path / "odd.jsonl").write_bytes(codecs.BOM_UTF16_LE + b"abc")
+    with pytest.raises(PivotalError, match="begins as UTF-16"):
+        load_phenomenon(tmp_path / "odd.jsonl")
+
+
+def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
+    text = NATIVE + "{}\n" + NATIVE.replace("The", "A") + "oops\n"
+    with pytest.raises(PivotalError, match="line 2, column 'prefix'"):
+        read(tmp_path, "a.jsonl", text)
+    pairs = read(tmp_path, "a.jsonl", text, skip_bad=True)
+    assert len(pairs) == 2
+    (note,) = pairs.notes
+    assert note.startswith("Left out 2 bad rows:") and "line 2" in note and "line 4" in note
+    with pytest.raises(PivotalError, match=r"holds none. The bad row: .*line 1"):
+        read(tmp_path, "a.jsonl", "{}", skip_bad=True)
