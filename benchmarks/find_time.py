@@ -56,7 +56,7 @@ def main() -> None:
     torch.set_num_threads(1)
     question = Question(args.model, args.phenomenon, sites=args.sites, steps=args.steps, values=args.values)
     model = load_model(args.model, device="cpu")
-    timed(job, "_search", "search")
+    timed(job._Run, "_search", "search")
     timed(summarise, "evaluate", "scores and random sets")
     timed(summarise, "unseen_words", "unseen words")
     timed(evaluation, "random_control", "random sets")

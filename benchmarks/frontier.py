@@ -49,7 +49,14 @@ def main() -> None:
         if value is not None
     }
     plan = ComparisonPlan(
-        tuple(contenders([s for s in args.searches.split(",") if s], common=common, options=args.option)),
+        tuple(
+            contenders(
+                [s for s in args.searches.split(",") if s],
+                common=common,
+                options=args.option,
+                same_values=True,
+            )
+        ),
         sizes_of(args.sizes),
         runs=args.runs,
         mode=args.mode,

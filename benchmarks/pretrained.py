@@ -25,7 +25,7 @@ import torch
 
 import pivotal as pv
 from pivotal.evidence.scores import score_many
-from pivotal.jobs.find import default_test
+from pivotal.questions.question import default_test
 from pivotal.searches import SEARCHES
 
 TASKS = {"number": "number-agreement", "gender": "gender-bias"}

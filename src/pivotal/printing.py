@@ -34,3 +34,10 @@ def chance(p: float) -> str:
     if p < _LEAST:
         return f"<{100 * _LEAST:.4f}%" if p else "0%"
     return f"{float(f'{100 * p:.2g}'):.6f}".rstrip("0").rstrip(".") + "%"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it: 41 s, 6.2 minutes, 3.5 hours."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.1f} minutes" if seconds < 120 * 60 else f"{seconds / 3600:.1f} hours"

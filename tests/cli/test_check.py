@@ -13,7 +13,7 @@ from pivotal.evidence.check import check, what_is_known
 from pivotal.models import load_model
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
-from pivotal.report.check import duration, rank_sentence
+from pivotal.report.check import rank_sentence
 
 
 def test_a_question_that_can_be_asked(pivotal: Run) -> None:
@@ -198,15 +198,7 @@ def test_too_few_pairs_to_split_are_a_warning(pivotal: Run, tmp_path: Path) -> N
     assert done.code == 0 and "Warning: A set must have two pairs or more" in done.out
 
 
-def test_rough_times_and_ranks() -> None:
-    assert [duration(s) for s in (0.2, 26, 74, 100, 3000, 9100)] == [
-        "1 s",
-        "30 s",
-        "70 s",
-        "2 min",
-        "50 min",
-        "3 h",
-    ]
+def test_ranks() -> None:
     assert "most likely next word." in rank_sentence(1.5) and "3 most likely next words" in rank_sentence(3)
 
 

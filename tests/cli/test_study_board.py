@@ -37,7 +37,7 @@ def test_a_line_per_cell_and_what_is_left() -> None:
     assert lines[1].split() == ["1", "4/4", "65", "s"]
     assert lines[2].split() == ["2", "0/4", "4", "no", "room"]
     assert "0/4" in lines[3] and "learn 80/160  loss 0.500  units 12.0  flipped 25.0%" in lines[3]
-    assert lines[-1] == "4 of 80 runs done, about 5 min left"
+    assert lines[-1] == "4 of 80 runs done, about 5.0 minutes left"
 
 
 def test_on_a_small_screen_what_is_under_way_comes_first() -> None:

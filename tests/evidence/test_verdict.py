@@ -269,3 +269,11 @@ def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cur
     assert check.name == "natural values" and cure in check.cure and bool(check.cure) == bool(cure)
     inside = "Every value is natural, but such values do not flip most preferences in both directions: to one 55.0%"
     assert (inside in check.found) == (values == "natural"), "what failed"
+
+
+def test_without_evidence_nothing_is_said_about_the_labels_of_the_pairs() -> None:
+    """The pairs may well state what is right: it was not looked at."""
+    verdict = verdict_of(summary(Evidence(level="none")))
+    known = next(check for check in verdict.checks if check.name == "the model knows it")
+    assert verdict.word == "no evidence" and known.passed is None
+    assert known.found == "Not measured." and "--evidence quick" in known.cure

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 from tests.short_searches import short
@@ -25,6 +26,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import plain
+from pivotal.report.comparison_tables import values_sentence
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import Attempt, Discovery, Point, Progress
 from pivotal.searches.choose_then_fit import Selection
@@ -395,3 +397,30 @@ def test_no_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match="at least one run"):
         compare(QUESTION, replace(PLAN, runs=0), out=str(tmp_path / "c"))
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.slow
+def test_a_preset_is_run_with_the_values_that_it_states(tmp_path: Path) -> None:
+    """`learned@paper` finds in a comparison what `find --preset paper` finds, which means unbounded values."""
+    options = ["learned@paper.updates=30"]
+    both = tuple(contenders(["learned@paper", "random"], options=options))
+    looking_on = Onlooker()
+    done = compare(QUESTION, ComparisonPlan(both, (2,), runs=1), out=str(tmp_path / "c"), watch=looking_on)
+    assert any("learned@paper sets units to unbounded values" in text for text in looking_on.said)
+    assert "by learned@paper to unbounded values" in values_sentence(done.result)
+    found = {
+        row.search: Intervention.load(done.folder.path / row.interventions / "0") for row in done.result.rows
+    }
+    assert {name: one.found_with for name, one in found.items()} == {
+        "learned@paper": "unbounded",
+        "random": "natural",
+    }
+    search = replace(both[0].search, max_units=2)  # type: ignore[type-var]
+    alone = find(
+        replace(QUESTION, values="unbounded"), search, controls=0, evidence="none", out=str(tmp_path / "r")
+    )
+    assert alone.summary.runs[0].unit_labels == done.result.rows[0].runs[0].unit_labels
+    assert alone.summary.flip_accuracy == done.result.rows[0].flip_accuracy.mean
+    assert np.array_equal(alone.folder.intervention().values, found["learned@paper"].values)
+    same = contenders(["learned@paper"], options=options, same_values=True)
+    assert same[0].values is None

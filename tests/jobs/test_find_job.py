@@ -281,3 +281,20 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     assert again.already and not first.already
     assert again.summary == RunFolder.open(tmp_path / "r").summary() == first.summary
     assert not pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
+
+
+def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(tmp_path: Path) -> None:
+    """A run with few sets, asked again with more, becomes the run that was asked for those at once."""
+    search = LearnedMask(updates=20, refit=2)
+
+    def ask(name: str, controls: int) -> Finding:
+        return pv.find(QUESTION, search, controls=controls, evidence="none", out=str(tmp_path / name))
+
+    at_once = ask("at once", 5)
+    assert ask("later", 0).summary.controls.sets == 0
+    added = ask("later", 5)
+    assert not added.already
+    assert without_times(tmp_path / "later") == without_times(tmp_path / "at once")
+    fewer = ask("later", 2)
+    assert fewer.already and fewer.summary == added.summary
+    assert at_once.summary.controls.sets == 5

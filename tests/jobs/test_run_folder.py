@@ -13,8 +13,11 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.files import differences
 from pivotal.jobs.checkpoint import RunCheckpoint
-from pivotal.jobs.run_folder import History, RunFolder, default_path, differences
+from pivotal.jobs.history import History
+from pivotal.jobs.preparation import default_path
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.problem.outcome import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress

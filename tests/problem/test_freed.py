@@ -17,6 +17,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.models.planted import plant
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
+from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 
@@ -38,6 +39,10 @@ def test_a_problem_does_not_keep_its_model() -> None:
     for one in (problem, *parts):
         assert one.bounds()[0].equal(problem.bounds()[0])
         assert one.whole is one and one.clean_accuracy is not None
+        assert (
+            len(Terms(kl_weight=0.1).weights(one)) == 1
+            and one.preferences.change(one.clean_states[:, None]).shape
+        )
     del problem, parts, one, model
     assert there() is None
 

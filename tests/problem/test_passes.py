@@ -16,7 +16,7 @@ from torch import Tensor
 from pivotal.models.base import LanguageModel
 from pivotal.models.padding import Shape
 from pivotal.models.planted import plant
-from pivotal.models.replay import shape_of
+from pivotal.models.replay import Replay, Unrecordable, shape_of
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.objective import Terms
@@ -184,28 +184,46 @@ def test_what_has_no_fixed_shape_is_run_in_its_own() -> None:
         assert "CPU" in str(Passes(planted, BATCH, 0, 1, 20).reason)
 
 
-def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way() -> None:
-    """The failing update is repeated, and later fits do not try again."""
-    problems = [Problem(plant().model, load_phenomenon("planted").sample(60)) for _ in range(2)]
-    mask = torch.zeros(1, 2, len(problems[0].space))
-    mask[..., :4] = 1.0
-    plain = Refit(TERMS, updates=6, batch=8).fit(problems[0], mask)
-    fixed = problems[1].fixed_batches(8)
+def failing_at_the_third_update(problem: Problem, error: Exception) -> list[int]:
+    """Let the batches of a problem in one shape fail once. Returns a list that grows with every update."""
+    fixed = problem.fixed_batches(8)
     anew, calls = fixed.anew, []
 
     def failing() -> Problem:
         calls.append(1)
         if len(calls) == 3:
-            raise RuntimeError("operation not permitted when stream is capturing")
+            raise error
         return anew()
 
     fixed.anew = failing  # type: ignore[method-assign]
+    return calls
+
+
+@pytest.mark.parametrize(
+    "error", [Unrecordable("stream is capturing"), torch.OutOfMemoryError("stream is capturing")]
+)
+def test_an_update_that_cannot_be_recorded_is_done_in_the_plain_way(error: Exception) -> None:
+    """The failing update is repeated, and later fits do not try again. The user is told once."""
+    problems = [Problem(plant().model, load_phenomenon("planted").sample(60)) for _ in range(2)]
+    mask = torch.zeros(1, 2, len(problems[0].space))
+    mask[..., :4] = 1.0
+    plain = Refit(TERMS, updates=6, batch=8).fit(problems[0], mask)
+    calls = failing_at_the_third_update(problems[1], error)
     with recording("unrecorded") as account:
-        found = Refit(TERMS, updates=6, batch=8).fit(problems[1], mask)
+        with pytest.warns(UserWarning, match=r"cannot be replayed.*slower.*\(stream is capturing\)"):
+            found = Refit(TERMS, updates=6, batch=8).fit(problems[1], mask)
         Refit(TERMS, updates=6, batch=8).fit(problems[1], mask)
     assert len(calls) == 3 and account.recorded == 0
-    assert all("stream is capturing" in reason for reason in account.reasons)
+    assert account.reasons == ["stream is capturing"] * 2
     torch.testing.assert_close(found.values, plain.values)
+
+
+def test_an_error_of_an_update_is_not_hidden() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted").sample(60))
+    failing_at_the_third_update(problem, RuntimeError("shapes do not match"))
+    mask = torch.ones(1, 2, len(problem.space))
+    with recording("unrecorded"), pytest.raises(RuntimeError, match="shapes do not match"):
+        Refit(TERMS, updates=6, batch=8).fit(problem, mask)
 
 
 @GPU
@@ -224,3 +242,18 @@ def test_a_recording_finds_what_its_function_finds(name: str) -> None:
     )
     assert some == same > 1  # fits of 20 updates and of 40
     assert again.interventions == once.interventions and again.train_score == once.train_score
+
+
+@GPU
+def test_what_waits_for_the_gpu_cannot_be_recorded_and_has_not_been_run() -> None:
+    count, device = torch.zeros(1, device="cuda"), torch.device("cuda", 0)
+
+    def add() -> Tensor:
+        count.add_(1)
+        return count * count.item()
+
+    replay = Replay(device)
+    assert replay(add).item() == 1
+    with pytest.raises(Unrecordable):
+        replay(add)
+    assert count.item() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.records.study_rows import Results
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug
+from pivotal.report.atlas.unit_pages import unit_address
 from pivotal.report.study import StudyFolder
 
 
@@ -21,7 +24,7 @@ def stored() -> StudyFolder:
 
 def test_a_site_replaces_its_own_pages_only(stored: StudyFolder, tmp_path: Path) -> None:
     index = write_site(stored, tmp_path / "site")
-    shared = index.parent / "units" / "wiki-lstm-hidden.1-433.html"
+    shared = index.parent / unit_address("wiki-lstm", "hidden.1:433")
     former = shared.with_name("wiki-lstm-hidden.1-9999.html")
     shared.rename(former)
     (index.parent / "CNAME").write_text("atlas.example")
@@ -39,11 +42,36 @@ def test_a_folder_with_other_files_stays_as_it_is(stored: StudyFolder, tmp_path:
     assert (tmp_path / "units" / "mine.html").is_file() and not (tmp_path / "phenomena").exists()
 
 
-def test_names_in_other_scripts_have_files_of_their_own() -> None:
-    names = ["格標記", "量詞", "größe", "gr-e", "+", "BLiMP npi_present_1", "tinyllama-1.1b"]
+def test_every_name_has_a_file_of_its_own() -> None:
+    """Names in other scripts, and names that differ only in signs or capitals, which some disks do not tell apart."""
+    names = [
+        "格標記",
+        "量詞",
+        "größe",
+        "gr-e",
+        "+",
+        "a b",
+        "a-b",
+        "A-B",
+        "a--b",
+        "npi_present_1",
+        "tinyllama-1.1b",
+    ]
     slugs = [slug(name) for name in names]
-    assert len(set(slugs)) == len(names) and all(part.isascii() for part in slugs)
-    assert slugs[-2:] == ["blimp-npi-present-1", "tinyllama-1.1b"]
+    assert len(set(slugs)) == len(names) and all(part.isascii() and part == part.lower() for part in slugs)
+    assert slugs[-2:] == names[-2:]
+    assert len({slug("a-b", "c"), slug("a", "b-c"), slug("a-b-c"), slug("a b", "c")}) == 4
+
+
+def test_phenomena_that_differ_only_in_a_sign_have_a_page_each(stored: StudyFolder, tmp_path: Path) -> None:
+    recipe = parse_recipe("name: twins\ngrid: {phenomenon: [one/a b.jsonl, one/a-b.jsonl]}\n")
+    twins = replace(stored, recipe=recipe, results=Results())
+    index = write_site(twins, tmp_path / "site")
+    pages = sorted(path.read_text(encoding="utf-8") for path in (index.parent / "phenomena").iterdir())
+    assert [f"<h1>{name}</h1>" in page for name, page in zip(("a b", "a-b"), pages, strict=True)] == [
+        True,
+        True,
+    ]
 
 
 def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:

@@ -84,7 +84,7 @@ def test_a_direction_that_never_flips_is_pointed_out() -> None:
 
 def test_too_few_random_sets_and_random_sets_that_do_as_well() -> None:
     few = replace(summary(), controls=Control(sets=19, best=0.1, p_value=0.05))
-    assert steps(few)[0].startswith("Repeat the command with --controls 99 --overwrite: ")
+    assert steps(few)[0].startswith("Repeat the command with --controls 99: ")
     assert steps(summary(p=0.3))[0].startswith("Ask for fewer units")
 
 

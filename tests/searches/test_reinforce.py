@@ -18,6 +18,7 @@ from pivotal.problem.outcome import Outcome
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress
+from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
 from pivotal.units import Steps
 
@@ -92,6 +93,12 @@ def test_the_papers_preset_recovers_the_planted_units() -> None:
     assert [i.units for i in found.interventions] == [plant().units] * 4
     # Nothing died on the way: the coins of three units still come up heads.
     assert all(2.5 < stages["relaxed"]["units"] < 3.5 for stages in found.stages)
+
+
+def test_bounds_are_damped_as_in_the_learned_mask() -> None:
+    """The gradients of KL are the same in both searches; only the number of units has a noisier one here."""
+    assert Reinforce().damping > LearnedMask().damping
+    assert Reinforce().bound_rates == LearnedMask().bound_rates
 
 
 def test_a_bound_on_kl_lowers_it() -> None:

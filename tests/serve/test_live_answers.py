@@ -155,6 +155,19 @@ def test_own_pairs_get_flips_with_an_interval(
     assert [row["flipped"] for row in scored["rows"]] == [outcome.flipped for outcome in known.outcomes]
 
 
+def test_a_pair_as_json_has_its_words_by_label_in_any_order(client: Client, opened: dict[str, Any]) -> None:
+    def rows(words: object) -> Any:
+        line = json.dumps({"prefix": "The noun0a", "cue": 1, "words": words})
+        return client.ask("pairs", {"run": 0, "units": units_of(opened), "text": line})["rows"]
+
+    plain = rows(["verb0as", "verb0a"])
+    assert rows({"plural": "verb0a", "singular": "verb0as"}) == plain
+    assert rows({"singular": "verb0as", "plural": "verb0a"}) == plain
+    wrong = json.dumps({"prefix": "The noun0a", "cue": 1, "words": {"one": "verb0as", "many": "verb0a"}})
+    said = client.refusal("pairs", {"run": 0, "units": units_of(opened), "text": wrong})
+    assert "belong to the labels singular and plural, not to one, many" in said
+
+
 def test_pairs_that_cannot_be_asked_are_counted_or_refused(client: Client, opened: dict[str, Any]) -> None:
     asked: dict[str, Any] = {"run": 0, "units": units_of(opened)}
     good = "The noun0a verb0as/verb0a"

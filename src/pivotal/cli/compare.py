@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from pivotal.cli import command_line, shared_options, terminal
 from pivotal.questions.question import Question
 
@@ -13,11 +15,12 @@ if TYPE_CHECKING:
 
 @shared_options.takes_question
 def compare(
+    ctx: typer.Context,
     searches: Annotated[
         str | None,
         shared_options.in_search(
-            "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. "
-            "Default: all searches.",
+            "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that "
+            "states values, as paper does, is run with them unless --values is given. Default: all searches.",
             metavar="A,B,…",
         ),
     ] = None,
@@ -84,6 +87,7 @@ def compare(
                 [] if searches is None else searches.split(","),
                 common={name: value for name, value in common.items() if value is not None},
                 options=option or [],
+                same_values=not shared_options.is_default(ctx, "values"),
             )
         ),
         sizes_of(max_units),

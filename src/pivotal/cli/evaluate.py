@@ -176,11 +176,6 @@ def _score(
     from pivotal.records.summary import Rejections
 
     problem = problem_of(question, lm, pairs)
-    if problem.labels != saved.intervention.directions:
-        raise PivotalError(
-            f"This intervention flips to {' or '.join(saved.intervention.directions)}, but the pairs are "
-            f"labelled {' and '.join(problem.labels)}. Use pairs with the same two labels in the same order."
-        )
     scores = score(saved.intervention, problem, seed=question.seed, any_model=any_model)
     row: dict[str, Any] = {
         "model": lm.name,

@@ -86,7 +86,7 @@ def find(
         int,
         shared_options.in_search(
             "Random sets of the same size, with learned values, to compare the best run with. With fewer than 99 the "
-            "verdict is 'nudge' at best, with fewer than 19 'no evidence'.",
+            "verdict is 'nudge' at best, with fewer than 19 'no evidence'. For a finished run, missing sets are added.",
             min=0,
         ),
     ] = CONTROLS,
@@ -114,7 +114,7 @@ def find(
     """Find the units that decide a phenomenon, evaluate them on held-out pairs, and write a report.
 
     Without arguments: number agreement in the bundled LSTM. Ctrl-C saves a checkpoint; the same command resumes the
-    run. If the run is finished, its result is shown again.
+    run. If the run is finished, its result is shown again, with the random sets and checks that it lacked.
     """
     from pivotal.cli.progress import watch
     from pivotal.cli.show import print_result

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pivotal.cli import terminal
-from pivotal.jobs.find import Watch
+from pivotal.jobs.watch import Watch
 from pivotal.records.history import Progress
 from pivotal.searches.progress import numbers, terminal_bars
 

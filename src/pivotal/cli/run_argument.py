@@ -72,7 +72,8 @@ class Saved:
 
         i = self.intervention
         if self.folder is not None:
-            asked = Question.of(self.folder.settings)
+            # In a comparison, the preset of a search may have set other values than the question.
+            asked = replace(Question.of(self.folder.settings), values=i.found_with)
         else:
             sites = ",".join(dict.fromkeys(unit.site for unit in i.units)) if i.bases else "all"
             asked = Question(

@@ -12,7 +12,8 @@ from rich.text import Text
 
 from pivotal.cli import terminal
 from pivotal.jobs.study.cells import Cell
-from pivotal.jobs.study.watch import Standing, StudyLines, StudyWatch, UnwatchedStudy, span
+from pivotal.jobs.study.watch import Standing, StudyLines, StudyWatch, UnwatchedStudy
+from pivotal.printing import duration
 from pivotal.report.tables import counted
 from pivotal.searches.base import Progress
 from pivotal.searches.progress import numbers
@@ -77,7 +78,7 @@ class Board:
                 terminal.text_of(s.cell.name),
                 f"{s.done}/{s.wanted}",
                 Text(str(s.failed), style="red") if s.failed else "",
-                span(s.seconds) if s.seconds else "",
+                duration(s.seconds) if s.seconds else "",
                 terminal.text_of(self._now.get(s.cell.key, s.error), style="dim"),
             )
         return Group(columns, Text(self._total(len(shown))))
@@ -86,5 +87,5 @@ class Board:
         done, wanted = sum(s.done for s in self._cells), sum(s.wanted for s in self._cells)
         hidden = len(self._cells) - shown
         more = f", {counted(hidden, 'more cell')}" if hidden else ""
-        left = f", about {span(self._left)} left" if self._left else ""
+        left = f", about {duration(self._left)} left" if self._left else ""
         return f"{done} of {counted(wanted, 'run')} done{left}{more}"

@@ -14,8 +14,9 @@ from rich.progress import Progress as RichProgress
 
 from pivotal.cli import command_line, shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
-from pivotal.lm.watch import Silent, TrainingLines, TrainingProgress, TrainingWatch, duration
+from pivotal.lm.watch import Silent, TrainingLines, TrainingProgress, TrainingWatch
 from pivotal.options import Option, options_of
+from pivotal.printing import duration
 from pivotal.questions.question import check_seed
 
 if TYPE_CHECKING:

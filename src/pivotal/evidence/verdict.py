@@ -41,6 +41,7 @@ MOST_TEXT = 1.25
 MOST_MOVED = 0.05
 """The largest change in the accuracy of an unrelated phenomenon."""
 
+QUICK = "Repeat the command with --evidence quick."
 FULL = "Collect it with --evidence full."
 NATURAL = "Search inside the natural range with --values natural."
 
@@ -118,6 +119,8 @@ def known(evidence: Evidence) -> Check:
     cue has anything to do with it. If the labels merely say which words the model prefers everywhere, it is always
     right, and there is nothing that units could carry."""
     name = "the model knows it"
+    if evidence.knowledge is None and evidence.swap is None:
+        return Check(name=name, passed=None, found="Not measured.", cure=QUICK)
     shares, how = _knowing(evidence)
     if not shares:
         return Check(

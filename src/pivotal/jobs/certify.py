@@ -6,8 +6,8 @@ from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
-from pivotal.jobs.find import Watch
 from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.watch import Watch
 from pivotal.models.bases import in_bases
 from pivotal.options import build
 from pivotal.problem.objective import Terms
@@ -27,7 +27,7 @@ def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
     chosen = settings.get("search") if label is None else settings.get("searches", {}).get(label)
     if not isinstance(chosen, dict):
         return Terms(kl_weight=0.1)
-    options = {name: value for name, value in chosen.items() if name not in ("name", "preset")}
+    options = {name: value for name, value in chosen.items() if name not in ("name", "preset", "values")}
     return build(SEARCHES.get(chosen["name"]), options).terms
 
 

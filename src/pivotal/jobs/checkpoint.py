@@ -11,8 +11,9 @@ import torch
 
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, write_atomically
+from pivotal.jobs.history import History
 from pivotal.jobs.run_files import CHECKPOINT
-from pivotal.jobs.run_folder import History, RunFolder
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.outcome import Work

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib import metadata
 from itertools import count, takewhile
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import (
@@ -20,7 +19,6 @@ from pivotal.files import (
     inside,
     is_partial,
     lock,
-    open_to_append,
     remove_partials,
     write_atomically,
     write_text,
@@ -121,9 +119,18 @@ class RunFolder:
 
     @staticmethod
     def check_place(path: str | Path, settings: Mapping[str, Any], kind: Kind = "run") -> None:
-        """Raise PivotalError if the folder holds another run. `create` does so too, but a job says much before it."""
+        """Raise PivotalError if the folder holds another run. `create` does so too, but late in a job."""
         if (Path(path) / RUN).is_file():
             RunFolder.open(path)._check_resumable(serial.plain(settings), kind)
+
+    @staticmethod
+    def of_job(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
+        """The folder, if a job of this kind with the same settings began there, finished or not."""
+        if not (Path(path) / RUN).is_file():
+            return None
+        found = RunFolder.open(path)
+        same = found.kind == kind and not found._differences(serial.plain(settings))
+        return found if same else None
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
@@ -170,8 +177,7 @@ class RunFolder:
                 f"{self.path} holds a {self.kind}, not a {kind}. "
                 "Name another folder with --out, or replace its content with --overwrite."
             )
-        differing = differences(complete(self.settings), complete(wanted))
-        if differing:
+        if differing := self._differences(wanted):
             raise PivotalError(
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
@@ -181,6 +187,10 @@ class RunFolder:
                 f"This {self.kind} is finished: see {self.result}. To run it again use --overwrite, or another folder "
                 "with --out."
             )
+
+    def _differences(self, wanted: dict[str, Any]) -> list[str]:
+        """Where other settings differ from those of the folder, in words."""
+        return differences(complete(self.settings), complete(wanted))
 
     def discard(self) -> None:
         """Delete the files of the job, and the folder if it is then empty."""
@@ -301,49 +311,6 @@ class RunFolder:
         """The number of runs whose interventions are saved."""
         saved = (self.path / INTERVENTIONS / str(run) / CARD for run in count())
         return sum(1 for _ in takewhile(Path.is_file, saved))
-
-
-class History:
-    """history.jsonl, open for appending and locked, so that only one process writes a run."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._path = folder.path / HISTORY
-        with disk(self._path):
-            self._file: TextIO = open_to_append(self._path)
-        lock(self._file, folder.path)
-        folder.remove_partials()
-        self.rows = 0
-
-    def keep(self, rows: int) -> None:
-        """Keep the first `rows` rows, those of the checkpoint, and cut off later ones."""
-        with disk(self._path):
-            with self._path.open("rb") as file:  # as bytes: a damaged file need not be text
-                kept = [len(line) for _, line in zip(range(rows), file, strict=False)]
-            self._file.truncate(sum(kept))
-        self.rows = len(kept)
-
-    def append(self, row: Progress) -> None:
-        with disk(self._path):
-            self._file.write(serial.encode(row, indent=0) + "\n")
-            self._file.flush()
-        self.rows += 1
-
-    def close(self) -> None:
-        self._file.close()
-
-
-def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str, Any]) -> Path:
-    """`runs/<phenomenon>-<steps>-<model>`, numbered if that folder holds another run or other files."""
-    name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
-    wanted = serial.plain(settings)
-    number = 1
-    while True:
-        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
-            return path
-        if (path / RUN).is_file() and not differences(RunFolder.open(path).settings, wanted):
-            return path
-        number += 1
 
 
 def _about_this_run() -> dict[str, Any]:

@@ -57,14 +57,8 @@ def line_of(progress: TrainingProgress) -> str:
     if progress.numbers:
         parts.append(progress.numbers)
     if progress.seconds_left is not None:
-        parts.append(f"{duration(progress.seconds_left)} left")
+        parts.append(f"{printing.duration(progress.seconds_left)} left")
     return "  ".join(parts)
-
-
-def duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def _millions(tokens: int) -> str:

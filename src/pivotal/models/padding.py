@@ -17,7 +17,7 @@ import numpy as np
 from pivotal.models.tree import PrefixTree
 
 _Class = tuple[int, bool, bool, int]
-"""Depth, whether live, whether edited, direction: the order of the nodes of a tree."""
+"""What nodes of a tree have in common: their depth, whether they are live, whether they are edited, the direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,6 @@ class Padded:
     tree: PrefixTree
     node: np.ndarray
     """For each node of the original tree, its node here."""
-    dummies: np.ndarray
-    """The live nodes that were added."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,12 @@ class Shape:
 
     @staticmethod
     def of(trees: Sequence[PrefixTree]) -> Shape:
-        """The least shape that every tree can be padded to."""
+        """A shape that every tree can be padded to."""
         classes = [_classes(tree) for tree in trees]
         above = [_parents(tree) for tree in trees]
         nodes = {kind: max(own[kind] for own in classes) for kind in sorted(set().union(*classes))}
         parents = {depth: max(own[depth] for own in above) for depth in set().union(*above)}
-        # A tree with few parents at a depth needs as many dummies there as it lacks parents.
+        # A node becomes a parent by a dummy child, so a tree needs as many live dummies as it lacks parents.
         for depth, wanted in parents.items():
             here = [kind for kind in nodes if kind[0] == depth and kind[1]]
             short = max(
@@ -61,46 +59,39 @@ class Shape:
 
     def pad(self, tree: PrefixTree) -> Padded:
         """The tree with as many dummy nodes as the shape needs."""
-        there, n = _classes(tree), len(tree.token)
-        kinds = [kind for kind, wanted in self.nodes.items() for _ in range(wanted - there[kind])]
+        there, nodes = _classes(tree), len(tree.token)
+        dummies = [kind for kind, wanted in self.nodes.items() for _ in range(wanted - there[kind])]
         depth, live, edited, direction = (
-            np.array([kind[i] for kind in kinds], dtype=own.dtype)
+            np.concatenate([own, np.array([kind[i] for kind in dummies], dtype=own.dtype)])
             for i, own in enumerate((tree.depth, tree.live, tree.edited, tree.direction))
         )
-        depths = np.concatenate([tree.depth, depth])
-        is_live = np.concatenate([tree.live, live])
-        parent = np.concatenate([tree.parent, np.full(len(kinds), -1)])
-        for deep in np.unique(depth).tolist():
-            above = np.flatnonzero(depths == deep - 1)
-            new = n + np.flatnonzero(depth == deep)
+        whole = PrefixTree(
+            token=np.concatenate([tree.token, np.full(len(dummies), tree.token[-1])]),
+            parent=np.concatenate([tree.parent, self._parents_of_dummies(tree.parent, depth, live)]),
+            depth=depth,
+            direction=direction,
+            edited=edited,
+            live=live,
+            leaf=tree.leaf,
+        )
+        order = whole.order()
+        return Padded(whole.reordered(order), np.argsort(order)[:nodes])
+
+    def _parents_of_dummies(self, parent: np.ndarray, depth: np.ndarray, live: np.ndarray) -> np.ndarray:
+        """A parent for each dummy. `parent` are those of the tree's own nodes, which come before the dummies."""
+        nodes = len(parent)
+        found = np.full(len(depth) - nodes, -1)
+        for deep in np.unique(depth[nodes:]).tolist():
+            above = np.flatnonzero(depth == deep - 1)
+            here = np.flatnonzero(depth[nodes:] == deep)
             # The parent of a frozen node is frozen.
-            parent[new] = above[~is_live[above]][0] if not is_live[above].all() else above[0]
-            here = new[is_live[new]]
-            used = np.unique(parent[np.flatnonzero(is_live[:n] & (depths[:n] == deep))])
+            found[here] = above[~live[above]][0] if not live[above].all() else above[0]
+            here = here[live[nodes + here]]
+            used = np.unique(parent[live[:nodes] & (depth[:nodes] == deep)])
             unused = np.setdiff1d(above, used)[: self.parents.get(deep, 0) - len(used)]
-            parent[here] = (used if len(used) else unused)[0]
-            parent[here[: len(unused)]] = unused
-        order = np.lexsort(
-            (
-                parent,
-                np.concatenate([tree.direction, direction]),
-                np.concatenate([tree.edited, edited]),
-                is_live,
-                depths,
-            )
-        )
-        place = np.empty(len(order), dtype=np.int64)
-        place[order] = np.arange(len(order))
-        made = PrefixTree(
-            token=np.concatenate([tree.token, np.full(len(kinds), tree.token[-1])])[order],
-            parent=np.where(parent[order] >= 0, place[parent[order]], -1),
-            depth=depths[order],
-            direction=np.concatenate([tree.direction, direction])[order],
-            edited=np.concatenate([tree.edited, edited])[order],
-            live=is_live[order],
-            leaf=place[tree.leaf],
-        )
-        return Padded(made, place[:n], np.sort(place[n:][live]))
+            found[here] = (used if len(used) else unused)[0]
+            found[here[: len(unused)]] = unused
+        return found
 
 
 def _classes(tree: PrefixTree) -> Counter[_Class]:

@@ -16,7 +16,13 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from pivotal.errors import in_short
+
 T = TypeVar("T")
+
+
+class Unrecordable(Exception):
+    """Why a function that can be run cannot be recorded."""
 
 
 def tensors_of(data: Any) -> list[Tensor]:
@@ -46,7 +52,7 @@ def _parts(data: Any) -> list[Any]:
         return list(data.values())
     if isinstance(data, list | tuple):
         return list(data)
-    if is_dataclass(data) and not isinstance(data, type):
+    if is_dataclass(data):
         return [getattr(data, one.name) for one in fields(data)]
     return []
 
@@ -70,11 +76,10 @@ class Buffers(Generic[T]):
 
     def __init__(self, like: T) -> None:
         self._shape, self._like = shape_of(like), like
-        self._places: dict[torch.dtype, list[Tensor]] = {}
-        for tensor in tensors_of(like):
-            self._places.setdefault(tensor.dtype, []).append(tensor)
         self._flat: dict[torch.dtype, Tensor] = {}
-        for dtype, some in self._places.items():
+        self._places: dict[torch.dtype, list[Tensor]] = {}
+        """The parts of `_flat`, in the shapes of the tensors and in their order."""
+        for dtype, some in _by_dtype(like).items():
             sizes = [size for one in some for size in (one.numel(), _rest(one.numel()))]
             self._flat[dtype] = some[0].new_zeros(sum(sizes))
             parts = self._flat[dtype].split(sizes)[::2]
@@ -87,10 +92,7 @@ class Buffers(Generic[T]):
 
     def fill(self, data: T) -> None:
         """Copy other data of the same shape."""
-        found: dict[torch.dtype, list[Tensor]] = {}
-        for tensor in tensors_of(data):
-            found.setdefault(tensor.dtype, []).append(tensor)
-        for dtype, tensors in found.items():
+        for dtype, tensors in _by_dtype(data).items():
             torch._foreach_copy_(self._places[dtype], tensors)
 
     def save(self) -> dict[torch.dtype, Tensor]:
@@ -98,6 +100,7 @@ class Buffers(Generic[T]):
         return {dtype: flat.clone() for dtype, flat in self._flat.items()}
 
     def load(self, saved: dict[torch.dtype, Tensor]) -> None:
+        """Copy back what `save` returned."""
         for dtype, flat in saved.items():
             self._flat[dtype].copy_(flat)
 
@@ -108,6 +111,13 @@ class Buffers(Generic[T]):
         return with_tensors(self._like, [next(places[one.dtype]) for one in tensors_of(self._like)])
 
 
+def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:
+    found: dict[torch.dtype, list[Tensor]] = {}
+    for tensor in tensors_of(data):
+        found.setdefault(tensor.dtype, []).append(tensor)
+    return found
+
+
 def _rest(size: int) -> int:
     """The entries after a tensor that let the next one begin where fast kernels want it."""
     return -size % 16
@@ -116,8 +126,8 @@ def _rest(size: int) -> int:
 class Replay:
     """Calls a function that reads and writes tensors at fixed addresses.
 
-    The first call runs it, which also prepares libraries. The second records it and replays the recording, as do later
-    calls. Without a device to record on, every call runs it. What it returns is nested data of tensors.
+    The first call runs it, which also prepares libraries. The second records it and replays the recording. Later calls
+    replay the recording. Without a device to record on, every call runs it. What it returns is nested data of tensors.
     """
 
     def __init__(self, device: torch.device | None) -> None:
@@ -127,7 +137,9 @@ class Replay:
         self._warm = False
 
     def __call__(self, function: Callable[[], T]) -> T:
-        """Run, record or replay the function, which must be the same in every call."""
+        """Run, record or replay the function, which must be the same in every call. Raise Unrecordable if torch cannot
+        record what it could run, for example because the function waits for a result of the GPU. Its kernels have then
+        not been run."""
         if self._device is None:
             return function()
         with torch.cuda.device(self._device):
@@ -138,7 +150,7 @@ class Replay:
                 graph.replay()
                 self._graph = graph
             else:
-                with _beside():
+                with _on_side_stream():
                     self._returned = function()
                 self._warm = True
         found: T = self._returned
@@ -146,11 +158,11 @@ class Replay:
 
 
 @cache
-def _first(device: int) -> torch.cuda.CUDAGraph:
+def _owner_of_memory(device: int) -> torch.cuda.CUDAGraph:
     """A recording whose memory the others share: one of them runs at a time, and what it returns is read before the
     next. It is kept, because torch gives up memory that no recording uses, and refuses to record there again."""
     graph = torch.cuda.CUDAGraph()
-    with _beside():
+    with _on_side_stream():
         graph.capture_begin(capture_error_mode="thread_local")
         torch.zeros(1, device=torch.device("cuda", device))
         graph.capture_end()
@@ -163,8 +175,8 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 
 @contextmanager
-def _beside() -> Iterator[None]:
-    """Within the block, work on another stream, since the usual one cannot be recorded."""
+def _on_side_stream() -> Iterator[None]:
+    """Within the block, work on another stream, because the usual one cannot be recorded."""
     usual, other = torch.cuda.current_stream(), _stream(torch.cuda.current_device())
     other.wait_stream(usual)
     with torch.cuda.stream(other):
@@ -173,13 +185,13 @@ def _beside() -> Iterator[None]:
 
 
 def _recorded(function: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
-    """Record a function without running its kernels. Python must not free other recordings meanwhile."""
+    """Record a function without running its kernels. Raise Unrecordable if torch refuses."""
     graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
     torch.cuda.synchronize()
-    pool = _first(torch.cuda.current_device()).pool()
-    gc.disable()
+    pool = _owner_of_memory(torch.cuda.current_device()).pool()
+    gc.disable()  # Python must not free other recordings meanwhile
     try:
-        with _beside():
+        with _on_side_stream():
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 returned = function()
@@ -188,6 +200,9 @@ def _recorded(function: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
                     graph.capture_end()
                 raise
             graph.capture_end()
+    except RuntimeError as error:
+        # The function has run before with the same shapes, so that the recording must be what fails.
+        raise Unrecordable(in_short(error)) from error
     finally:
         if collects:
             gc.enable()

@@ -114,8 +114,7 @@ class PrefixTree:
         token_, parent, depth, direction_, edited_, live_, source_ = (
             np.array(column) for column in zip(*rows, strict=True)
         )
-        order = np.lexsort((parent, direction_, edited_, live_, depth))
-        return PrefixTree(
+        tree = PrefixTree(
             token=token_,
             parent=parent,
             depth=depth,
@@ -124,7 +123,8 @@ class PrefixTree:
             live=live_,
             leaf=leaf,
             source=None if sources is None else source_,
-        )._reordered(order)
+        )
+        return tree.reordered(tree.order())
 
     def __len__(self) -> int:
         """The number of nodes without the root, which is not a token of any sentence."""
@@ -241,9 +241,15 @@ class PrefixTree:
             live=self.live,
             leaf=leaf,
             source=self.source,
-        )._reordered(np.flatnonzero(keep))
+        ).reordered(np.flatnonzero(keep))
 
-    def _reordered(self, order: np.ndarray) -> PrefixTree:
+    def order(self) -> np.ndarray:
+        """The nodes in the order that a model needs: depth by depth, frozen nodes before live ones, and those that are
+        edited in the same direction together."""
+        return np.lexsort((self.parent, self.direction, self.edited, self.live, self.depth))
+
+    def reordered(self, order: np.ndarray) -> PrefixTree:
+        """The tree of some nodes, in the order given. The parent of each node is among them."""
         place = np.full(len(self.token), -1)
         place[order] = np.arange(len(order))
         parent = self.parent[order]
@@ -271,23 +277,23 @@ class PrefixTree:
             places.append((start, live, stop))
             arrays += [self.token[live:stop], parent, source, up]
             above = start
+        arrays.append(np.arange(len(self.token)))
         # One copy to the device: a GPU needs as long for a few numbers as for thousands.
-        nodes = np.arange(len(self.token))
-        sizes = [*(len(array) for array in arrays), len(nodes)]
-        *tensors, nodes_ = torch.as_tensor(np.concatenate([*arrays, nodes]), device=device).split(sizes)
-        found = iter(tensors)
+        *tensors, nodes = torch.as_tensor(np.concatenate(arrays), device=device).split(list(map(len, arrays)))
         return [
             Level(
                 start=start,
                 live=live,
                 stop=stop,
-                token=next(found),
-                parent=next(found),
-                source=next(found),
-                up=next(found),
-                spans=self._spans(live, stop, nodes_),
+                token=token,
+                parent=parent,
+                source=source,
+                up=up,
+                spans=self._spans(live, stop, nodes),
             )
-            for start, live, stop in places
+            for (start, live, stop), token, parent, source, up in zip(
+                places, tensors[::4], tensors[1::4], tensors[2::4], tensors[3::4], strict=True
+            )
         ]
 
     def _spans(self, live: int, stop: int, nodes: Int[Tensor, " nodes"]) -> tuple[Span, ...]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Unfit(Exception):
-    """Why batches have no common shape."""
+    """Why a batch does not have the shape of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +29,15 @@ class BatchTensors:
     """What the runs of a batch read. The tree has dummy nodes, and there are further examples without weight."""
 
     prepared: Any
+    """What the model computes once for the tree, in the form of `LanguageModel.fixed`."""
     index: WordIndex
+    """The words of the examples."""
     weight: Float[Tensor, " examples"]
     """The weight of each example in a mean over the examples: zero if it was added."""
     live_share: Float[Tensor, ""]
+    """The share of positions of the batch at which an edit can have an effect."""
     clean: Float[Tensor, "live width"]
+    """The untouched states of the live nodes."""
     rows: Int[Tensor, " live"]
     """For each live node of the batch, its row among the live nodes of the tree with dummies; then zeros."""
 
@@ -47,9 +51,10 @@ class FixedBatches:
     def __init__(self, batches: Sequence[Problem]) -> None:
         self._batches = batches
         self._saved: dict[int, dict[torch.dtype, Tensor]] = {}
+        """The content of the buffers for each batch that was loaded."""
         self._buffers: Buffers[BatchTensors] | None = None
         self._clean: Replay | None = None
-        self._unfit: str | None = None
+        self._abandoned: str | None = None
 
     @cached_property
     def shape(self) -> Shape:
@@ -68,28 +73,29 @@ class FixedBatches:
             len(batch) + self._leaves - len(np.unique(batch.examples.leaves)) for batch in self._batches
         )
 
-    def check(self, runs: int) -> None:
-        """Raise Unfit with the reason if the batches cannot be run in one shape with so many runs."""
+    def obstacle(self, runs: int) -> str | None:
+        """Why the batches cannot be run in one shape with so many runs; None if nothing is known to prevent it."""
         batch = self._batches[0]
-        if self._unfit is not None:
-            raise Unfit(self._unfit)
+        if self._abandoned is not None:
+            return self._abandoned
         if batch.values == "interchange":
-            raise Unfit("the states of counterfactual prefixes differ from batch to batch")
+            return "the states of counterfactual prefixes differ from batch to batch"
         if batch.examples.kept:
-            raise Unfit("the kept questions differ from batch to batch")
+            return "the kept questions differ from batch to batch"
         if len({len(tokens) for tokens in batch.examples.sets}) > 1:
-            raise Unfit("the words to compare differ in their number of tokens")
+            return "the words to compare differ in their number of tokens"
         if batch.model.fixed(batch.model.prepare(self.shape.pad(batch.tree).tree), runs) is None:
-            raise Unfit(f"{type(batch.model).__name__} runs these trees in parts, or in no fixed shape")
+            return f"{type(batch.model).__name__} runs these trees in parts, or in no fixed shape"
+        return None
 
     def abandon(self, reason: str) -> None:
         """Let go of the tensors. These batches are not run in one shape again."""
-        self._unfit = reason
+        self._abandoned = reason
         self._saved.clear()
 
     def load(self, number: int, device: torch.device | None) -> None:
-        """Copy the tensors of a batch into the buffers. Its untouched states are replayed on a device, if there is one
-        to record on."""
+        """Copy the tensors of a batch into the buffers. The pass of the untouched model is recorded on `device`, unless
+        it is None. Raise Unfit if the batch has another shape than those before."""
         if number not in self._saved:
             made = self._tensors(self._batches[number])
             if self._buffers is None:
@@ -106,8 +112,8 @@ class FixedBatches:
 
     @cached_property
     def problem(self) -> Problem:
-        """The problem whose runs read the buffers."""
-        assert self._buffers is not None, "a batch is loaded first"
+        """The problem whose runs read the buffers. A batch must have been loaded."""
+        assert self._buffers is not None
         return self._batches[0].holding(self._buffers.data)
 
     def anew(self) -> Problem:
@@ -132,9 +138,9 @@ class FixedBatches:
     def _tensors(self, batch: Problem) -> BatchTensors:
         padded = self.shape.pad(batch.tree)
         model, tree = batch.model, padded.tree
-        prepared = model.fixed(model.prepare(tree), 1)
+        prepared = model.fixed(model.prepare(tree), 1)  # `obstacle` has asked for the number of runs
         if prepared is None:
-            raise Unfit(f"{type(model).__name__} runs this tree in parts")
+            raise Unfit(f"{type(model).__name__} runs this tree in parts, or in no fixed shape")
         rows = np.zeros(tree.n_live, dtype=np.int64)
         rows[: batch.tree.n_live] = tree.live_row[padded.node[batch.tree.live]]
         weight, own = np.zeros(self._examples, dtype=np.float32), batch.examples.weight

@@ -5,6 +5,7 @@ A batch is small, so that on a GPU most of the time of an update goes into launc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pivotal.models.replay import Replay
+from pivotal.errors import in_short
+from pivotal.models.replay import Replay, Unrecordable
 from pivotal.problem.fixed import FixedBatches, Unfit
 from pivotal.problem.problem import Problem
 
@@ -68,27 +70,19 @@ class Passes(Generic[Inputs, Seen]):
         self._problem, self._runs = problem, runs
         self.batches: Sequence[Problem] = problem.batches(prefixes, seed)
         self._account = _ACCOUNT.get(Account("auto"))
-        self._fixed: FixedBatches | None = None
-        self._given: _Given[Inputs] | None = None
-        self.reason: str | None = None
-        """Why the batches are run one kernel after another, each in its own shape; None if they are not."""
-        on_gpu = problem.model.device.type == "cuda"
         self._device = problem.model.device if self._account.how == "auto" else None
         self._replay = Replay(self._device)
-        if self._account.how == "never" or (self._account.how == "auto" and not on_gpu):
-            self._give_up("recording was switched off" if on_gpu else "nothing is recorded on a CPU")
-            return
-        if self._account.how == "auto" and updates < _FEWEST:
-            self._give_up(f"a recording does not pay for {updates} updates")
-            return
-        fixed = problem.fixed_batches(prefixes, seed)
-        try:
-            fixed.check(runs)
-        except Unfit as unfit:
-            self._give_up(str(unfit))
-            return
-        self._fixed = fixed
-        self._account.recorded += 1
+        self._given: _Given[Inputs] | None = None
+        self._fixed: FixedBatches | None = None
+        self.reason = _reason_not_to(self._account.how, problem.model.device, updates)
+        """Why the batches are run one kernel after another, each in its own shape; None if they are not."""
+        if self.reason is None:
+            self._fixed = problem.fixed_batches(prefixes, seed)
+            self.reason = self._fixed.obstacle(runs)
+        if self.reason is None:
+            self._account.recorded += 1
+        else:
+            self._run_plainly(self.reason)
 
     @property
     def fixed(self) -> bool:
@@ -110,15 +104,11 @@ class Passes(Generic[Inputs, Seen]):
         the batch, and `inputs` is a dataclass of tensors and numbers, which are tensors too in a recording. Neither
         function may wait for the GPU. What `descend` returns is overwritten by the next call.
         """
-        fixed = self._fixed
-        if fixed is not None:
+        if self._fixed is not None:
             try:
-                return self._replayed(fixed, number, drawn, inputs, descend, follow)
-            except (Unfit, RuntimeError) as error:
-                # It cannot be recorded, or memory ran out: kernel by kernel it may still run.
-                fixed.abandon(f"{type(error).__name__}: {error}")
-                self._account.recorded -= 1
-                self._give_up(f"{type(error).__name__}: {error}")
+                return self._replayed(self._fixed, number, drawn, inputs, descend, follow)
+            except (Unfit, Unrecordable, torch.OutOfMemoryError) as error:
+                self._abandon(self._fixed, error)
         batch = self.batches[number]
         seen = self._problem.as_memory_allows(lambda: descend(batch, drawn, inputs))
         follow(inputs, seen)
@@ -154,10 +144,33 @@ class Passes(Generic[Inputs, Seen]):
             work.forward, work.backward = forward, backward  # without dummy nodes, and with replays
         return seen
 
-    def _give_up(self, reason: str) -> None:
+    def _abandon(self, fixed: FixedBatches, error: Exception) -> None:
+        """Go on without a recording. Other errors are not caught: they are no less wrong kernel by kernel."""
+        reason = in_short(error)
+        if not isinstance(error, Unfit):
+            warnings.warn(
+                f"The updates of a search cannot be replayed, which makes it slower but not different ({reason}).",
+                stacklevel=3,
+            )
+        fixed.abandon(reason)
+        self._account.recorded -= 1
+        self._run_plainly(reason)
+
+    def _run_plainly(self, reason: str) -> None:
         self._fixed = self._given = None
         self.reason = reason
         self._account.reasons.append(reason)
+
+
+def _reason_not_to(how: How, device: torch.device, updates: int) -> str | None:
+    """Why nothing should be recorded, whatever the batches are; None if there is no reason."""
+    if how == "never":
+        return "recording was switched off"
+    if how == "auto" and device.type != "cuda":
+        return "nothing is recorded on a CPU"
+    if how == "auto" and updates < _FEWEST:
+        return f"a recording does not pay for {updates} updates"
+    return None
 
 
 class _Given(Generic[Inputs]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,9 @@ class Preferences:
     """
 
     def __init__(self, problem: Problem) -> None:
-        self._problem = problem
+        # Weak, because the problem keeps this object: with a reference back, a large model would stay in memory until
+        # Python looks for cycles.
+        self._problem: Problem = weakref.proxy(problem)
         self._pairs = [one for one in problem.examples.kept if one.words is not None]
         self.names: tuple[str, ...] = tuple(dict.fromkeys(one.name for one in self._pairs))
         """The questions, in their order in --keep."""

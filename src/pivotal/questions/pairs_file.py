@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +25,8 @@ _REQUIRED = ("prefix", "words")
 _OBJECTS = ("lexemes", "counterfactual")
 """Keys whose values are objects. A table has a column for each of their entries."""
 _WORD, _LEXEME, _COUNTERFACTUAL = "word.", "lexeme.", "counterfactual."
+_STATED = re.compile(r'"?sep=(?P<mark>\t|[^"\w\s])"? *(?=\r?\n|$)', re.IGNORECASE)
+"""A first line that states the delimiter, which Excel reads and writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +62,20 @@ def read_rows(path: Path) -> Iterator[ReadRow]:
 
 
 def delimiter_of(suffix: str, text: str) -> str:
-    """The delimiter of a table: that of its suffix, or another one in the first line. Spreadsheets write semicolons to
-    a .csv file where the comma is the decimal mark, and tabs are often saved as .csv."""
+    """The delimiter of a table: what its first line states (`sep=;`), that of its suffix, or another one in the first
+    line. Spreadsheets write semicolons to a .csv file where the comma is the decimal mark, and tabs are often saved as
+    .csv."""
+    if stated := _STATED.match(text):
+        return stated["mark"]
     head = text.lstrip().partition("\n")[0]
     usual = DELIMITERS[suffix]
     return usual if usual in head else next((mark for mark in "\t;," if mark in head), usual)
+
+
+def unstated(text: str) -> str:
+    """The text of a table with an empty first line in place of one that states the delimiter."""
+    stated = _STATED.match(text)
+    return text if stated is None else text[stated.end() :]
 
 
 def name_of(path: Path) -> str:
@@ -237,7 +249,7 @@ def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[ReadRow]:
 
 def table_lines(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The number of the line and the cells of every row of a table that is not empty."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(io.StringIO(unstated(text), newline=""), delimiter=delimiter, strict=True)
     start = 1
     try:
         for cells in reader:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pivotal.records.serial import Number, Record
 from pivotal.records.summary import PairCounts, Rejections
-from pivotal.units import Steps
+from pivotal.units import Steps, Values
 
 Mode = Literal["converged", "equal"]
 
@@ -95,6 +95,8 @@ class ComparisonRecord(Record, frozen=True, kw_only=True):
     model: str
     phenomenon: str
     steps: Steps
+    values: Values | None = None
+    """What units could be set to, unless the preset of a search states other values; absent in earlier versions."""
     labels: tuple[str, str]
     all_units: int
     """The number of units searched."""
@@ -115,5 +117,5 @@ class ComparisonRecord(Record, frozen=True, kw_only=True):
     reference: str | None
     """The search whose cost is the budget of the other searches; null if there is none."""
     searches: dict[str, dict[str, Any]]
-    """The name, the preset and the options of each search, by label."""
+    """The name, the preset and the options of each search, by label, with the values that its preset states."""
     rows: tuple[ComparisonRow, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
-from pivotal.printing import chance
+from pivotal.printing import chance, duration
 from pivotal.records.check import CheckReport
 from pivotal.records.share import Share
 from pivotal.records.summary import told_reasons
@@ -50,7 +50,7 @@ def sentences(check: CheckReport) -> list[str]:
         )
     if check.seconds is not None:
         said.append(
-            f"The default search takes roughly {duration(check.seconds)} on this machine if it is idle."
+            f"The default search takes roughly {duration(max(1.0, check.seconds))} on this machine if it is idle."
         )
     return said
 
@@ -64,14 +64,6 @@ def rank_sentence(rank: float) -> str:
         else f"among the model's {least:,} most likely next words"
     )
     return f"For at least half of the pairs, the preferred word is {among}."
-
-
-def duration(seconds: float) -> str:
-    """A rough time for people, with one digit: 40 s, 3 min, 2 h. Times of a busy machine vary by a factor of two."""
-    for unit, size in (("s", 1), ("min", 60), ("h", 3600)):
-        if seconds < 90 * size or unit == "h":
-            return f"{max(1.0, float(f'{seconds / size:.1g}')):,.0f} {unit}"
-    raise AssertionError
 
 
 def tables(check: CheckReport) -> list[Table]:

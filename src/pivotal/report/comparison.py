@@ -63,6 +63,7 @@ def _asked(result: ComparisonRecord) -> str:
         f"({' or '.join(result.labels)}) when they are set {where}? Units allowed: {sizes}. Each search had "
         f"{tables.counted(result.runs, 'run')} on {tables.counted(result.pairs.train, 'training pair')} and was scored "
         f"on {tables.counted(result.pairs.test, 'held-out pair')}.",
+        said.values_sentence(result),
         tables.clean_sentence(result),
         tables.skipped_sentence(result.rejected),
         "" if result.finished else "The comparison is not finished; this page shows the finished rows.",

@@ -88,6 +88,18 @@ def budget_sentence(result: ComparisonRecord) -> str:
     )
 
 
+def values_sentence(result: ComparisonRecord) -> str:
+    """Which searches could set units to other values than the question says; empty if none could."""
+    others = [
+        f"{label} to {own['values']} values"
+        for label, own in result.searches.items()
+        if own.get("values") not in (None, result.values)
+    ]
+    if not others:
+        return ""
+    return f"Units were set to {result.values} values, but by {' and by '.join(others)}, as the preset says."
+
+
 def bound_sentence(result: ComparisonRecord) -> str:
     """Which sets exceed the KL bound of their search; empty when none does."""
     broken = [row for row in result.rows if not row.bound_kept]
@@ -162,7 +174,7 @@ def full_table(result: ComparisonRecord) -> Table:
     note = (
         "Units: the number allowed. Used: the mean number of units found. Best run: the held-out score of the run with "
         "the best score on training pairs. Forward and backward: million node evaluations of all runs together. "
-        + " ".join(filter(None, (bound_sentence(result), over_sentence(result))))
+        + " ".join(filter(None, (values_sentence(result), bound_sentence(result), over_sentence(result))))
     ).strip()
     return table("All rows", COLUMNS, rows, text=2, note=note)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pivotal.jobs.study.recipe import Recipe
+from pivotal.printing import duration
 from pivotal.questions.splits import Split, todays
 from pivotal.records.study_rows import StudyRow
 from pivotal.report import export
@@ -51,18 +52,16 @@ def measured(rows: Sequence[StudyRow]) -> str:
     )
     return (
         f"{counted(len(done), 'run')} of {counted(len({row.key for row in done}), 'cell')} on {machines}"
-        f"{f' ({versions})' if versions else ''}{_duration(seconds)}."
+        f"{f' ({versions})' if versions else ''}{_total(seconds)}."
     )
 
 
-def _duration(seconds: Sequence[float | None]) -> str:
+def _total(seconds: Sequence[float | None]) -> str:
     """The total time in words; empty if a part was not timed."""
     timed = [second for second in seconds if second is not None]
     if len(timed) < len(seconds):
         return ""
-    total = sum(timed)
-    text = f"{total:.0f} s" if total < 120 else f"{total / 60:.1f} minutes"
-    return f": {text} in total, with scoring and without loading models"
+    return f": {duration(sum(timed))} in total, with scoring and without loading models"
 
 
 def study_markdown(recipe: Recipe, rows: Sequence[StudyRow]) -> str:

@@ -19,6 +19,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.bases import stored_bases
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
+from pivotal.questions.question import check_seed
 from pivotal.records.history import Progress as Progress  # noqa: PLC0414 - what a search reports
 from pivotal.records.intervention import Intervention
 from pivotal.searches.progress import reporting
@@ -292,12 +293,12 @@ MOST_RUNS = 10_000
 
 
 def check_runs(runs: int, seed: int) -> None:
+    """Raise PivotalError if the number of runs or the seed is out of range."""
     if runs < 1:
         raise PivotalError(f"There must be at least one run, but runs is {runs}.", "runs")
     if runs > MOST_RUNS:
         raise PivotalError(f"There can be at most {MOST_RUNS:,} runs, but runs is {runs:,}.", "runs")
-    if not 0 <= seed < 2**62:
-        raise PivotalError(f"A seed is a whole number from 0 to 2^62, but it is {seed}.")
+    check_seed(seed)
 
 
 def check_budget(max_units: int | float | None, name: str = "max_units") -> None:

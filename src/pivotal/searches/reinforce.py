@@ -63,6 +63,7 @@ class Reinforce(RelaxedSearch):
         return ScoreFunction(self.samples, self.memory)
 
     @property
-    def kl_rates(self) -> tuple[float, float]:
-        """KL needs less damping than the number of units, because its gradient is not the score function."""
+    def bound_rates(self) -> tuple[float, float]:
+        """Bounds need less damping than the number of units, because their gradient by the values is not the score
+        function."""
         return 0.01, 1.25

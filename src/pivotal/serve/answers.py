@@ -168,7 +168,7 @@ def _line(live: LiveIntervention, line: str) -> MinimalPair:
     """A pair from a line: a sentence that ends in `first/second`, with the cue between asterisks, or a JSON object as
     in a pairs file."""
     if line.startswith("{"):
-        return _json(line)
+        return _json(live, line)
     *prefix, words = line.split()
     first, slash, second = words.partition("/")
     if not prefix or not slash or not first or not second or "/" in second:
@@ -185,12 +185,17 @@ def _line(live: LiveIntervention, line: str) -> MinimalPair:
     return _pair(live, " ".join(prefix), (first, second), cue)[0]
 
 
-def _json(line: str) -> MinimalPair:
+def _json(live: LiveIntervention, line: str) -> MinimalPair:
     try:
         row = json.loads(line)
         words = row["words"]
-        both = list(words.values()) if isinstance(words, dict) else words
-        return MinimalPair.parse(row["prefix"], row.get("cue"), both, group=row.get("group", ""))
+        if isinstance(words, dict) and set(words) == set(live.labels):
+            words = [words[label] for label in live.labels]
+        elif isinstance(words, dict):
+            raise PivotalError(
+                f"The words of a pair belong to the labels {' and '.join(live.labels)}, not to {', '.join(words)}."
+            )
+        return MinimalPair.parse(row["prefix"], row.get("cue"), words, group=row.get("group", ""))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise PivotalError(
             'A pair as JSON is {"prefix": "…", "cue": 1, "words": ["first", "second"]}, but this line is not.'

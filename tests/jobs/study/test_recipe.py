@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.paths import ROOT
@@ -209,6 +210,14 @@ AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}
 def test_a_recipe_that_asks_for_too_much_is_refused_at_once(text: str, said: str) -> None:
     with pytest.raises(PivotalError, match=said):
         cells(text)
+
+
+def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=r"A recipe is a YAML file, but .* is a folder\. Give the file"):
+        read_recipe(tmp_path)
+    (tmp_path / "recipe.yaml").write_text("name: mine")
+    with pytest.raises(PivotalError, match=r"Give .*recipe\.yaml, with --out"):
+        read_recipe(tmp_path)
 
 
 def test_the_recipe_of_the_documentation_is_one() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.options import build, options_of, preset_of, stored_settings
 from pivotal.searches import SEARCHES, Search
+from pivotal.searches.by_name import preset_values
+from pivotal.units import Values
 
 _MOST_SIZES = 1000
 
@@ -21,6 +23,8 @@ class Contender:
 
     label: str
     search: Search
+    values: Values | None = None
+    """What units may be set to, if the preset of the search says so; None: what the question says."""
 
     def sized(self, size: int) -> Search:
         if "max_units" not in _fields(self.search):
@@ -30,7 +34,8 @@ class Contender:
     def settings(self) -> dict[str, Any]:
         """All settings except the number of units, which the comparison sets."""
         preset = self.label.partition("@")[2] or None
-        return {"name": self.search.name, "preset": preset, **changed(self.search, None)}
+        own = {} if self.values is None else {"values": self.values}
+        return {"name": self.search.name, "preset": preset, **own, **changed(self.search, None)}
 
 
 def changed(search: Search, than: Search | None) -> dict[str, Any]:
@@ -41,12 +46,17 @@ def changed(search: Search, than: Search | None) -> dict[str, Any]:
 
 
 def contenders(
-    names: Sequence[str], *, common: Mapping[str, Any] | None = None, options: Sequence[str] = ()
+    names: Sequence[str],
+    *,
+    common: Mapping[str, Any] | None = None,
+    options: Sequence[str] = (),
+    same_values: bool = False,
 ) -> list[Contender]:
     """The named searches (`learned`, `learned@paper`), or all searches if there are no names.
 
     `common` are settings for every search that has them. `options`, written `SEARCH.NAME=VALUE`, are settings of one
-    search and override the common ones.
+    search and override the common ones. A preset may state what units may be set to, as `paper` does. With
+    `same_values`, all searches use the values of the question instead.
     """
     labels = [name.strip() for name in names] or SEARCHES.names()
     for i, label in enumerate(labels):
@@ -63,8 +73,10 @@ def contenders(
     for label, cls in classes.items():
         has = {option.name for option in options_of(cls)}
         shared = {name: value for name, value in (common or {}).items() if name in has}
-        values = preset_of(cls, label.partition("@")[2] if "@" in label else None) | shared | own[label]
-        found.append(Contender(label, build(cls, values)))
+        preset = label.partition("@")[2] if "@" in label else None
+        search = build(cls, preset_of(cls, preset) | shared | own[label])
+        stated = {} if same_values else preset_values(cls.name, preset)
+        found.append(Contender(label, search, stated.get("values")))
     return found
 
 

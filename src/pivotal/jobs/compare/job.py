@@ -11,21 +11,19 @@ from pivotal.evidence.summarise import rejections
 from pivotal.files import lock
 from pivotal.jobs.compare.contenders import Contender, changed, check_sizes
 from pivotal.jobs.compare.rows import row_of
-from pivotal.jobs.find import Nobody, Watch, bases_of, finished_folder, say_left_out
+from pivotal.jobs.preparation import Prepared, prepare
 from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
-from pivotal.jobs.run_folder import RunFolder, default_path
-from pivotal.models import LanguageModel
-from pivotal.models.bases import in_bases
-from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.watch import Nobody, Watch
+from pivotal.problem.prepare import model_of
 from pivotal.problem.problem import Problem
-from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.comparison import CONVERGED, EQUAL, ComparisonRecord, ComparisonRow, Mode
 from pivotal.records.serial import replace
 from pivotal.records.summary import PairCounts
 from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
 from pivotal.stopping import saying, signals
+from pivotal.units import Values
 
 Modes = Literal["converged", "equal", "both"]
 Key = tuple[Mode, str, int]
@@ -114,37 +112,29 @@ def compare(
     check_runs(plan.runs, question.seed)
     if question.keep:
         raise PivotalError("A comparison is about flips and KL on the pairs alone. Leave keep out.", "keep")
-    model, pairs = model_of(question, device), question.load_pairs()
-    asked = as_read(question, model, pairs)
-    train_pairs, test_pairs = question.divide(asked)
-    settings = _settings(question, plan, model, pairs)
-    path = out or default_path(f"compare-{pairs.name}", question.steps, model.name, settings)
-    there = {} if overwrite else bases_of(path, settings, "comparison")
-    train = problem_of(question, in_bases(model, there), train_pairs)
-    test = train.on(test_pairs)
-    # Checked before anything is written: with --overwrite, a bad request must not delete the existing comparison.
-    _check(plan, train, question.seed)
-    if not overwrite and (done := finished_folder(path, settings, "comparison")) is not None:
-        return Comparison(done, done.comparison(), already=True)
-    for note in asked.notes:
-        watch.say(note)
-    say_left_out(watch, train, test, train_pairs.dropped, pairs.merged)
-    info = {
-        "command": command,
-        "device": str(model.device),
-        "seeds": [question.seed + r for r in range(plan.runs)],
-    }
-    folder = RunFolder.create(path, settings, overwrite=overwrite, info=info, kind="comparison")
-    folder.save_bases({name: basis.stored() for name, basis in train.model.bases.items()})
+    model = model_of(question, device)
+    asked = prepare("comparison", question, model, plan.settings(), out=out, overwrite=overwrite)
+    # Checked before anything is written: with `overwrite`, a bad request must not delete the existing comparison.
+    _check(plan, asked.train, question.seed)
+    if asked.finished is not None:
+        return Comparison(asked.finished, asked.finished.comparison(), already=True)
+    asked.say_pairs(watch)
+    for contender in plan.contenders:
+        if contender.values not in (None, question.values):
+            watch.say(
+                f"{contender.label} sets units to {contender.values} values, as its preset says, and not to "
+                f"{question.values} ones. Use --values for the same values in all searches."
+            )
+    folder = asked.create_folder(command, plan.runs, overwrite=overwrite)
     with (folder.path / RUN).open(encoding="utf-8") as file:
         lock(file, folder.path)
         folder.remove_partials()
-        sheet = _Sheet(folder, _blank(question, plan, train, test, train_pairs.dropped), plan.keys())
+        sheet = _Sheet(folder, _blank(asked, plan), plan.keys())
         if sheet.rows:
             watch.say(f"Resuming the comparison in {folder.path}: {sheet.state()}.")
         try:
             with signals():  # every finished row is on disk, so a signal can stop the job at once
-                _Job(plan, question.seed, train, test, folder, sheet, watch).run()
+                _Job(plan, asked, folder, sheet, watch).run()
         except KeyboardInterrupt as stop:
             raise saying(stop, _farewell(folder, sheet)) from None
         except PivotalError:
@@ -163,33 +153,22 @@ def _check(plan: ComparisonPlan, train: Problem, seed: int) -> None:
             contender.sized(size).check(train, plan.runs, seed)
 
 
-def _settings(
-    question: Question, plan: ComparisonPlan, model: LanguageModel, pairs: PairSet
-) -> dict[str, Any]:
-    return {
-        **stored_settings(question),
-        **plan.settings(),
-        "model_fingerprint": model.fingerprint(),
-        "data_fingerprint": pairs.fingerprint(),
-    }
-
-
-def _blank(
-    question: Question, plan: ComparisonPlan, train: Problem, test: Problem, dropped: int
-) -> ComparisonRecord:
+def _blank(asked: Prepared, plan: ComparisonPlan) -> ComparisonRecord:
     """compare.json without rows."""
+    train, test = asked.train, asked.test
     return ComparisonRecord(
         finished=False,
         model=test.model.name,
         phenomenon=test.pairs.name,
         steps=test.steps,
+        values=test.values,
         labels=test.labels,
         all_units=len(test.space),
         clean_accuracy=test.clean_accuracy,
         labelled=sum(1 for pair in test.pairs if pair.label),
-        pairs=PairCounts(train=len(train), test=len(test), dropped=dropped),
+        pairs=PairCounts(train=len(train), test=len(test), dropped=asked.dropped),
         rejected=rejections(train, test),
-        seed=question.seed,
+        seed=asked.question.seed,
         **plan.settings(),
         rows=(),
     )
@@ -225,24 +204,23 @@ class _Job:
     """Computes the missing rows."""
 
     def __init__(
-        self,
-        plan: ComparisonPlan,
-        seed: int,
-        train: Problem,
-        test: Problem,
-        folder: RunFolder,
-        sheet: _Sheet,
-        watch: Watch,
+        self, plan: ComparisonPlan, asked: Prepared, folder: RunFolder, sheet: _Sheet, watch: Watch
     ) -> None:
-        self._plan, self._seed, self._train, self._test = plan, seed, train, test
+        self._plan, self._seed, self._test = plan, asked.question.seed, asked.test
         self._folder, self._sheet, self._watch = folder, sheet, watch
+        own = {contender.values for contender in plan.contenders if contender.values is not None}
+        self._train: dict[Values | None, Problem] = {None: asked.train} | {
+            values: asked.train.with_values(values) for values in own
+        }
+        """The training problem by the values of a contender."""
         self._title = ""
         """The current row, for the progress display."""
 
     def run(self) -> None:
         # Measured here, so that it is not part of the cost of the first search that needs it.
-        self._train.measure_activations()
-        self._train.bounds()
+        for train in self._train.values():
+            train.measure_activations()
+            train.bounds()
         for contender in self._plan.converging():
             self._converge(contender)
         if self._plan.mode != "converged":
@@ -266,7 +244,7 @@ class _Job:
             if contender is self._plan.reference:  # the budget is its own cost, so it need not run again
                 self._sheet.add(replace(spent, mode=EQUAL, budget=nodes, changed={}))
                 return
-        search = contender.sized(size).within(self._train, self._plan.runs, nodes)
+        search = contender.sized(size).within(self._train[contender.values], self._plan.runs, nodes)
         for point in self._points(contender, EQUAL, search, [size]):
             self._keep(contender, EQUAL, point, search, budget=nodes)
 
@@ -274,9 +252,8 @@ class _Job:
         self, contender: Contender, mode: Mode, search: Search, sizes: Sequence[int]
     ) -> Iterator[Point]:
         """One point for each size, in order."""
-        points = search.frontier(
-            self._train, sizes, runs=self._plan.runs, seed=self._seed, progress=self._tell
-        )
+        train = self._train[contender.values]
+        points = search.frontier(train, sizes, runs=self._plan.runs, seed=self._seed, progress=self._tell)
         for size in sizes:
             self._title = _title(contender.label, mode, size)
             self._watch.progress(Progress(self._title, 0, 1, [], [], []))

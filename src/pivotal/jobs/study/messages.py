@@ -5,7 +5,8 @@ from __future__ import annotations
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
 from pivotal.jobs.study.merge import Merged
-from pivotal.jobs.study.watch import counted, span
+from pivotal.jobs.study.watch import counted
+from pivotal.printing import duration
 from pivotal.records.study_rows import KNOWN, RESULTS, UNKNOWN, Status
 
 
@@ -32,7 +33,7 @@ def total(plan: StudyPlan) -> str:
         return f"Everything is done ({counted(done)}): see {plan.folder / RESULTS}."
     left = f"Done: {counted(done)}. Left: {counted(runs)} in {batches} batch{'es' * (batches > 1)}"
     if plan.estimate is not None:
-        left += f", about {span(plan.estimate.seconds)} one after the other ({plan.estimate.source})"
+        left += f", about {duration(plan.estimate.seconds)} one after the other ({plan.estimate.source})"
     return f"{left}. Nothing was run."
 
 

@@ -133,6 +133,10 @@ def read_recipe(path: str | Path, prefix: str = "") -> Recipe:
             "A study needs a recipe, a YAML file or the name of one that comes with pivotal, but there is no "
             f"{path}.{did_you_mean(str(path), named)}"
         )
+    if path.is_dir():
+        inside = path / "recipe.yaml"
+        cure = f"Give {inside}, with --out {path}." if inside.is_file() else "Give the file of a recipe."
+        raise PivotalError(f"A recipe is a YAML file, but {path} is a folder. {cure}")
     return parse_recipe(read_text(path), str(path))
 
 

@@ -82,21 +82,12 @@ class StudyLines:
 
 def counts(standing: Standing) -> str:
     failed = f", {standing.failed} failed: {standing.error}" if standing.failed else ""
-    return f"{standing.done} of {standing.wanted} done in {span(standing.seconds)}{failed}"
+    return f"{standing.done} of {standing.wanted} done in {printing.duration(standing.seconds)}{failed}"
 
 
 def counted(runs: int) -> str:
     return "1 run" if runs == 1 else f"{runs} runs"
 
 
-def span(seconds: float) -> str:
-    """A duration in seconds, minutes or hours."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def _left(seconds: float | None) -> str:
-    return "" if seconds is None else f" (the rest takes about {span(seconds)})"
+    return "" if seconds is None else f" (the rest takes about {printing.duration(seconds)})"

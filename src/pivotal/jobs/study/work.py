@@ -13,11 +13,12 @@ from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched, what_is_known
 from pivotal.evidence.checks.effects import prepared
 from pivotal.files import inside
-from pivotal.jobs.find import Nobody, Watch, find
+from pivotal.jobs.find import find
 from pivotal.jobs.run_files import ABLATION, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
+from pivotal.jobs.watch import Nobody, Watch
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.examples import Examples

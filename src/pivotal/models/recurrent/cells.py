@@ -7,7 +7,7 @@ model computes the matrix products outside, once per parent instead of once per 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -37,6 +37,7 @@ class Incoming:
         return x, shared_rows(self.r, self.up)
 
 
+@runtime_checkable
 class RecurrentCell(Protocol):
     """One kind of recurrent network."""
 

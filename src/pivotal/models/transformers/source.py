@@ -119,53 +119,17 @@ def _load(
 ) -> LanguageModel:
     """Load a folder. `ours` marks a folder that `_convert` wrote."""
     _require()
-    from transformers import AutoConfig, AutoModelForCausalLM
-
     from pivotal.models.transformers.lm import TransformersLM
 
     check_has_tokenizer(folder)
     if not ours:
         check_whole(_weights(folder))
         check_layers(folder / "config.json", _weights(folder))
-    settings: dict[str, Any] = {"dtype": dtype or torch.float32}
-    if _too_large(_weights(folder), device, settings["dtype"]):
-        settings["device_map"] = "auto"
-    try:
-        with _quietly():
-            config = AutoConfig.from_pretrained(folder, **_NO_CODE)
-            _check_kind(name, config)
-            if not ours:
-                check_shapes(folder, config, _weights(folder))
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
-                folder,
-                config=config,
-                output_loading_info=True,
-                ignore_mismatched_sizes=True,
-                **settings,
-                **_NO_CODE,
-            )
-    except _NOT_A_FAULT_OF_THE_FILE:
-        raise
-    except Exception as error:  # a damaged configuration can raise anything
-        _check_no_code(name, error)
-        check_whole(
-            _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
-        )
-        raise PivotalError(
-            f"{name} cannot be loaded as a causal language model: {in_short(error)}."
-        ) from error
+    number = dtype or torch.float32
+    spread = _too_large(_weights(folder), device, number)
+    model = _network(name, folder, number, spread=spread, ours=ours)
     tokenizer = _tokenizer(name, folder, ours=ours)
-    model, loading = loaded
-    if others := sorted(loading["mismatched_keys"]):
-        weight, stored, wanted = others[0]
-        raise misfit(folder, weight, wanted, stored)
-    if lacking := sorted(loading["missing_keys"]):
-        # transformers would use random numbers instead
-        raise PivotalError(
-            f"The weights of {name} must be complete, but {len(lacking)} tensors are missing, e.g. {lacking[0]}. "
-            "They belong to another kind of model."
-        )
-    if "device_map" not in settings:
+    if not spread:
         model = model.to(device)
     words = None
     if ours:
@@ -179,6 +143,48 @@ def _load(
             f"{name} can be loaded but not run ({type(error).__name__}: {in_short(error)}). Its configuration or its "
             "tokenizer may be damaged: download it again."
         ) from error
+
+
+def _network(name: str, folder: Path, dtype: torch.dtype, *, spread: bool, ours: bool) -> Any:
+    """The model of transformers, complete or not at all. `spread` divides it between the devices."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    try:
+        with _quietly():
+            config = AutoConfig.from_pretrained(folder, **_NO_CODE)
+            _check_kind(name, config)
+            if not ours:
+                check_shapes(folder, config, _weights(folder))
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                folder,
+                config=config,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                dtype=dtype,
+                **({"device_map": "auto"} if spread else {}),
+                **_NO_CODE,
+            )
+    except _NOT_A_FAULT_OF_THE_FILE:
+        raise
+    except Exception as error:  # a damaged configuration can raise anything
+        _check_no_code(name, error)
+        check_whole(
+            _weights(folder), f"Remove {folder}: it is created again." if ours else "Download it again."
+        )
+        raise PivotalError(
+            f"{name} cannot be loaded as a causal language model: {in_short(error)}."
+        ) from error
+    model, loading = loaded
+    if others := sorted(loading["mismatched_keys"]):
+        weight, stored, wanted = others[0]
+        raise misfit(folder, weight, wanted, stored)
+    if lacking := sorted(loading["missing_keys"]):
+        # transformers would use random numbers instead
+        raise PivotalError(
+            f"The weights of {name} must be complete, but {len(lacking)} tensors are missing, e.g. {lacking[0]}. "
+            "They belong to another kind of model."
+        )
+    return model
 
 
 def _check_no_code(name: str, error: Exception) -> None:

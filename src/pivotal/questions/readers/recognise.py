@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.pairs_file import delimiter_of
+from pivotal.questions.pairs_file import delimiter_of, unstated
 from pivotal.questions.readers.base import Reader, Sample
 
 _ORDER = ("blimp", "syntaxgym", "circuits", "dataset", "table", "sentences")
@@ -39,7 +39,7 @@ def _sample(path: Path) -> Sample:
 
 
 def _keys(text: str) -> frozenset[str]:
-    first = text.lstrip().partition("\n")[0]
+    first = unstated(text).lstrip().partition("\n")[0]
     for part in (first, text if len(text) <= _LONG else ""):
         try:
             content = json.loads(part)
@@ -50,5 +50,5 @@ def _keys(text: str) -> frozenset[str]:
         if isinstance(content, list) and content:
             content = content[0]
         return frozenset(content) if isinstance(content, dict) else frozenset()
-    delimiter = "\t" if "\t" in first else delimiter_of(".csv", first)
+    delimiter = "\t" if "\t" in first else delimiter_of(".csv", text)
     return frozenset(cell.strip().strip('"') for cell in first.split(delimiter))

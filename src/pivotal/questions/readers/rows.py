@@ -90,11 +90,11 @@ def _list_in(path: Path, text: str) -> Iterator[tuple[str, Row]] | None:
 
 def _table_rows(path: Path, text: str, delimiter: str, bad: BadRows) -> Iterator[tuple[str, Row]]:
     lines = table_lines(path, text, delimiter)
-    _, head = next(lines)
+    start, head = next(lines)
     columns = [" ".join(cell.split()) for cell in head]
     twice = [column for column in columns if columns.count(column) > 1]
     if twice:
-        raise PivotalError(f"{path}, line 1, column '{twice[0]}': the column occurs twice. Remove one.")
+        raise PivotalError(f"{path}, line {start}, column '{twice[0]}': the column occurs twice. Remove one.")
     for line, cells in lines:
         row = None
         with bad.row():

@@ -76,7 +76,7 @@ class Entry:
     @property
     def name(self) -> str:
         """A name for files and anchors."""
-        return slug("-".join(filter(None, (self.model, self.phenomenon, self.steps, self.variant))))
+        return slug(self.model, self.phenomenon, self.steps, self.variant)
 
     @property
     def column(self) -> str:
@@ -259,9 +259,11 @@ def _is_fitted(site: str, pattern: str) -> bool:
     return bool(basis) and not re.search(rf"@{re.escape(basis)}:(?!\d+(,|$))", pattern)
 
 
-def slug(text: str) -> str:
-    """A name for files and addresses. Letters outside ASCII are left out, so a digest tells such names apart."""
-    plain = re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
-    if plain and text.isascii():
+def slug(*names: str) -> str:
+    """A name for files and addresses, from one name or several. A digest tells names apart that differ only in
+    capitals, spaces or other signs that an address leaves out, and several names from those joined elsewhere."""
+    plain = re.sub(r"[^a-z0-9._]+", "-", "-".join(names).lower()).strip("-.")
+    if names == (plain,):
         return plain
-    return "-".join(filter(None, (plain, hashlib.sha256(text.encode()).hexdigest()[:8])))
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]
+    return f"{plain}-{digest}" if plain else digest

@@ -7,7 +7,7 @@ from html import escape
 
 from pivotal.records.study_rows import KNOWN, JudgedRow, StudyRow
 from pivotal.report.atlas.cross import cross_table
-from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, slug
+from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, Standing, slug
 from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within
 from pivotal.report.atlas.unit_pages import shared_units, unit_address
 from pivotal.report.html import Section, definitions, paragraph, table_of
@@ -92,10 +92,15 @@ def _phenomenon(entry: Entry) -> str:
 
 def _key() -> str:
     items = "".join(
-        f"<li><span class=v-{slug(standing)}>{standing}</span> {escape(MEANING[standing])}</li>"
+        f"<li><span class={_style(standing)}>{standing}</span> {escape(MEANING[standing])}</li>"
         for standing in STANDINGS
     )
     return f"<ul class=verdict-key>{items}</ul>"
+
+
+def _style(standing: Standing) -> str:
+    """The class of the style sheet."""
+    return f"v-{standing.replace(' ', '-')}"
 
 
 def _matrix(atlas: Atlas) -> str:
@@ -120,7 +125,7 @@ def _cell(entry: Entry | None) -> str:
         return "<td></td>"
     link = f"phenomena/{slug(entry.phenomenon)}.html#{Section(entry.column, '').name}"
     said = f"<small>{escape(entry.said)}</small>" if entry.said else ""
-    return f'<td><a class=v-{slug(entry.standing)} href="{link}">{entry.standing}{said}</a></td>'
+    return f'<td><a class={_style(entry.standing)} href="{link}">{entry.standing}{said}</a></td>'
 
 
 # -- results -----------------------------------------------------------------------------------------------

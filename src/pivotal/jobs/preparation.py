@@ -1,0 +1,125 @@
+"""What a run and a comparison do before they search: ask the model, divide the pairs, and choose the folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pivotal.jobs.machine import machine
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.watch import Watch, say_left_out
+from pivotal.models import LanguageModel
+from pivotal.models.bases import in_bases
+from pivotal.options import stored_settings
+from pivotal.problem.prepare import as_read, training_problem
+from pivotal.problem.problem import Problem
+from pivotal.questions.question import Question
+from pivotal.records.run import Kind
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A question made ready for a job: the training and the held-out pairs as problems, and the folder of the result.
+
+    Nothing is written before `create_folder`, so that a request that is refused costs nothing.
+    """
+
+    kind: Kind
+    question: Question
+    settings: Mapping[str, Any]
+    """Everything that decides the result."""
+    path: Path
+    """The folder that the job writes."""
+    earlier: RunFolder | None
+    """The folder, if an earlier process began or finished the same job there and it is not to be overwritten."""
+    train: Problem
+    test: Problem
+    dropped: int
+    """The number of pairs that are in neither problem, because they mix held-out words with other words."""
+    merged: int
+    """The number of lines of the file that repeat an earlier line."""
+    notes: tuple[str, ...]
+    """What the reader of the file inferred or left out."""
+
+    @property
+    def finished(self) -> RunFolder | None:
+        """The folder, if the same job is finished there."""
+        return self.earlier if self.earlier is not None and self.earlier.finished else None
+
+    def say_pairs(self, watch: Watch) -> None:
+        """Say how the pairs were read, and which are not used."""
+        for note in self.notes:
+            watch.say(note)
+        say_left_out(watch, self.train, self.test, dropped=self.dropped, merged=self.merged)
+
+    def create_folder(self, command: str, runs: int, *, overwrite: bool) -> RunFolder:
+        """Create the folder, or open that of an unfinished job. The bases of the model are saved there."""
+        model, seed = self.train.model, self.question.seed
+        info = {
+            "command": command,
+            "model": model.describe(),
+            "device": str(model.device),
+            "machine": machine(model.device),
+            "seeds": [seed + run for run in range(runs)],
+        }
+        folder = RunFolder.create(self.path, self.settings, overwrite=overwrite, info=info, kind=self.kind)
+        folder.save_bases({name: basis.stored() for name, basis in model.bases.items()})
+        return folder
+
+
+def prepare(
+    kind: Kind,
+    question: Question,
+    model: LanguageModel,
+    options: Mapping[str, Any],
+    *,
+    out: str | None,
+    overwrite: bool,
+) -> Prepared:
+    """Make a question ready. `options` are the settings of the job besides those of the question."""
+    pairs = question.load_pairs()
+    asked = as_read(question, model, pairs)
+    train_pairs, test_pairs = question.divide(asked)
+    settings = {
+        **stored_settings(question),
+        **options,
+        "model_fingerprint": model.fingerprint(),
+        "data_fingerprint": pairs.fingerprint(),
+    }
+    name = pairs.name if kind == "run" else f"compare-{pairs.name}"
+    path = Path(out) if out else default_path(name, question.steps, model.name, settings, kind)
+    earlier = None if overwrite else RunFolder.of_job(path, settings, kind)
+    if earlier is None and not overwrite:
+        RunFolder.check_place(path, settings, kind)
+    bases = {} if earlier is None else earlier.bases()
+    train = training_problem(question, in_bases(model, bases), train_pairs)
+    return Prepared(
+        kind=kind,
+        question=question,
+        settings=settings,
+        path=path,
+        earlier=earlier,
+        train=train,
+        test=train.on(test_pairs),
+        dropped=train_pairs.dropped,
+        merged=pairs.merged,
+        notes=asked.notes,
+    )
+
+
+def default_path(
+    phenomenon: str, steps: str, model: str, settings: Mapping[str, Any], kind: Kind = "run"
+) -> Path:
+    """`runs/<phenomenon>-<steps>-<model>`, numbered if that folder holds another run or other files."""
+    name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
+    number = 1
+    while True:
+        path = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+            return path
+        if RunFolder.of_job(path, settings, kind) is not None:
+            return path
+        number += 1
