@@ -41,7 +41,6 @@ SLOW = pytest.param("choose-a-search", marks=pytest.mark.slow)
 @pytest.mark.parametrize(
     "page", ["add-a-model", "ask-your-own-question", "bring-your-own-pairs", "concepts", SLOW]
 )
-@pytest.mark.slow
 def test_python_of_a_page_prints_what_the_page_says(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

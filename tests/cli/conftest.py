@@ -39,8 +39,9 @@ class Outcome:
             assert part in said, said
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def no_figures() -> Iterator[None]:
+    """Not for the session, which goes on in other folders."""
     with empty_figures():
         yield
 
@@ -53,19 +54,22 @@ def pivotal() -> Run:
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "run"
-    assert Outcome((*FIND, "--runs", "2", "--out", str(path))).code == 0
+    with empty_figures():
+        assert Outcome((*FIND, "--runs", "2", "--out", str(path))).code == 0
     return path
 
 
 @pytest.fixture(scope="session")
 def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "single"
-    assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
+    with empty_figures():
+        assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
     return path
 
 
 @pytest.fixture(scope="session")
 def comparison_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "compare"
-    assert Outcome((*COMPARE, "--max-units", "1,3", "--runs", "2", "-q", "--out", str(path))).code == 0
+    with empty_figures():
+        assert Outcome((*COMPARE, "--max-units", "1,3", "--runs", "2", "-q", "--out", str(path))).code == 0
     return path

@@ -152,7 +152,6 @@ def test_help_does_not_load_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.slow
 def test_python_m_pivotal_ends_with_a_sentence_and_exit_code_2() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pivotal", "evaluate", "no-such-folder"],

@@ -89,7 +89,6 @@ def test_scores_of_others_may_be_anything(pivotal: Any, model: Path, saved: Path
     assert "flips 97.0% of the preferences, with a KL of 0.25." in text
 
 
-@pytest.mark.slow
 def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     """A run of a model that peft does not know, with its report."""
     told = pivotal("push", run_folder, "me/units", "--dry-run", "--out", tmp_path / "out", "--json")

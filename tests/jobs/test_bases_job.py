@@ -23,12 +23,13 @@ QUESTION = Question(
     model="planted", phenomenon="planted", sites="hidden.0@probe", test=0.7, values="unbounded"
 )
 SITE = "hidden.0@probe"
+SEARCH = Greedy(max_units=1, candidates=8, sample=24, polish=10, refit=20)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Finding:
     out = tmp_path_factory.mktemp("runs") / "probe"
-    return find(QUESTION, Greedy(max_units=1), controls=2, evidence="quick", out=str(out))
+    return find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(out))
 
 
 def test_the_folder_holds_the_whole_basis_and_the_intervention_its_part(run: Finding) -> None:
@@ -50,7 +51,7 @@ def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
         raise AssertionError("fitted again")
 
     monkeypatch.setattr("pivotal.problem.bases.probe.probe_of", fail)
-    assert find(QUESTION, Greedy(max_units=1), controls=2, evidence="quick", out=str(run.folder.path)).already
+    assert find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(run.folder.path)).already
 
 
 def test_the_report_shows_the_units(run: Finding) -> None:
@@ -82,5 +83,5 @@ def test_overwriting_a_run_removes_its_bases(run: Finding, tmp_path: Path) -> No
     copy = tmp_path / "copy"
     shutil.copytree(run.folder.path, copy)
     plain = Question(model="planted", phenomenon="planted", test=0.7)
-    find(plain, Greedy(max_units=1), controls=0, evidence="none", out=str(copy), overwrite=True)
+    find(plain, SEARCH, controls=0, evidence="none", out=str(copy), overwrite=True)
     assert not list(copy.rglob("bases.*"))

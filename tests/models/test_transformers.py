@@ -334,7 +334,6 @@ def test_an_encoder_is_refused(tmp_path: Path) -> None:
         load_model(tmp_path / "t5")
 
 
-@pytest.mark.slow
 def test_what_cannot_be_loaded_is_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -232,7 +232,6 @@ raw_pairs = st.tuples(
     st.sampled_from([".jsonl", ".json-lines", ".csv", ".tsv", ".CSV"]),
 )
 @settings(max_examples=100, deadline=None)
-@pytest.mark.slow
 def test_saving_and_reading_give_the_same_set(labels, raw, suffix):
     pairs = PairSet(
         "set",

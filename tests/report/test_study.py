@@ -17,7 +17,7 @@ from pivotal.records.serial import encode
 from pivotal.records.study import StudyRecord
 from pivotal.report.study import StudyFolder, write_study
 
-CELL = {"question": "number single", "KL term": "without"}
+CELL = {"question": "number single", "KL term": "without", "values": "unbounded"}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_page_and_tables(folder: Path, check_page: Callable[[str], None]) -> Non
     assert page.count("<figure ") == 2
     for name in ("by-cell", "trade-off"):
         assert (folder / "figures" / f"{name}.svg").read_text(encoding="utf-8").strip() in page
-    assert "The most flips are 100% (number single, without), the fewest 80.0%" in page
+    assert "The most flips are 100% (number single, without, unbounded), the fewest 80.0%" in page
     assert "90.0 ± 10.0" in (folder / "tables.md").read_text(encoding="utf-8")
     assert r"90.0 $\pm$ 10.0" in (folder / "tables.tex").read_text(encoding="utf-8")
     lines = (folder / "tables.csv").read_text(encoding="utf-8").splitlines()

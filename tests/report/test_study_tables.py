@@ -18,8 +18,8 @@ from pivotal.report.tables import Table
 from pivotal.searches.learned import LearnedMask
 
 SUMMARY = read_recipe("summary")
-WITHOUT = {"question": "number single", "KL term": "without"}
-WITH = {"question": "number single", "KL term": "with"}
+WITHOUT = {"question": "number single", "KL term": "without", "values": "unbounded"}
+WITH = {"question": "number single", "KL term": "with", "values": "unbounded"}
 
 
 def line(table: Table, **where: str) -> dict[str, str]:
@@ -59,9 +59,9 @@ def test_means_and_spreads_stand_beside_the_paper() -> None:
 
 def test_lines_are_in_the_order_of_the_recipe_whatever_finished_first() -> None:
     (table,) = study_tables(SUMMARY, [*runs(WITH, [0.5]), *runs(WITHOUT, [0.6])])
-    assert table.rows[0][:4] == ("number single", "without", "1", "60.0")
-    assert table.rows[1][:4] == ("number single", "with", "1", "50.0")
-    assert len(table.rows) == 8 and table.rows[2][2:4] == ("0", "–")
+    assert table.rows[1][:5] == ("number single", "without", "unbounded", "1", "60.0")
+    assert table.rows[3][:5] == ("number single", "with", "unbounded", "1", "50.0")
+    assert len(table.rows) == 16 and table.rows[2][2:5] == ("natural", "0", "–")
 
 
 def test_nearly_all_is_not_all() -> None:
@@ -74,7 +74,7 @@ def test_a_failed_run_is_counted_and_named_and_enters_no_mean() -> None:
     (table,) = study_tables(SUMMARY, [*runs(WITHOUT, [0.8, 0.9]), failed])
     shown = line(table, **WITHOUT)
     assert (shown["runs"], shown["flipped %"]) == ("2 of 3", "85.0 ± 7.1")
-    assert "1 run failed (number single, without: out of memory)." in table.note
+    assert "1 run failed (number single, without, unbounded: out of memory)." in table.note
 
 
 def test_rows_of_settings_that_were_changed_since_are_left_out() -> None:
@@ -233,8 +233,12 @@ def test_a_name_with_a_new_line_stays_within_its_comment() -> None:
 
 def test_markdown_latex_and_csv_say_the_same() -> None:
     rows = runs(WITHOUT, [0.8, 0.9, 1.0])
-    assert "| number single | without | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in study_markdown(SUMMARY, rows)
-    assert r"number single & without & 3 & 90.0 $\pm$ 10.0 & 88.0 $\pm$ 0.2 &" in study_latex(SUMMARY, rows)
+    assert "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in study_markdown(
+        SUMMARY, rows
+    )
+    assert r"number single & without & unbounded & 3 & 90.0 $\pm$ 10.0 & 88.0 $\pm$ 0.2 &" in study_latex(
+        SUMMARY, rows
+    )
     lines = list(csv.DictReader(io.StringIO(study_csv(rows))))
     assert [float(one["accuracy"]) for one in lines] == [0.8, 0.9, 1.0]
     assert [one["cell: KL term"] for one in lines] == ["without"] * 3
