@@ -127,9 +127,7 @@ def test_a_batch_reads_the_untouched_states_without_running_the_model(
     problem = small_problem("every")
     runs: list[object] = []
     states = type(problem.model).states
-    monkeypatch.setattr(
-        type(problem.model), "states", lambda *given: runs.append(given) or states(*given)
-    )
+    monkeypatch.setattr(type(problem.model), "states", lambda *given: runs.append(given) or states(*given))
     assert len(problem.batches(3)[0].clean_states) == problem.batches(3)[0].tree.n_live
     assert not runs
 

@@ -29,7 +29,9 @@ class Untouched:
         if states.numel() > _MOST:
             return None
         links = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-        return Untouched(states[:, 0], {(parent - 1, token): row for row, (parent, token) in enumerate(links)})
+        return Untouched(
+            states[:, 0], {(parent - 1, token): row for row, (parent, token) in enumerate(links)}
+        )
 
     def at(self, tree: PrefixTree) -> Float[Tensor, "live width"] | None:
         """The states at the live nodes of a tree; None if it has other prefixes."""

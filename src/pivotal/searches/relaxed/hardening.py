@@ -34,7 +34,7 @@ _KL_ONLY = 1e4
 class Hardening:
     """The steps from a relaxed mask to an intervention.
 
-    Refit the values. Remove half of the surplus units and refit, until the budget is kept. Remove more units if the
+    Refit the values. Remove a part of the surplus units and refit, until the budget is kept. Remove more units if the
     bound on KL is still exceeded. Prune units that add nothing, swap units if that lowers the loss, and refit again.
     """
 
@@ -48,6 +48,8 @@ class Hardening:
     """One mask for both directions, or one mask per direction."""
     exchange: int = 0
     """Maximum number of swaps before the last refit."""
+    removed: float = 0.5
+    """The part of the surplus units that a round of thinning removes, rounded up."""
 
     def run(
         self,
@@ -79,7 +81,9 @@ class Hardening:
             if all(n <= few for n, few in zip(most, allowed, strict=True)):
                 break
             price[costly, 0] = _KL_ONLY
-            less = thin(compared, self.terms, price, mask, values, allowed, shared=self.shared)
+            less = thin(
+                compared, self.terms, price, mask, values, allowed, shared=self.shared, part=self.removed
+            )
             changed, mask = differing(less, mask), less
             values, price = self._refitted(problem, mask, values, price, changed, budget, seed)
             if self.terms.bounded or not any(n > budget for n in sizes(mask, self.shared)):
@@ -129,7 +133,7 @@ class Hardening:
                 total += each + self._refit(self.refit // 2).nodes(problem, runs)
         while units > budget:
             total += units * compared
-            units -= math.ceil((units - budget) / 2)
+            units -= math.ceil(self.removed * (units - budget))
             if self.refit and units > budget:
                 total += self._refit(self.refit // 2).nodes(problem, runs)
         if self.exchange:
