@@ -20,9 +20,6 @@ from pivotal.units import Values
 
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
-_REMOVED = 0.75
-"""The part of the surplus units that a round of thinning removes in a large space, where an update takes long."""
-
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
 
@@ -132,15 +129,13 @@ class LearnedMask(RelaxedSearch):
         """The same search with the updates that it makes.
 
         In a space larger than `pool`, `updates` counts from a start with `pool` units. From fewer units the allowed
-        number shrinks by the same factor per update, so that it arrives earlier.
+        number shrinks by the same factor per update, so that it arrives earlier, and the rest is shorter in proportion.
         """
         if not self._from_few(problem):
             return self
         first, last = self._first_units(problem), self.relaxed_budget(problem)
-        whole = self.anneal * self.updates
-        shrinking = whole * math.log(first / last) / math.log(self.pool / last)
-        updates = max(1, round(self.updates - whole + shrinking))
-        return replace(self, updates=updates, anneal=min(1.0, shrinking / updates))
+        share = math.log(first / last) / math.log(self.pool / last)
+        return replace(self, updates=max(1, round(share * self.updates)))
 
     def updates_within(self, problem: Problem, most: int) -> int:
         return round(most * self.updates / self._shortened(problem).updates)
@@ -148,4 +143,8 @@ class LearnedMask(RelaxedSearch):
     def hardening(self, problem: Problem) -> Hardening:
         shared = self.masks == "shared"
         made = replace(super().hardening(problem), shared=shared, exchange=self.exchange)
-        return replace(made, removed=_REMOVED) if self._from_few(problem) else made
+        if not self._from_few(problem):
+            return made
+        return replace(
+            made, removed=0.75, compared=128, between=1 / 3
+        )  # every pass through a large model takes long
