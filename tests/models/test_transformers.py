@@ -177,6 +177,22 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     assert [chunk.layout.places for chunk in lm._chunks.division(long, 1).chunks] == [tree.n_live]
 
 
+def test_passes_with_one_run_and_with_a_few_share_the_parts_of_a_tree() -> None:
+    """So they share the states before the first edited block, which are most of the work of a score."""
+    lm = shared("llama")
+    generator = torch.Generator().manual_seed(0)
+    tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
+    prepared = lm.prepare(tree)
+    one = lm._chunks.division(prepared, 1)
+    assert lm._chunks.division(prepared, 4) is one
+    many = lm._chunks.division(prepared, lm.batch_nodes // 64)
+    assert (
+        max(chunk.layout.places for chunk in many.chunks)
+        <= 64
+        < max(chunk.layout.places for chunk in one.chunks)
+    )
+
+
 @pytest.mark.slow
 def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = model_of("llama")

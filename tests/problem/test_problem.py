@@ -102,17 +102,34 @@ def test_the_log_ratio_is_that_of_the_full_softmax(steps: Steps) -> None:
 
 
 @BOTH_STEPS
-def test_the_ends_of_prefixes_have_the_same_states_kept_or_computed_again(
+def test_the_untouched_states_are_the_same_kept_or_computed_again(
     steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, pairs, chosen = small_model(), pairs_of(*PREFIXES), np.array([7, 2, 3])
     kept = Problem(model, pairs, steps=steps)
-    assert kept.examples.ends is not None
-    monkeypatch.setattr("pivotal.problem.examples._FEW", 0)
+    assert kept.examples.untouched is not None
+    monkeypatch.setattr("pivotal.problem.untouched._MOST", 0)
     again = Problem(model, pairs, steps=steps)
-    assert again.examples.ends is None
+    assert again.examples.untouched is None
+    for one, other in (
+        (kept, again),
+        (kept.restrict(chosen), again.restrict(chosen)),
+        (kept.at_last_step(), again.at_last_step()),
+        (kept.towards(0), again.towards(0)),
+    ):
+        torch.testing.assert_close(one.clean_states, other.clean_states)
     torch.testing.assert_close(kept.end_states(chosen), again.end_states(chosen))
-    torch.testing.assert_close(kept.restrict(chosen).end_states(np.arange(3)), kept.end_states(chosen))
+
+
+def test_a_batch_reads_the_untouched_states_without_running_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = small_problem("every")
+    runs: list[object] = []
+    states = type(problem.model).states
+    monkeypatch.setattr(type(problem.model), "states", lambda *given: runs.append(given) or states(*given))
+    assert len(problem.batches(3)[0].clean_states) == problem.batches(3)[0].tree.n_live
+    assert not runs
 
 
 def test_a_shared_mask_is_the_same_mask_for_both_directions() -> None:

@@ -55,7 +55,7 @@ class Chunks:
 
     The model provides two of its methods: `divide(tree, most)`, which makes parts of at most `most` nodes, and
     `run(chunk, edit)`, which returns the states of a part's nodes. Both are called with `lock` held, so that threads
-    take turns (see hooks.py).
+    take turns (see hooks.py). A third one is optional: `longest(tree)` is the most nodes that it ever puts into a part.
     """
 
     def __init__(
@@ -64,12 +64,14 @@ class Chunks:
         divide: Callable[[PrefixTree, int], list[C]],
         run: Callable[[C, Edit | None], Float[Tensor, "nodes runs width"]],
         lock: AbstractContextManager[object],
+        longest: Callable[[PrefixTree], int | None] | None = None,
     ) -> None:
         self.batch_nodes = batch_nodes
         """The most nodes, times runs, to compute at once."""
         # Weak, because the model owns this object: with a reference back, a large model would stay in memory until
         # Python looks for cycles.
         self._divide, self._run_one, self._lock = WeakMethod(divide), WeakMethod(run), lock
+        self._longest = None if longest is None else WeakMethod(longest)
 
     def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         if prepared.tree is None:
@@ -83,6 +85,10 @@ class Chunks:
             if prepared.tree is None:
                 assert prepared.division is not None
                 return prepared.division
+            longest = None if self._longest is None else _alive(self._longest)(prepared.tree)
+            if longest is not None:
+                # Passes with one run and with several then share the parts, with all that a model caches for them.
+                most = min(most, longest)
             if prepared.division is None or prepared.division.most != most:
                 chunks = _alive(self._divide)(prepared.tree, most)
                 order = torch.cat([chunk.layout.live_rows for chunk in chunks]).argsort()

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
@@ -19,14 +17,13 @@ from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.unknown import cure_of
+from pivotal.problem.untouched import Untouched
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.records.summary import told_reasons
 from pivotal.units import Steps
 
-_FEW = 2048
-"""Up to this number of examples, the untouched states at their ends are kept."""
 _FEWEST_KEPT = 12
 """The fewest sentences of each kept question or text in a subset of the examples."""
 
@@ -75,8 +72,8 @@ class Examples:
     the first direction, then in the second."""
     whole: Examples | None = None
     """The examples before those without a match were left out."""
-    ends: Float[Tensor, "examples width"] | None = None
-    """The untouched states at the ends of the prefixes, if there are few examples."""
+    untouched: Untouched | None = None
+    """The states of the untouched model after every prefix, if they are not too many."""
 
     @property
     def name(self) -> str:
@@ -90,18 +87,17 @@ class Examples:
         sets = tuple(sorted({side for one in asked for side in one.sides}, key=lambda ids: (len(ids), ids)))
         place = {ids: i for i, ids in enumerate(sets)}
         words = np.array([[place[side] for side in one.sides] for one in asked])
-        preferred, ends = _clean_preference(model, asked, sets, words)
+        preferred, untouched = _clean_preference(model, asked, sets, words)
         if undecided := int((preferred < 0).sum()):
             rejected.reasons[_UNDECIDED] += undecided
             chosen = np.flatnonzero(preferred >= 0).tolist()
             asked, kept = [asked[i] for i in chosen], [kept[i] for i in chosen]
             words, preferred = words[chosen], preferred[chosen]
-            ends = None if ends is None else ends[chosen]
             _check_some(asked, model, pairs, rejected, steps)
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
         kept_pairs = PairSet(pairs.name, pairs.labels, tuple(kept), joint=pairs.joint)
-        found = Examples(kept_pairs, tree, direction, sets, words, rejected, ends=ends)
+        found = Examples(kept_pairs, tree, direction, sets, words, rejected, untouched=untouched)
         return found._matched(model, asked, steps) if interchange else found
 
     def _matched(self, model: LanguageModel, asked: Sequence[AskedPair], steps: Steps) -> Examples:
@@ -211,7 +207,6 @@ class Examples:
             direction=self.direction[chosen],
             words=self.words[chosen],
             whole=None,
-            ends=None if self.ends is None else self.ends[chosen],
         )
 
     def _some_kept(self, chosen: np.ndarray) -> list[KeptSentence]:
@@ -290,13 +285,13 @@ def _none_of(pairs: PairSet) -> str:
 @torch.no_grad()
 def _clean_preference(
     model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
-) -> tuple[np.ndarray, Float[Tensor, "examples width"] | None]:
+) -> tuple[np.ndarray, Untouched | None]:
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
     preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. Also the
-    states from which this is read, if there are few examples."""
+    states from which this is read."""
     tree = PrefixTree.build([one.ids for one in asked])
     rows, states = tree.live_row[tree.leaf], model.states(model.prepare(tree))
     index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)
     first, second = (side[0].cpu().numpy() for side in index.read(model, states))
     preferred = np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither
-    return preferred, states[rows, 0] if len(asked) <= _FEW else None
+    return preferred, Untouched.of(tree, states)

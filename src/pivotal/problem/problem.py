@@ -178,14 +178,14 @@ class Problem:
     @cached_property
     def clean_states(self) -> Float[Tensor, "live width"]:
         """The last states of the untouched model at every live node."""
+        kept = self._examples.untouched
+        if kept is not None and (found := kept.at(self.tree)) is not None:
+            return found
         with torch.no_grad():
             return self.model.states(self.prepared)[:, 0]
 
     def end_states(self, examples: np.ndarray) -> Float[Tensor, "examples width"]:
         """The last states of the untouched model at the ends of some examples' prefixes."""
-        ends = self._examples.ends
-        if ends is not None:
-            return ends[torch.as_tensor(examples, device=ends.device)]
         rows = self.tree.live_row[self._examples.leaves[examples]]
         return self.clean_states[torch.as_tensor(rows, device=self.model.device)]
 

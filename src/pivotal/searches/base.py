@@ -238,6 +238,8 @@ class Stages:
         """The score of each run at the last stage. It includes KL and the bounds."""
         self.costly: list[bool] = []
         """Whether each run exceeds the bound on KL at the last stage by more than the sampling tolerance."""
+        self._last: tuple[str, Tensor, Tensor] | None = None
+        """The name, the mask and the values of the last stage."""
 
     @torch.no_grad()
     def add(
@@ -246,6 +248,20 @@ class Stages:
         mask: Float[Tensor, "runs directions units"],
         values: Float[Tensor, "runs directions coordinates"],
     ) -> None:
+        """Score a stage. One that changed nothing has the scores of the last one."""
+        if self._last is not None and torch.equal(mask, self._last[1]) and torch.equal(values, self._last[2]):
+            row = self._rows[self._last[0]]
+        else:
+            row = self._scores(mask, values)
+        self._last = (name, mask, values)
+        self._rows[name] = row
+        self._attempt.report(Progress(name, 1, 1, row["loss"], row["units"], row["accuracy"]))
+
+    def _scores(
+        self,
+        mask: Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+    ) -> dict[str, list[float]]:
         outcome = self._sample.run(mask, values)
         loss = self._terms.loss(outcome)
         accuracy = outcome.flips().tolist()
@@ -258,8 +274,7 @@ class Stages:
             row["change"] = costs[:, 1:].abs().amax(1).tolist()
         self.costly = (costs[:, 0] > TOLERANCE * (self._terms.max_kl or torch.inf)).tolist()
         self.score = self._terms.score(self._sample, loss, costs).tolist()
-        self._rows[name] = row
-        self._attempt.report(Progress(name, 1, 1, row["loss"], units, accuracy))
+        return row
 
     def discovery(
         self,

@@ -71,7 +71,7 @@ class TransformersLM(ChunkedLM):
         are known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
         self._priming = priming
-        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model))
+        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model), self._longest)
         self._model = model.eval().requires_grad_(False)
         _check_finite(name, model)
         self.device = _first_device(model)
@@ -252,18 +252,23 @@ class TransformersLM(ChunkedLM):
     def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
         """One packed row for each part, or several rows if the model does not support packed rows."""
         trunk, priming = self._trunk, self._tokens.priming
-        deepest = int(tree.depth.max(initial=0))
-        self.check_length(deepest)
-        pack = trunk.packs and deepest + len(priming) <= self._window
-        longest = _LONGEST_ROW_CPU if self.device.type == "cpu" else _LONGEST_ROW
+        self.check_length(int(tree.depth.max(initial=0)))
+        pack = self._longest(tree) is not None
         chunks = []
-        for part in parts(tree, min(most, longest) if pack else most, shared=pack):
+        for part in parts(tree, most, shared=pack):
             if pack:
                 layout = packed(tree, part, priming, self.device, cached=trunk.caches)
             else:
                 layout = rows(tree, part, priming, self.device)
             chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
         return chunks
+
+    def _longest(self, tree: PrefixTree) -> int | None:
+        """The most nodes of a packed row; None if the tree cannot be packed."""
+        deepest = int(tree.depth.max(initial=0)) + len(self._tokens.priming)
+        if not self._trunk.packs or deepest > self._window:
+            return None
+        return _LONGEST_ROW_CPU if self.device.type == "cpu" else _LONGEST_ROW
 
     def fixed(self, prepared: PreparedChunks, runs: int) -> PreparedChunks | None:
         """Only a tree that is one packed row has a fixed shape."""
