@@ -171,12 +171,12 @@ def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Pat
     (tmp_path / "results" / "parts" / "1.md").write_text("# Results\n\n<!-- study: summary -->\n")
     assert "not measured yet" in script.page(tmp_path)
     (tmp_path / "results" / "summary").mkdir()
-    rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
+    rows = runs({"question": "number single", "KL term": "without", "values": "unbounded"}, [0.8, 0.9, 1.0])
     text = "".join(encode(one, indent=0) + "\n" for one in rows)
     (tmp_path / "results" / "summary" / "results.jsonl").write_text(text)
     made = script.page(tmp_path)
     assert (
-        "| number single | without | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
+        "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
         and "not measured yet" not in made
     )
 
