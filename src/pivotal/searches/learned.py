@@ -20,6 +20,7 @@ from pivotal.units import Values
 
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
+
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
 
