@@ -17,7 +17,7 @@ from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import KeptSentence, KeptSentences
 from pivotal.problem.unknown import cure_of
-from pivotal.problem.untouched import Untouched
+from pivotal.problem.untouched import UntouchedStates
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -72,7 +72,7 @@ class Examples:
     the first direction, then in the second."""
     whole: Examples | None = None
     """The examples before those without a match were left out."""
-    untouched: Untouched | None = None
+    untouched: UntouchedStates | None = None
     """The states of the untouched model after every prefix, if they are not too many."""
 
     @property
@@ -285,7 +285,7 @@ def _none_of(pairs: PairSet) -> str:
 @torch.no_grad()
 def _clean_preference(
     model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
-) -> tuple[np.ndarray, Untouched | None]:
+) -> tuple[np.ndarray, UntouchedStates | None]:
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
     preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. Also the
     states from which this is read."""
@@ -294,4 +294,4 @@ def _clean_preference(
     index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)
     first, second = (side[0].cpu().numpy() for side in index.read(model, states))
     preferred = np.select([first > second, second > first], [0, 1], default=-1)  # NaN is neither
-    return preferred, Untouched.of(tree, states)
+    return preferred, UntouchedStates.of(tree, states)

@@ -16,7 +16,7 @@ _MOST = 2**25
 
 
 @dataclass(frozen=True, slots=True)
-class Untouched:
+class UntouchedStates:
     """The states at the nodes of a clean tree. Other trees of the same tokens look their nodes up in it."""
 
     states: Float[Tensor, "nodes width"]
@@ -24,12 +24,12 @@ class Untouched:
     """The row of each node, by the row of its parent (-1 for the root) and its token."""
 
     @staticmethod
-    def of(tree: PrefixTree, states: Float[Tensor, "nodes 1 width"]) -> Untouched | None:
+    def of(tree: PrefixTree, states: Float[Tensor, "nodes 1 width"]) -> UntouchedStates | None:
         """Keep the states of a tree in which every node is live; None if they are too many."""
         if states.numel() > _MOST:
             return None
         links = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
-        return Untouched(
+        return UntouchedStates(
             states[:, 0], {(parent - 1, token): row for row, (parent, token) in enumerate(links)}
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
@@ -20,6 +19,7 @@ from pivotal.units import Values
 
 _NATURAL_POOL = 64
 """The units to start with if values stay in their natural ranges. Most units can do little there."""
+
 Masks = Literal["shared", "per-direction"]
 Support = Literal["closed", "half-open"]
 
@@ -69,8 +69,7 @@ class LearnedMask(RelaxedSearch):
     """Bound on the expected number of mask entries inside (0, 1): a number of units, or a fraction."""
     pool: int = 1500
     """In larger spaces, start with this many units: those with the highest first-order gain. 0 starts with all. With
-    values in their natural ranges the start has 64 units, or four times those that the relaxed mask may have. In
-    larger spaces that start needs fewer updates."""
+    values in their natural ranges the start has 64 units, or four times those that the relaxed mask may have."""
     exchange: int = 0
     """Maximum number of swaps at the end. Each swap replaces one unit while that lowers the loss."""
 
@@ -104,7 +103,7 @@ class LearnedMask(RelaxedSearch):
 
     def learner(self, problem: Problem, runs: int, seed: int) -> Learner:
         return Learner(
-            self._shortened(problem),
+            self,
             problem,
             self.relaxed_budget(problem),
             runs,
@@ -120,31 +119,7 @@ class LearnedMask(RelaxedSearch):
             return self.pool
         return min(self.pool, max(_NATURAL_POOL, 4 * self.relaxed_budget(problem)))
 
-    def _from_few(self, problem: Problem) -> bool:
-        """Whether the space is larger than `pool`, and the start has fewer units."""
-        first = self._first_units(problem)
-        return self.relaxed_budget(problem) < first < self.pool < len(problem.space)
-
-    def _shortened(self, problem: Problem) -> LearnedMask:
-        """The same search with the updates that it makes.
-
-        In a space larger than `pool`, `updates` counts from a start with `pool` units. From fewer units the allowed
-        number shrinks by the same factor per update, so that it arrives earlier, and the rest is shorter in proportion.
-        """
-        if not self._from_few(problem):
-            return self
-        first, last = self._first_units(problem), self.relaxed_budget(problem)
-        share = math.log(first / last) / math.log(self.pool / last)
-        return replace(self, updates=max(1, round(share * self.updates)))
-
-    def updates_within(self, problem: Problem, most: int) -> int:
-        return round(most * self.updates / self._shortened(problem).updates)
-
-    def hardening(self, problem: Problem) -> Hardening:
+    @property
+    def hardening(self) -> Hardening:
         shared = self.masks == "shared"
-        made = replace(super().hardening(problem), shared=shared, exchange=self.exchange)
-        if not self._from_few(problem):
-            return made
-        return replace(
-            made, removed=0.75, compared=128, between=1 / 3
-        )  # every pass through a large model takes long
+        return replace(super().hardening, shared=shared, exchange=self.exchange)

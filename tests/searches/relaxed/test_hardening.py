@@ -57,17 +57,3 @@ def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
     found = hardening.run(problem, mask.float(), mask, values, 4, Attempt())
     assert [len(one.units) for one in found.interventions] == [3, 3]
     assert problem.work.backward == (20 + 20 + 20) * problem.tree.n_live
-
-
-def test_larger_steps_of_thinning_need_fewer_refits() -> None:
-    """Six units become three in one round: three quarters of the surplus, rounded up, are all of it."""
-    problem = Problem(plant().model, load_phenomenon("planted").sample(120), steps="every")
-    mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
-    mask[0, :, [*range(3), *(problem.space.flat(unit) for unit in plant().units)]] = True
-    values = problem.measure_activations().target.expand(1, -1, -1).clone()
-    hardening = Hardening(
-        Terms(), refit=20, prune=-1.0, batch=0, shared=True, removed=0.75, compared=16, between=0.25
-    )
-    found = hardening.run(problem, mask.float(), mask, values, 3, Attempt())
-    assert found.best.units == plant().units
-    assert problem.work.backward == (5 + 20) * problem.tree.n_live

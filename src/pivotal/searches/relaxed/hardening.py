@@ -20,6 +20,8 @@ FEWEST = 20
 """Minimum number of updates that a budget allows; fewer find nothing."""
 _SAMPLE = 512
 """Number of distinct training prefixes on which stages are scored and units are pruned."""
+_COMPARED = 256
+"""Number of distinct training prefixes on which units are compared before they are removed."""
 _LOOK = 10
 """Number of updates of a refit between two scores."""
 _POSITIONS = 128
@@ -32,7 +34,7 @@ _KL_ONLY = 1e4
 class Hardening:
     """The steps from a relaxed mask to an intervention.
 
-    Refit the values. Remove a part of the surplus units and refit, until the budget is kept. Remove more units if the
+    Refit the values. Remove half of the surplus units and refit, until the budget is kept. Remove more units if the
     bound on KL is still exceeded. Prune units that add nothing, swap units if that lowers the loss, and refit again.
     """
 
@@ -46,12 +48,6 @@ class Hardening:
     """One mask for both directions, or one mask per direction."""
     exchange: int = 0
     """Maximum number of swaps before the last refit."""
-    removed: float = 0.5
-    """The part of the surplus units that a round of thinning removes, rounded up."""
-    compared: int = 256
-    """Number of distinct training prefixes on which units are compared before they are removed."""
-    between: float = 0.5
-    """The part of the updates that the values of a mask get if it will be thinned further."""
 
     def run(
         self,
@@ -64,7 +60,7 @@ class Hardening:
     ) -> Discovery:
         """Harden `mask`, which may have more units than the budget. `relaxed` is the expected mask, scored only."""
         seed = attempt.seed
-        sample, compared = problem.sample(_SAMPLE, seed), problem.sample(self.compared, seed)
+        sample, compared = problem.sample(_SAMPLE, seed), problem.sample(_COMPARED, seed)
         price = self.terms.weights(problem).repeat(len(values), 1)
         stages = Stages(self.terms, sample, attempt)
         stages.add("relaxed", relaxed, values)
@@ -83,9 +79,7 @@ class Hardening:
             if all(n <= few for n, few in zip(most, allowed, strict=True)):
                 break
             price[costly, 0] = _KL_ONLY
-            less = thin(
-                compared, self.terms, price, mask, values, allowed, shared=self.shared, part=self.removed
-            )
+            less = thin(compared, self.terms, price, mask, values, allowed, shared=self.shared)
             changed, mask = differing(less, mask), less
             values, price = self._refitted(problem, mask, values, price, changed, budget, seed)
             if self.terms.bounded or not any(n > budget for n in sizes(mask, self.shared)):
@@ -111,13 +105,13 @@ class Hardening:
         budget: int,
         seed: int,
     ) -> tuple[Float[Tensor, "runs directions coordinates"], Float[Tensor, "runs bounds"]]:
-        """Values and prices with those of the chosen runs fitted anew. A run that will be thinned further gets a part
-        of the updates, because its values only have to tell its units apart."""
+        """Values and prices with those of the chosen runs fitted anew. A run that will be thinned further gets half of
+        the updates, because its values only have to tell its units apart."""
         if not self.refit:
             return values, price
         values, price = values.clone(), price.clone()
         over = torch.tensor([n > budget for n in sizes(mask, self.shared)], device=mask.device)
-        for updates, some in ((self._fewer, chosen & over), (self.refit, chosen & ~over)):
+        for updates, some in ((self.refit // 2, chosen & over), (self.refit, chosen & ~over)):
             if bool(some.any()):
                 refit = self._refit(updates)
                 fitted = refit.fit(problem, mask[some].float(), values[some], seed=seed)
@@ -127,26 +121,21 @@ class Hardening:
     def nodes(self, problem: Problem, runs: int, units: int, budget: int) -> int:
         """The approximate number of node evaluations from `units` to `budget` units, without pruned units."""
         each = runs * problem.sample(_SAMPLE).tree.n_live
-        compared = runs * problem.sample(self.compared).tree.n_live
+        compared = runs * problem.sample(_COMPARED).tree.n_live
         total = 3 * each
         if self.refit:
             total += each + self._refit(self.refit).nodes(problem, runs)
             if units > budget:
-                total += each + self._refit(self._fewer).nodes(problem, runs)
+                total += each + self._refit(self.refit // 2).nodes(problem, runs)
         while units > budget:
             total += units * compared
-            units -= math.ceil(self.removed * (units - budget))
+            units -= math.ceil((units - budget) / 2)
             if self.refit and units > budget:
-                total += self._refit(self._fewer).nodes(problem, runs)
+                total += self._refit(self.refit // 2).nodes(problem, runs)
         if self.exchange:
             beginning, round_ = self._exchanger.nodes(problem, runs, units)
             total += beginning + self.exchange * round_
         return total + ((units + 1) * each if self.prune >= 0 else 0)
-
-    @property
-    def _fewer(self) -> int:
-        """The updates of a mask that will be thinned further."""
-        return int(self.between * self.refit)
 
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.

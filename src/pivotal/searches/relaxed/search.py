@@ -33,7 +33,7 @@ class RelaxedSearch(RelaxedSettings):
             values = torch.where(spread(problem.space, mask), values, problem.measure_activations().own)
         if problem.values == "natural" or problem.preferences.names:
             mask = filled(problem, self.terms, mask, values, learner.budget, attempt.seed)
-        return self.hardening(problem).run(
+        return self.hardening.run(
             problem,
             expected.expand(-1, len(problem.labels), -1),
             mask,
@@ -45,15 +45,9 @@ class RelaxedSearch(RelaxedSettings):
     def within(self: S, problem: Problem, runs: int, nodes: int) -> S:
         """Reduce the number of updates. The cost of the hardening is subtracted first."""
         budget = most_units(self.max_units, problem)
-        hardening = self.hardening(problem).nodes(problem, runs, self.relaxed_budget(problem), budget)
+        left = nodes - self.hardening.nodes(problem, runs, self.relaxed_budget(problem), budget)
         each = runs * self.estimator().samples * update_nodes(problem, self.batch)
-        return replace(
-            self, updates=self.updates_within(problem, max(FEWEST, int((nodes - hardening) / each)))
-        )
-
-    def updates_within(self, problem: Problem, most: int) -> int:
-        """The setting of `updates` with which the search makes `most` updates."""
-        return most
+        return replace(self, updates=max(FEWEST, int(left / each)))
 
     def relaxed_budget(self, problem: Problem) -> int:
         """The number of units that the relaxed mask may have."""
@@ -64,6 +58,7 @@ class RelaxedSearch(RelaxedSettings):
         """The learner of the masks and values of all runs, before its first update."""
         return Learner(self, problem, self.relaxed_budget(problem), runs, seed)
 
-    def hardening(self, problem: Problem) -> Hardening:
+    @property
+    def hardening(self) -> Hardening:
         """The steps that make the learned masks hard."""
         return Hardening(self.terms, self.refit, self.prune, self.batch, shared=True)

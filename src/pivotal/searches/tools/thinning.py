@@ -61,27 +61,26 @@ def thin(
     budgets: Sequence[int],
     *,
     shared: bool,
-    part: float = 0.5,
 ) -> Bool[Tensor, "runs directions units"]:
-    """Remove a part of the surplus units, rounded up, of every run that has more units than its budget.
+    """Remove half of the surplus units of every run that has more units than its budget.
 
     Units are ranked by the loss without them, including KL and other bounded costs times their prices. A unit with
     much KL for its effect is removed first, so that the other units can use the freed KL.
     """
     mask = mask.clone()
-    over = [one for one in _parts(mask, shared) if len(one.units(mask)) > budgets[one.run]]
-    trials = [(one, unit) for one in over for unit in one.units(mask)]
+    over = [part for part in _parts(mask, shared) if len(part.units(mask)) > budgets[part.run]]
+    trials = [(part, unit) for part in over for unit in part.units(mask)]
     # All trials measure KL at the same positions, so that only the units differ.
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
     worth: list[float] = []
     for some, outcome in _outcomes(problem, mask, values, trials):
         loss = terms.loss(outcome)
         costs = terms.costs(problem, outcome, drawn)
-        worth += (loss + (price[[one.run for one, _ in some]] * costs.abs()).sum(1)).tolist()
-    for one in over:
-        ranked = sorted((w, unit) for w, (of, unit) in zip(worth, trials, strict=True) if of == one)
-        for _, unit in ranked[: math.ceil(part * (len(ranked) - budgets[one.run]))]:
-            mask[one.run, one.directions, unit] = False
+        worth += (loss + (price[[part.run for part, _ in some]] * costs.abs()).sum(1)).tolist()
+    for part in over:
+        ranked = sorted((w, unit) for w, (p, unit) in zip(worth, trials, strict=True) if p == part)
+        for _, unit in ranked[: math.ceil((len(ranked) - budgets[part.run]) / 2)]:
+            mask[part.run, part.directions, unit] = False
     return mask
 
 
