@@ -20,7 +20,7 @@ def compare(
         str | None,
         shared_options.in_search(
             "Names from `pivotal list searches`, with @PRESET if wanted, e.g. learned,learned@paper. A preset that "
-            "states values, as paper does, is run with them unless --values is given. Default: all searches.",
+            "states values, as paper does, uses them unless --values is given. Default: all searches.",
             metavar="A,B,…",
         ),
     ] = None,

@@ -52,7 +52,7 @@ class Finding:
     folder: RunFolder
     summary: Summary
     already: bool = False
-    """Whether it was finished before, so that nothing was run."""
+    """Whether the run was finished before and nothing was added."""
 
 
 def find(
@@ -143,7 +143,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
 
 
 def _more_controls(folder: RunFolder, asked: Prepared, controls: int, collection: Collection) -> Control:
-    """The control with so many random sets. It is the one that a run with this number would have had."""
+    """The control with so many random sets. It is the same as in a run that had this number from the start."""
     collection.progress(Progress("random sets", 0, 1, [], [], []))
     found, terms, seed = folder.intervention(), collection.search.terms, asked.question.seed
     return random_control(found, asked.test, asked.train, controls, terms, seed)

@@ -32,7 +32,9 @@ def say_left_out(watch: Watch, train: Problem, test: Problem, *, dropped: int, m
     """Say which pairs are not used."""
     if merged:
         watch.say(
-            f"{merged:,} line{'s' * (merged != 1)} of the file repeat an earlier line and were read once."
+            f"{merged:,} lines of the file repeat an earlier line and are ignored."
+            if merged != 1
+            else "1 line of the file repeats an earlier line and is ignored."
         )
     both = train.rejected + test.rejected
     if both.total:

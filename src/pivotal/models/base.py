@@ -122,9 +122,9 @@ class LanguageModel(ABC):
         """The last hidden state of every live node, in the tree's order, with the edit applied."""
 
     def fixed(self, prepared: Any, runs: int) -> Any | None:
-        """The prepared data of a tree, for passes of `runs` runs that launch the same kernels for all trees of a shape:
-        nested dataclasses, lists and dictionaries of tensors. What a pass would keep for later passes is left out, so
-        that every pass computes it. None if the model has no such passes, or not with so many runs."""
+        """The prepared data of a tree as nested dataclasses, lists and dictionaries of tensors. Passes of `runs` runs
+        over it launch the same kernels for all trees of one shape. What a pass would cache for later passes is left
+        out, so that every pass computes it. None if the model has no such passes, or not with so many runs."""
         return None
 
     @abstractmethod

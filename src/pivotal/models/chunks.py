@@ -55,7 +55,7 @@ class Chunks:
 
     The model provides two of its methods: `divide(tree, most)`, which makes parts of at most `most` nodes, and
     `run(chunk, edit)`, which returns the states of a part's nodes. Both are called with `lock` held, so that threads
-    take turns (see hooks.py). A third one is optional: `longest(tree)` is the most nodes that it ever puts into a part.
+    take turns (see hooks.py). `longest(tree)` is optional: the most nodes that `divide` ever puts into a part, or None.
     """
 
     def __init__(

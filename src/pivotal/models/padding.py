@@ -2,8 +2,8 @@
 
 A CUDA graph repeats the same kernels at the same addresses, so all its batches need tensors of the same shapes. A dummy
 node has a token and a parent, so that any model can run it, but nothing is read from it: it changes no other node and
-no gradient. At each depth, padded trees have as many frozen nodes, as many live nodes of each direction, edited and
-not, and as many nodes with live children.
+no gradient. At each depth, all padded trees have the same number of frozen nodes, of live nodes of each direction
+(edited and not edited), and of nodes with live children.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from pivotal.models.tree import PrefixTree
 
 _Class = tuple[int, bool, bool, int]
-"""What nodes of a tree have in common: their depth, whether they are live, whether they are edited, the direction."""
+"""What the nodes of a class have in common: depth, whether they are live, whether they are edited, direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Shape:
         above = [_parents(tree) for tree in trees]
         nodes = {kind: max(own[kind] for own in classes) for kind in sorted(set().union(*classes))}
         parents = {depth: max(own[depth] for own in above) for depth in set().union(*above)}
-        # A node becomes a parent by a dummy child, so a tree needs as many live dummies as it lacks parents.
+        # A dummy child makes a node a parent, so a tree needs as many live dummies as it lacks parents.
         for depth, wanted in parents.items():
             here = [kind for kind in nodes if kind[0] == depth and kind[1]]
             short = max(

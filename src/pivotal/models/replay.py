@@ -71,14 +71,14 @@ def _rebuilt(data: Any, tensors: Iterator[Tensor]) -> Any:
 
 
 class Buffers(Generic[T]):
-    """Nested data whose tensors stay at the same addresses. The tensors of each number format are parts of one, so
-    that loading what was saved is one copy for each format."""
+    """Nested data whose tensors stay at the same addresses. All tensors of one number format are views of one flat
+    tensor, so that `load` is one copy for each format."""
 
     def __init__(self, like: T) -> None:
         self._shape, self._like = shape_of(like), like
         self._flat: dict[torch.dtype, Tensor] = {}
         self._places: dict[torch.dtype, list[Tensor]] = {}
-        """The parts of `_flat`, in the shapes of the tensors and in their order."""
+        """Views of `_flat`, in the shapes of the tensors and in their order."""
         for dtype, some in _by_dtype(like).items():
             sizes = [size for one in some for size in (one.numel(), _rest(one.numel()))]
             self._flat[dtype] = some[0].new_zeros(sum(sizes))
@@ -119,7 +119,7 @@ def _by_dtype(data: Any) -> dict[torch.dtype, list[Tensor]]:
 
 
 def _rest(size: int) -> int:
-    """The entries after a tensor that let the next one begin where fast kernels want it."""
+    """The number of unused entries after a tensor. They align the next tensor as fast kernels need it."""
     return -size % 16
 
 
@@ -201,7 +201,7 @@ def _recorded(function: Callable[[], T]) -> tuple[torch.cuda.CUDAGraph, T]:
                 raise
             graph.capture_end()
     except RuntimeError as error:
-        # The function has run before with the same shapes, so that the recording must be what fails.
+        # The function has run before with the same shapes, so the recording must be what fails.
         raise Unrecordable(in_short(error)) from error
     finally:
         if collects:

@@ -39,7 +39,7 @@ class BatchTensors:
     clean: Float[Tensor, "live width"]
     """The untouched states of the live nodes."""
     rows: Int[Tensor, " live"]
-    """For each live node of the batch, its row among the live nodes of the tree with dummies; then zeros."""
+    """For each live node of the batch, its row among the live nodes of the padded tree; then zeros."""
 
 
 class FixedBatches:
@@ -89,7 +89,7 @@ class FixedBatches:
         return None
 
     def abandon(self, reason: str) -> None:
-        """Let go of the tensors. These batches are not run in one shape again."""
+        """Free what was saved for each batch. New passes over these batches do not run in one shape again."""
         self._abandoned = reason
         self._saved.clear()
 
@@ -138,7 +138,7 @@ class FixedBatches:
     def _tensors(self, batch: Problem) -> BatchTensors:
         padded = self.shape.pad(batch.tree)
         model, tree = batch.model, padded.tree
-        prepared = model.fixed(model.prepare(tree), 1)  # `obstacle` has asked for the number of runs
+        prepared = model.fixed(model.prepare(tree), 1)  # `obstacle` has checked the real number of runs
         if prepared is None:
             raise Unfit(f"{type(model).__name__} runs this tree in parts, or in no fixed shape")
         rows = np.zeros(tree.n_live, dtype=np.int64)

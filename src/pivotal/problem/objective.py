@@ -29,7 +29,7 @@ def loss_of(
 
 
 _LARGE = 128
-"""From this batch on, each update measures KL at `kl_nodes` positions."""
+"""The prefixes of a batch from which on an update measures KL at all `kl_nodes` positions."""
 
 TOLERANCE = 1.1
 """A bound counts as kept up to this multiple of it, because it was enforced on other pairs."""
@@ -49,8 +49,8 @@ class Terms:
     """Number of positions at which each update measures KL."""
 
     def for_batches(self, prefixes: int) -> Terms:
-        """The same loss for batches of so many prefixes; 0 is all. With a mere weight of KL, a small batch measures it
-        at fewer positions, in proportion."""
+        """The same loss for batches of so many prefixes; 0 is all. Without a bound on KL, a small batch measures KL at
+        proportionally fewer positions."""
         if self.max_kl is not None or not prefixes:
             return self
         return replace(self, kl_nodes=min(self.kl_nodes, max(1, self.kl_nodes * prefixes // _LARGE)))

@@ -1,6 +1,6 @@
 """The updates of a search: passes over one batch after another, replayed as one CUDA graph where that is possible.
 
-A batch is small, so that on a GPU most of the time of an update goes into launching its kernels one by one.
+A batch is small. On a GPU, most of the time of an update therefore goes into launching its kernels one by one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Passes(Generic[Inputs, Seen]):
         self._given: _Given[Inputs] | None = None
         self._fixed: FixedBatches | None = None
         self.reason = _reason_not_to(self._account.how, problem.model.device, updates)
-        """Why the batches are run one kernel after another, each in its own shape; None if they are not."""
+        """Why each batch is run in its own shape, one kernel after another; None if the batches are replayed."""
         if self.reason is None:
             self._fixed = problem.fixed_batches(prefixes, seed)
             self.reason = self._fixed.obstacle(runs)
@@ -145,11 +145,13 @@ class Passes(Generic[Inputs, Seen]):
         return seen
 
     def _abandon(self, fixed: FixedBatches, error: Exception) -> None:
-        """Go on without a recording. Other errors are not caught: they are no less wrong kernel by kernel."""
+        """Go on without a recording. Other errors are not caught, because running kernel by kernel would not avoid
+        them."""
         reason = in_short(error)
         if not isinstance(error, Unfit):
             warnings.warn(
-                f"The updates of a search cannot be replayed, which makes it slower but not different ({reason}).",
+                "The updates of this search cannot be replayed as a CUDA graph. The search is slower, but computes the "
+                f"same ({reason}).",
                 stacklevel=3,
             )
         fixed.abandon(reason)
@@ -167,7 +169,7 @@ def _reason_not_to(how: How, device: torch.device, updates: int) -> str | None:
     if how == "never":
         return "recording was switched off"
     if how == "auto" and device.type != "cuda":
-        return "nothing is recorded on a CPU"
+        return "only a CUDA device can record"
     if how == "auto" and updates < _FEWEST:
         return f"a recording does not pay for {updates} updates"
     return None

@@ -29,8 +29,8 @@ class Preferences:
     """
 
     def __init__(self, problem: Problem) -> None:
-        # Weak, because the problem keeps this object: with a reference back, a large model would stay in memory until
-        # Python looks for cycles.
+        # Weak, because the problem keeps this object. With a cycle of references, a large model would stay in memory
+        # until Python collects garbage.
         self._problem: Problem = weakref.proxy(problem)
         self._pairs = [one for one in problem.examples.kept if one.words is not None]
         self.names: tuple[str, ...] = tuple(dict.fromkeys(one.name for one in self._pairs))

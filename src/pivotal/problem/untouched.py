@@ -12,7 +12,7 @@ from torch import Tensor
 from pivotal.models.tree import PrefixTree
 
 _MOST = 2**25
-"""The most numbers that are kept, which is 134 MB. Otherwise each part of a question computes its states again."""
+"""The most numbers that are kept: 134 MB in float32. If there are more, each batch computes its states again."""
 
 
 @dataclass(frozen=True, slots=True)

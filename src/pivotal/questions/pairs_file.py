@@ -26,7 +26,7 @@ _OBJECTS = ("lexemes", "counterfactual")
 """Keys whose values are objects. A table has a column for each of their entries."""
 _WORD, _LEXEME, _COUNTERFACTUAL = "word.", "lexeme.", "counterfactual."
 _STATED = re.compile(r'"?sep=(?P<mark>\t|[^"\w\s])"? *(?=\r?\n|$)', re.IGNORECASE)
-"""A first line that states the delimiter, which Excel reads and writes."""
+"""A first line that states the delimiter, as Excel accepts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def delimiter_of(suffix: str, text: str) -> str:
     return usual if usual in head else next((mark for mark in "\t;," if mark in head), usual)
 
 
-def unstated(text: str) -> str:
+def without_stated_delimiter(text: str) -> str:
     """The text of a table with an empty first line in place of one that states the delimiter."""
     stated = _STATED.match(text)
     return text if stated is None else text[stated.end() :]
@@ -249,7 +249,9 @@ def _table_rows(path: Path, text: str, delimiter: str) -> Iterator[ReadRow]:
 
 def table_lines(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The number of the line and the cells of every row of a table that is not empty."""
-    reader = csv.reader(io.StringIO(unstated(text), newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(
+        io.StringIO(without_stated_delimiter(text), newline=""), delimiter=delimiter, strict=True
+    )
     start = 1
     try:
         for cells in reader:

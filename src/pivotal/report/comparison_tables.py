@@ -89,15 +89,15 @@ def budget_sentence(result: ComparisonRecord) -> str:
 
 
 def values_sentence(result: ComparisonRecord) -> str:
-    """Which searches could set units to other values than the question says; empty if none could."""
+    """Which searches used other values than those of the question; empty if none did."""
     others = [
-        f"{label} to {own['values']} values"
+        f"{label} ({own['values']} values)"
         for label, own in result.searches.items()
         if own.get("values") not in (None, result.values)
     ]
     if not others:
         return ""
-    return f"Units were set to {result.values} values, but by {' and by '.join(others)}, as the preset says."
+    return f"Units have {result.values} values, except in {' and '.join(others)}, as stated by the preset."
 
 
 def bound_sentence(result: ComparisonRecord) -> str:

@@ -69,7 +69,7 @@ def _flips(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
 def _evidence(summary: Summary, checks: Mapping[str, Check]) -> Iterator[str]:
     control = checks["random sets"]
     if control.passed is None:
-        yield "Repeat the command with --controls 99: the verdict depends on how much random sets flip."
+        yield "Repeat the command with --controls 99: the verdict depends on how often random sets flip."
     elif control.passed is False:
         yield (
             "Ask for fewer units with --max-units, or for values that the units take by themselves with --values: "

@@ -31,7 +31,7 @@ _POSITIONS = 128
 _FITTED = 512
 """Number of distinct prefixes on which values are fitted."""
 _LONGER = 6
-"""The factor of the updates of a fit with bounds."""
+"""A fit with a bound has this many times the updates."""
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Attribution(Ranking):
     each direction.
 
     `gradient` takes the gradient at mask = 0. `integrated` takes its mean over masks from 0 to `reach`, where all units
-    have the same mask value, as in integrated gradients. The sum over the units, times `reach`, is then the change of
-    the loss.
+    have the same mask value, as in integrated gradients. The sum over the units, times `reach`, is then about what the
+    loss falls by when all masks are set to `reach`.
     """
 
     name: ClassVar[str] = "attribution"
     summary: ClassVar[str] = (
-        "a first look in seconds: units ranked by gradient x (value - h), values refitted"
+        "a first look in seconds: units ranked by gradient x (h - value), values refitted"
     )
 
     method: Method = "integrated"
@@ -78,8 +78,8 @@ class Attribution(Ranking):
         return super().terms.for_batches(self.batch)
 
     def last_fit(self) -> tuple[Refit, int]:
-        """Few and large steps from the ends of the ranges, on few prefixes: each new batch costs a pass of the
-        untouched model. With a bound the fit is long, because values converge to it only after many small updates."""
+        """Few and large steps from the ends of the ranges, on few prefixes, because each new batch must be prepared.
+        With a bound the fit is long, because values converge to it only after many small updates."""
         if self.terms.bounded:
             return Refit(self.terms, _LONGER * self.refit, batch=2 * self.batch), 0
         return Refit(self.terms, self.refit, _RATE, self.batch, _LOOKS, _POSITIONS), _FITTED

@@ -24,7 +24,7 @@ class Contender:
     label: str
     search: Search
     values: Values | None = None
-    """What units may be set to, if the preset of the search says so; None: what the question says."""
+    """What units may be set to, if the preset of the search states it; None for the values of the question."""
 
     def sized(self, size: int) -> Search:
         if "max_units" not in _fields(self.search):

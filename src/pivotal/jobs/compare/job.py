@@ -122,8 +122,8 @@ def compare(
     for contender in plan.contenders:
         if contender.values not in (None, question.values):
             watch.say(
-                f"{contender.label} sets units to {contender.values} values, as its preset says, and not to "
-                f"{question.values} ones. Use --values for the same values in all searches."
+                f"{contender.label} uses {contender.values} values, as its preset states, and the question "
+                f"{question.values} values. Pass --values to give all searches the same values."
             )
     folder = asked.create_folder(command, plan.runs, overwrite=overwrite)
     with (folder.path / RUN).open(encoding="utf-8") as file:

@@ -135,7 +135,7 @@ def read_recipe(path: str | Path, prefix: str = "") -> Recipe:
         )
     if path.is_dir():
         inside = path / "recipe.yaml"
-        cure = f"Give {inside}, with --out {path}." if inside.is_file() else "Give the file of a recipe."
+        cure = f"Give {inside}, with --out {path}." if inside.is_file() else "Give a YAML file."
         raise PivotalError(f"A recipe is a YAML file, but {path} is a folder. {cure}")
     return parse_recipe(read_text(path), str(path))
 

@@ -106,7 +106,7 @@ class Trunk:
 
     @cached_property
     def _eps(self) -> float | None:
-        """The spacing of the numbers next to 1 if passes have few digits; None for exact passes."""
+        """The spacing of the numbers next to 1 if passes have few digits; None in float32 on a CPU."""
         if self._dtype.itemsize >= 4:
             return None if self._device.type == "cpu" else _TF32
         return torch.finfo(self._dtype).eps
@@ -116,9 +116,9 @@ class Trunk:
     def rounding(self) -> float:
         """The relative error that rounding causes in the last states of this model with few digits.
 
-        It grows with the depth and the width of a model, so that a fixed tolerance would refuse large models. Here the
-        output of every block is changed at random by up to one step of the number format, more than one rounding
-        changes it.
+        It grows with the depth and the width of a model, so that a fixed tolerance would refuse large models. To
+        estimate it, the output of every block is changed at random by up to one step of the number format, which is
+        more than one rounding can change it.
         """
         assert self._eps is not None
         eps, noise = self._eps, torch.Generator().manual_seed(0)

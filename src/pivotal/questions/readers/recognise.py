@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.pairs_file import delimiter_of, unstated
+from pivotal.questions.pairs_file import delimiter_of, without_stated_delimiter
 from pivotal.questions.readers.base import Reader, Sample
 
 _ORDER = ("blimp", "syntaxgym", "circuits", "dataset", "table", "sentences")
@@ -39,7 +39,7 @@ def _sample(path: Path) -> Sample:
 
 
 def _keys(text: str) -> frozenset[str]:
-    first = unstated(text).lstrip().partition("\n")[0]
+    first = without_stated_delimiter(text).lstrip().partition("\n")[0]
     for part in (first, text if len(text) <= _LONG else ""):
         try:
             content = json.loads(part)

@@ -260,8 +260,8 @@ def _is_fitted(site: str, pattern: str) -> bool:
 
 
 def slug(*names: str) -> str:
-    """A name for files and addresses, from one name or several. A digest tells names apart that differ only in
-    capitals, spaces or other signs that an address leaves out, and several names from those joined elsewhere."""
+    """A name for files and addresses, from one name or several. A digest distinguishes names that differ only in
+    capitals, spaces or other signs that an address leaves out, or in where one name ends and the next begins."""
     plain = re.sub(r"[^a-z0-9._]+", "-", "-".join(names).lower()).strip("-.")
     if names == (plain,):
         return plain

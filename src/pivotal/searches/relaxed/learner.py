@@ -76,7 +76,7 @@ class _Given:
     target: float | Float[Tensor, ""]
     """The number of units allowed."""
     slack: float | Float[Tensor, ""]
-    """What raises the bounds while masks are large."""
+    """The factor by which bounds are raised while masks are large."""
     update: int | Int[Tensor, ""]
 
 
