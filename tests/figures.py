@@ -1,5 +1,5 @@
-"""Figures that are not drawn: they take longer than a search on a planted model. tests/report and tests/browser look at
-real ones."""
+"""Empty figures in place of real ones, which take longer to draw than a search on a planted model. tests/report and
+tests/browser look at real ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def empty_figures() -> Iterator[None]:
 
 @contextmanager
 def real_figures() -> Iterator[None]:
-    """Inside the above."""
+    """Within `empty_figures`, draw figures again."""
     with pytest.MonkeyPatch.context() as patch:
         for name, function in REAL.items():
             patch.setattr(drawing, name, function)

@@ -91,7 +91,7 @@ def _server() -> subprocess.Popen[str]:
     )
     assert server.stdin is not None
     atexit.register(server.wait)
-    atexit.register(server.stdin.close)  # which ends it; the last one that is registered is called first
+    atexit.register(server.stdin.close)  # ends the server; functions registered last are called first
     return server
 
 

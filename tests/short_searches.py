@@ -1,4 +1,4 @@
-"""Searches with settings under which they take a second, for what holds of any search, whatever it finds."""
+"""Searches with settings under which they take a second, for tests that do not depend on what a search finds."""
 
 from __future__ import annotations
 

@@ -64,7 +64,8 @@ SHORTER = {"runs=2": "runs=1", "problem.on(test)": "problem.on(test[::5])"}
 
 @pytest.fixture(scope="module")
 def tutorial() -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """With one run of two, and a fifth of the held-out pairs: the cells that say so vary, and their claims stay."""
+    """With one run instead of two and a fifth of the held-out pairs. Cells that are marked as varying may then differ,
+    but their claims must hold."""
     import tutorial
 
     names: dict[str, Any] = {"__name__": "tutorial"}

@@ -39,7 +39,7 @@ def test_the_files_that_the_readme_links_to_exist() -> None:
 def test_the_python_example_runs_as_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """But for the length of the search: the demo below makes it in full on the same question."""
+    """With a shorter search on fewer pairs: the demo below runs the full search on the same question."""
     code = re.search(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert code is not None
     assert len([line for line in code[1].splitlines() if line and not line.startswith("import")]) <= 12

@@ -29,7 +29,7 @@ from pivotal.searches.learned import LearnedMask
 NEEDED = "PIVOTAL_NEEDS_BROWSER"
 """Set where a browser is there by arrangement: the tests then fail, and do not skip, without one."""
 
-# Five seconds, the default, are too few where other processes have the cores.
+# The default, five seconds, is too short when other processes use the cores.
 expect.set_options(timeout=60_000)
 
 

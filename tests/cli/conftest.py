@@ -1,4 +1,4 @@
-"""One small run on the planted model that the tests of all verbs read; nobody writes to it. Figures are not
+"""One small run on the planted model. The tests of all verbs read it, and none writes to it. Figures are not
 drawn here."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Outcome:
 
 @pytest.fixture(scope="module", autouse=True)
 def no_figures() -> Iterator[None]:
-    """Not for the session, which goes on in other folders."""
+    """Per module, because the tests of other folders in the same session draw real figures."""
     with empty_figures():
         yield
 

@@ -11,7 +11,7 @@ import pytest
 
 QUICK = ("--candidates", "8", "--sample", "16", "--finalists", "3")
 SMALLEST = ("--candidates", "1", "--sample", "4", "--finalists", "1")
-"""For what is written where, whatever the certificate says."""
+"""For tests of what is written where. What the certificate says does not matter."""
 
 
 @pytest.fixture

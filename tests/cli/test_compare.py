@@ -107,7 +107,7 @@ LONG = (*COMPARE, "--max-units", "1..2", "--runs", "2", "--mode", "both", "-q")
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The rows of such a comparison that nobody stopped."""
+    """The rows of the same comparison without an interruption."""
     out = tmp_path_factory.mktemp("whole") / "compared"
     assert Outcome((*LONG, "--out", str(out))).code == 0
     return rows(out)

@@ -272,7 +272,7 @@ def test_the_natural_range_is_a_cure_only_for_values_outside_it(values: str, cur
 
 
 def test_without_evidence_nothing_is_said_about_the_labels_of_the_pairs() -> None:
-    """The pairs may well state what is right: it was not looked at."""
+    """The pairs may state an expected word: this was not measured."""
     verdict = verdict_of(summary(Evidence(level="none")))
     known = next(check for check in verdict.checks if check.name == "the model knows it")
     assert verdict.word == "no evidence" and known.passed is None

@@ -406,8 +406,8 @@ def test_a_preset_is_run_with_the_values_that_it_states(tmp_path: Path) -> None:
     both = tuple(contenders(["learned@paper", "random"], options=options))
     looking_on = Onlooker()
     done = compare(QUESTION, ComparisonPlan(both, (2,), runs=1), out=str(tmp_path / "c"), watch=looking_on)
-    assert any("learned@paper sets units to unbounded values" in text for text in looking_on.said)
-    assert "by learned@paper to unbounded values" in values_sentence(done.result)
+    assert any("learned@paper uses unbounded values" in text for text in looking_on.said)
+    assert "except in learned@paper (unbounded values)" in values_sentence(done.result)
     found = {
         row.search: Intervention.load(done.folder.path / row.interventions / "0") for row in done.result.rows
     }

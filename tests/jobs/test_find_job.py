@@ -284,7 +284,7 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
 
 
 def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(tmp_path: Path) -> None:
-    """A run with few sets, asked again with more, becomes the run that was asked for those at once."""
+    """A run with few sets that is repeated with more is the same as one that had all of them from the start."""
     search = LearnedMask(updates=20, refit=2)
 
     def ask(name: str, controls: int) -> Finding:

@@ -113,7 +113,7 @@ def test_a_training_that_was_stopped_ends_in_the_same_weights(
 
 
 def options(out: Path, corpus: Path, *more: str) -> list[str]:
-    """Of `python -m pivotal.lm`."""
+    """The arguments of `python -m pivotal.lm`."""
     given = [f"--{name}={value}" for name, value in SMALL.items()]
     return ["--corpus", str(corpus), "--out", str(out), *given, *more]
 

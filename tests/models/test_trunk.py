@@ -1,4 +1,4 @@
-"""Which ways to run a transformer are found to be right in number formats with few digits."""
+"""Which ways to run a transformer pass the comparison in number formats with few digits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BFLOAT16 = torch.finfo(torch.bfloat16).eps
 
 
 def stochastically_rounded(x: Tensor) -> Tensor:
-    """The numbers of bfloat16 next to x, at random: no two passes round in the same way."""
+    """Round x to one of the two nearest bfloat16 numbers at random, so that no two passes round in the same way."""
     bits = x.contiguous().view(torch.int32)
     return ((bits + torch.randint_like(bits, 0, 1 << 16)) & ~0xFFFF).view(torch.float32)
 
@@ -42,7 +42,7 @@ def rounding(model: nn.Module) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def trunk() -> Trunk:
-    """That of a deep Llama with random weights, which amplifies rounding errors more than a shallow one."""
+    """The trunk of a deep Llama with random weights. It amplifies rounding errors more than a shallow one."""
     torch.manual_seed(0)
     config = LlamaConfig(
         hidden_size=256,

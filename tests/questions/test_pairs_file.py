@@ -15,7 +15,7 @@ ROWS = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\nThe cats , you see
 @pytest.mark.parametrize("mark", [";", ",", "\t", "|"])
 @pytest.mark.parametrize("first", ["sep={}\n", "SEP={}\r\n", '"sep={}"\n'])
 def test_a_first_line_may_state_the_delimiter(tmp_path: Path, mark: str, first: str) -> None:
-    """Excel writes and reads a line such as `sep=;`."""
+    """Excel accepts a first line such as `sep=;`."""
     path = tmp_path / "pairs.csv"
     path.write_text(ROWS, encoding="utf-8")
     plain = load_phenomenon(str(path))

@@ -271,7 +271,7 @@ def test_what_other_versions_do_otherwise_is_said_of_the_rows() -> None:
 
 @pytest.mark.parametrize("name", ["units"])
 def test_tables_of_results_have_today_s_defaults_beside_the_paper_s_values(name: str) -> None:
-    """Each line stands there twice, with the default and with the values of the paper."""
+    """Each line occurs twice: with the default values and with those of the paper."""
     cells = cells_of(read_recipe(name))
     natural, unbounded = (
         [one for one in cells if one.question.values == values] for values in ("natural", "unbounded")

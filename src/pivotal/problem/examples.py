@@ -159,8 +159,8 @@ class Examples:
         return [np.unique(self.leaves[question == one]) for one in np.unique(question)]
 
     def sampled(self, prefixes: int, seed: int = 0) -> np.ndarray | None:
-        """The indices of all examples of a random sample of distinct prefixes; None if all are taken. Each of several
-        questions gives as many prefixes, as far as it has them."""
+        """The indices of all examples of a random sample of distinct prefixes; None if all are taken. Several questions
+        give equally many prefixes each, or all that they have."""
         if not prefixes or len(np.unique(self.leaves)) <= prefixes:
             return None
         each, rng = self._prefixes(), np.random.default_rng(seed)
@@ -169,8 +169,8 @@ class Examples:
         return self._at(chosen)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[np.ndarray]:
-        """The indices of the examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Each
-        of several questions has as many prefixes in a batch. Those of a small question are in several batches."""
+        """The indices of the examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch.
+        Several questions have equally many prefixes in a batch, so those of a small question are in several batches."""
         if not prefixes:
             return [np.arange(len(self.pairs))]
         each, rng = self._prefixes(), np.random.default_rng(seed)
@@ -287,8 +287,8 @@ def _clean_preference(
     model: LanguageModel, asked: list[AskedPair], sets: tuple[Tokens, ...], words: np.ndarray
 ) -> tuple[np.ndarray, UntouchedStates | None]:
     """The index (0 or 1) of the word that the untouched model prefers; -1 if it prefers neither. A tie is no
-    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. Also the
-    states from which this is read."""
+    preference: there would be nothing to flip, and its accuracy would depend on the order of the labels. The
+    states that the preferences are read from are returned too."""
     tree = PrefixTree.build([one.ids for one in asked])
     rows, states = tree.live_row[tree.leaf], model.states(model.prepare(tree))
     index = WordIndex.of(rows, sets, words[:, 0], words[:, 1], model.device)

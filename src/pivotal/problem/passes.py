@@ -26,7 +26,7 @@ Inputs = TypeVar("Inputs")
 Seen = TypeVar("Seen")
 Drawn: TypeAlias = Int[Tensor, " nodes"] | None
 """Live nodes of a batch at which KL is measured; None if it is not."""
-Descend: TypeAlias = Callable[[Problem, Drawn, Inputs], Seen]
+Differentiate: TypeAlias = Callable[[Problem, Drawn, Inputs], Seen]
 Follow: TypeAlias = Callable[[Inputs, Seen], None]
 
 How = Literal["auto", "never", "unrecorded"]
@@ -94,23 +94,24 @@ class Passes(Generic[Inputs, Seen]):
         number: int,
         drawn: Drawn,
         inputs: Inputs,
-        descend: Descend[Inputs, Seen],
+        differentiate: Differentiate[Inputs, Seen],
         follow: Follow[Inputs, Seen],
     ) -> Seen:
-        """Call `descend` and then `follow` for the batch of this number. They are the same functions in every call.
+        """Call `differentiate` and then `follow` for the batch of this number, the same two functions in every call.
 
-        `descend(batch, drawn, inputs)` does the masked run and its backward pass and changes no state, so that it can
-        be repeated if memory runs out. `follow(inputs, seen)` changes the state, in place. `drawn` are live nodes of
-        the batch, and `inputs` is a dataclass of tensors and numbers, which are tensors too in a recording. Neither
-        function may wait for the GPU. What `descend` returns is overwritten by the next call.
+        `differentiate(batch, drawn, inputs)` does the masked run and its backward pass and changes no state but the
+        gradients, so that it can be repeated if memory runs out. `follow(inputs, seen)` changes the state, in place.
+        `drawn` are live nodes of the batch. `inputs` is a dataclass of tensors and numbers; in a recording, the numbers
+        are tensors too. Neither function may wait for the GPU. What `differentiate` returns is overwritten by the next
+        call.
         """
         if self._fixed is not None:
             try:
-                return self._replayed(self._fixed, number, drawn, inputs, descend, follow)
+                return self._replayed(self._fixed, number, drawn, inputs, differentiate, follow)
             except (Unfit, Unrecordable, torch.OutOfMemoryError) as error:
                 self._abandon(self._fixed, error)
         batch = self.batches[number]
-        seen = self._problem.as_memory_allows(lambda: descend(batch, drawn, inputs))
+        seen = self._problem.as_memory_allows(lambda: differentiate(batch, drawn, inputs))
         follow(inputs, seen)
         return seen
 
@@ -120,7 +121,7 @@ class Passes(Generic[Inputs, Seen]):
         number: int,
         drawn: Drawn,
         inputs: Inputs,
-        descend: Descend[Inputs, Seen],
+        differentiate: Differentiate[Inputs, Seen],
         follow: Follow[Inputs, Seen],
     ) -> Seen:
         if self._given is None:
@@ -130,7 +131,7 @@ class Passes(Generic[Inputs, Seen]):
 
         def update() -> Seen:
             here = None if given.drawn is None else fixed.rows[given.drawn]
-            seen = descend(fixed.anew(), here, given.inputs)
+            seen = differentiate(fixed.anew(), here, given.inputs)
             follow(given.inputs, seen)
             return seen
 

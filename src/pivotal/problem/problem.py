@@ -328,8 +328,8 @@ class Problem:
         return self._with(self._examples, values=values)
 
     def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
-        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Each of several
-        questions has as many prefixes in a batch. Batches are cached.
+        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Several questions
+        have equally many prefixes in a batch. Batches are cached.
 
         A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
         """

@@ -64,6 +64,6 @@ class Reinforce(RelaxedSearch):
 
     @property
     def bound_rates(self) -> tuple[float, float]:
-        """Bounds need less damping than the number of units, because their gradient by the values is not the score
-        function."""
+        """Bounds need less damping than the number of units, because their gradient by the values does not come from
+        the noisy score function."""
         return 0.01, 1.25

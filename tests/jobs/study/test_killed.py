@@ -49,7 +49,7 @@ def rows_in(out: Path) -> int:
 
 
 def kill(running: Process, out: Path, chance: random.Random, most: int) -> None:
-    """Kill it after it has written something a few times, or some runs: what it has done tells when, not the clock."""
+    """Kill it after a few changes of its files, or after some runs. What it has written decides when, not the clock."""
     seen, rows, changes = traces(out), rows_in(out), chance.randint(1, 12)
     while changes and rows_in(out) < rows + most and running.poll() is None:
         time.sleep(0.01)

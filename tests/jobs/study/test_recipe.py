@@ -213,7 +213,7 @@ def test_a_recipe_that_asks_for_too_much_is_refused_at_once(text: str, said: str
 
 
 def test_a_folder_is_no_recipe_but_may_hold_one(tmp_path: Path) -> None:
-    with pytest.raises(PivotalError, match=r"A recipe is a YAML file, but .* is a folder\. Give the file"):
+    with pytest.raises(PivotalError, match=r"A recipe is a YAML file, but .* is a folder\. Give a YAML file"):
         read_recipe(tmp_path)
     (tmp_path / "recipe.yaml").write_text("name: mine")
     with pytest.raises(PivotalError, match=r"Give .*recipe\.yaml, with --out"):

@@ -37,6 +37,6 @@ def test_cues_are_inferred_beside_stated_labels(tmp_path: Path) -> None:
 
 
 def test_a_contradicting_row_is_no_counterfactual(tmp_path: Path) -> None:
-    """The prefix was its own counterfactual. That the labels contradict each other, `check` says."""
+    """A prefix is not its own counterfactual. `check` reports that the labels contradict each other."""
     pairs = read(tmp_path, "a.csv", "prefix,good,bad\nThe cat,is,are\nThe cat,are,is\n", "table")
     assert len(pairs) == 2 and {pair.counterfactuals for pair in pairs} == {("", "")}

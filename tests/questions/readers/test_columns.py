@@ -100,7 +100,7 @@ def test_the_columns_are_those_of_all_rows(tmp_path: Path) -> None:
 
 
 def test_the_other_prefix_is_another_one(tmp_path: Path) -> None:
-    """It was read as its own counterfactual."""
+    """A prefix is not its own counterfactual."""
     text = "prefix,good,bad,other\nThe cat,is,are,The cat\nThe cats,are,is,The cat\n"
     with pytest.raises(PivotalError, match=r"line 2: .* must differ from the prefix, but both are “The cat”"):
         read(tmp_path, "a.csv", text, "table")

@@ -17,7 +17,7 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units
 from pivotal.searches.relaxed.estimators import uniform
 from pivotal.searches.relaxed.settings import RelaxedSettings
-from pivotal.searches.tools.gradients import adam, descend, drop_infinite
+from pivotal.searches.tools.gradients import adam, drop_infinite, set_gradients
 from pivotal.searches.tools.lagrangian import Bounds, Multiplier, shrinking
 from pivotal.searches.tools.trials import first_order, grid_of
 
@@ -203,7 +203,7 @@ class Learner:
         nodes = max(_FEWEST_KL_NODES, search.terms.kl_nodes // samples)
         drawn = search.terms.draw(self.passes.batches[number], self.kl_noise, nodes)
         given = _Given(noise, target, slack, self.update)
-        seen = self.passes(number, drawn, given, self._descend, self._follow)
+        seen = self.passes(number, drawn, given, self._differentiate, self._follow)
         self.update += 1
         if not told:
             return None
@@ -214,7 +214,7 @@ class Learner:
         told_units, accuracy = seen.units.tolist(), seen.flipped.tolist()
         return Progress("learn", self.update, search.updates, loss, told_units, accuracy, extra)
 
-    def _descend(self, batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> _Seen:
+    def _differentiate(self, batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> _Seen:
         """Compute the gradients by logits and values. Change no other state, so that it can be repeated in smaller
         chunks if memory runs out."""
         search, family, noise, shape = self.search, self.family, given.noise, given.noise.shape[:2]
@@ -239,7 +239,7 @@ class Learner:
         price = search.terms.weights(batch) + self.bounds.price_at(mean, given.slack)
         cost = cost + (price[:, None] * costs).sum(-1)
         total = total + self.estimator.term(family, self.logits, masks, cost)
-        descend(total, (self.logits, self.standardised))
+        set_gradients(total, (self.logits, self.standardised))
         return _Seen(
             outcome.flips().view(shape).mean(1),
             loss.detach(),

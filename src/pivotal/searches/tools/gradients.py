@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def descend(total: Float[Tensor, " runs"], parameters: Sequence[Tensor]) -> None:
-    """Set the gradients of parameters to those of a sum; None for a parameter that it does not depend on."""
+def set_gradients(total: Float[Tensor, " runs"], parameters: Sequence[Tensor]) -> None:
+    """Set the gradients of parameters to those of the sum of `total`; None where it does not depend on one."""
     found = torch.autograd.grad(total.sum(), parameters, allow_unused=True)
     for parameter, grad in zip(parameters, found, strict=True):
         parameter.grad = grad

@@ -16,7 +16,7 @@ from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.gradients import adam, descend, drop_infinite
+from pivotal.searches.tools.gradients import adam, drop_infinite, set_gradients
 from pivotal.searches.tools.lagrangian import Bounds
 
 _AIM = 0.7
@@ -119,7 +119,7 @@ class Refit:
             outcome = batch.run(mask, standard.values(x), sites=best.sites)
             costs = self.terms.costs(batch, outcome, drawn)
             loss = self.terms.loss(outcome) + self.terms.kl_weight * costs[:, 0]
-            descend(loss + bounds.term(costs).sum(1), [x])
+            set_gradients(loss + bounds.term(costs).sum(1), [x])
             return costs.detach()
 
         @torch.no_grad()
