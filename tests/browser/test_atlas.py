@@ -15,6 +15,7 @@ from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
 from pivotal.records.intervention import Intervention
 from pivotal.report.atlas import write_site
+from pivotal.report.atlas.entries import slug
 from pivotal.report.study import StudyFolder
 
 pytestmark = pytest.mark.slow
@@ -105,7 +106,7 @@ def test_the_search_keeps_matching_rows(site: Path, opened: Open) -> None:
 
 
 def test_a_download_is_an_intervention(site: Path) -> None:
-    folder = site / "interventions" / "planted-planted-every"
+    folder = site / "interventions" / "planted--planted--every"
     assert Intervention.load(folder).phenomenon == "planted"
 
 
@@ -146,7 +147,7 @@ def test_a_phenomenon_with_a_label_is_one_phenomenon(tmp_path: Path) -> None:
     """The recipe labels the paradigms of BLiMP; cross scores name them as their files do."""
     atlas = StudyFolder.open(ROOT / "docs" / "results" / "atlas")
     site = write_site(atlas, tmp_path / "site").parent
-    page = (site / "phenomena" / "blimp-anaphor-gender-agreement.html").read_text()
+    page = (site / "phenomena" / f"{slug('BLiMP anaphor_gender_agreement')}.html").read_text()
     assert "No other intervention was tested" not in page and "reflexive-gender, every" in page
     assert "<span>anaphor_gender_agreement" not in (site / "models" / "wiki-lstm.html").read_text()
 
@@ -157,14 +158,14 @@ def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open
     unit = page.inner_text("h1").removesuffix(" in planted")
     cards = {
         name: Intervention.load(site / "interventions" / name)
-        for name in ("planted-planted-every", "planted-renamed-every")
+        for name in ("planted--planted--every", "planted--renamed--every")
     }
     assert all(unit in map(str, found.units) for found in cards.values())
     head, *rows = (row.split("\t") for row in page.locator("table").first.locator("tr").all_inner_texts())
     assert head[:5] == ["phenomenon", "verdict", "flips to", "set to", "flipped"]
     told = {(row[0].partition(",")[0], row[2]): row[3].replace("−", "-") for row in rows}
     assert {phenomenon for phenomenon, _ in told} == {"planted", "renamed"} and len(told) == 4
-    found = cards["planted-planted-every"]
+    found = cards["planted--planted--every"]
     place = [str(one) for one in found.units].index(unit)
     for label, values in zip(found.directions, found.values, strict=True):
         assert float(told["planted", label]) == pytest.approx(float(values[place]), abs=1e-3)

@@ -260,10 +260,14 @@ def _is_fitted(site: str, pattern: str) -> bool:
 
 
 def slug(*names: str) -> str:
-    """A name for files and addresses, from one name or several. A digest distinguishes names that differ only in
-    capitals, spaces or other signs that an address leaves out, or in where one name ends and the next begins."""
-    plain = re.sub(r"[^a-z0-9._]+", "-", "-".join(names).lower()).strip("-.")
-    if names == (plain,):
+    """A name for files and addresses. Several names are joined by two hyphens; empty ones are left out."""
+    return "--".join(_address(name) for name in names if name)
+
+
+def _address(name: str) -> str:
+    """A name without capitals and signs. A digest distinguishes names that differ only in these."""
+    plain = re.sub(r"[^a-z0-9._]+", "-", name.lower()).strip("-.")
+    if plain == name:
         return plain
-    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"{plain}-{digest}" if plain else digest

@@ -15,7 +15,7 @@ from pivotal.report.tables import Table, counted, number, percent
 
 def unit_address(model: str, unit: str) -> str:
     """The page of a unit, relative to the site."""
-    return f"units/{slug(model, unit)}.html"
+    return f"units/{slug(model, *unit.split(':'))}.html"
 
 
 def unit_page(atlas: Atlas, model: str, unit: str) -> str:
