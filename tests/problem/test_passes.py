@@ -181,7 +181,7 @@ def test_what_has_no_fixed_shape_is_run_in_its_own() -> None:
     with recording("unrecorded"):
         assert "in parts" in str(Passes(Problem(tree, large), 0, 0, 8, 20).reason)
     with recording("auto"):
-        assert "CPU" in str(Passes(planted, BATCH, 0, 1, 20).reason)
+        assert "only a CUDA device" in str(Passes(planted, BATCH, 0, 1, 20).reason)
 
 
 def failing_at_the_third_update(problem: Problem, error: Exception) -> list[int]:

@@ -98,8 +98,8 @@ class Trunk:
             return False
         return self._close(found, whole)
 
-    def _close(self, found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*rows width"]) -> bool:
-        """Whether states that were computed in two ways differ by no more than rounding."""
+    def _close(self, found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> bool:
+        """Whether states that were computed in two ways differ by no more than rounding. The shapes may broadcast."""
         if self._eps is None:
             return float((found - expected).abs().max()) <= 1e-4 * float(expected.abs().max())
         return _difference(found, expected) <= _MARGIN * self.rounding
@@ -267,7 +267,7 @@ class _Nothing:
         return h
 
 
-def _difference(found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*rows width"]) -> float:
+def _difference(found: Float[Tensor, "*rows width"], expected: Float[Tensor, "*whole width"]) -> float:
     """The largest relative difference of two states."""
     norms = torch.linalg.vector_norm((found - expected).float(), dim=-1)
     return float((norms / torch.linalg.vector_norm(expected.float(), dim=-1)).max())
