@@ -103,7 +103,7 @@ def test_a_batch_in_one_shape_gives_questions_the_same_weight(joint: Problem) ->
     fixed, batches = joint.fixed_batches(16), joint.batches(16)
     assert len({len(batch) for batch in batches}) > 1, "some batches get examples without weight"
     for number, batch in enumerate(batches):
-        fixed.load(number, None)
+        fixed.load(number)
         found, expected = (one.run(*edit(joint, 1)) for one in (fixed.anew(), batch))
         assert found.flips().item() == pytest.approx(0.5)
         assert Terms().loss(found).item() == pytest.approx(Terms().loss(expected).item(), rel=1e-5)

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.models.padding import Padded, Shape
-from pivotal.models.replay import Buffers, Replay
+from pivotal.models.replay import Buffers
 from pivotal.problem.word_index import WordIndex
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class BatchTensors:
     live_share: Float[Tensor, ""]
     """The share of positions of the batch at which an edit can have an effect."""
     clean: Float[Tensor, "live width"]
-    """The untouched states of the live nodes."""
+    """The untouched states of the live nodes; zero for dummies, at which KL is never measured."""
     rows: Int[Tensor, " live"]
     """For each live node of the batch, its row among the live nodes of the padded tree; then zeros."""
 
@@ -53,7 +53,6 @@ class FixedBatches:
         self._saved: dict[int, dict[torch.dtype, Tensor]] = {}
         """The content of the buffers for each batch that was loaded."""
         self._buffers: Buffers[BatchTensors] | None = None
-        self._clean: Replay | None = None
         self._abandoned: str | None = None
 
     @cached_property
@@ -93,9 +92,8 @@ class FixedBatches:
         self._abandoned = reason
         self._saved.clear()
 
-    def load(self, number: int, device: torch.device | None) -> None:
-        """Copy the tensors of a batch into the buffers. The pass of the untouched model is recorded on `device`, unless
-        it is None. Raise Unfit if the batch has another shape than those before."""
+    def load(self, number: int) -> None:
+        """Copy the tensors of a batch into the buffers. Raise Unfit if its shape differs from those before."""
         if number not in self._saved:
             made = self._tensors(self._batches[number])
             if self._buffers is None:
@@ -103,9 +101,6 @@ class FixedBatches:
             elif not self._buffers.fits(made):
                 raise Unfit("the tensors of two batches differ in their shapes")
             self._buffers.fill(made)
-            if self._clean is None:
-                self._clean = Replay(device)
-            self._clean(self._untouched)
             self._saved[number] = self._buffers.save()
         assert self._buffers is not None
         self._buffers.load(self._saved[number])
@@ -129,30 +124,27 @@ class FixedBatches:
         return self._buffers.data.rows
 
     @torch.no_grad()
-    def _untouched(self) -> None:
-        """Compute the untouched states of the batch in the buffers."""
-        batch = self.anew()
-        batch.clean_states.copy_(batch.model.states(batch.prepared)[:, 0])
-
-    @torch.no_grad()
     def _tensors(self, batch: Problem) -> BatchTensors:
         padded = self.shape.pad(batch.tree)
         model, tree = batch.model, padded.tree
         prepared = model.fixed(model.prepare(tree), 1)  # `obstacle` has checked the real number of runs
         if prepared is None:
             raise Unfit(f"{type(model).__name__} runs this tree in parts, or in no fixed shape")
-        rows = np.zeros(tree.n_live, dtype=np.int64)
-        rows[: batch.tree.n_live] = tree.live_row[padded.node[batch.tree.live]]
+        rows = torch.zeros(tree.n_live, dtype=torch.int64, device=model.device)
+        own_rows = rows[: batch.tree.n_live]
+        own_rows.copy_(torch.as_tensor(tree.live_row[padded.node[batch.tree.live]]))
+        untouched = batch.clean_states
+        clean = untouched.new_zeros(tree.n_live, untouched.shape[1])
+        clean[own_rows] = untouched
         weight, own = np.zeros(self._examples, dtype=np.float32), batch.examples.weight
         weight[: len(batch)] = 1 / len(batch) if own is None else own
-        clean = model.states(prepared)[:, 0] if self._buffers is None else self.problem.clean_states
         return BatchTensors(
             prepared,
             self._index(batch, padded),
             torch.as_tensor(weight, device=model.device),
             torch.tensor(batch.positions.live_share, device=model.device),
             clean,
-            torch.as_tensor(rows, device=model.device),
+            rows,
         )
 
     def _index(self, batch: Problem, padded: Padded) -> WordIndex:

@@ -138,7 +138,7 @@ class Passes(Generic[Inputs, Seen]):
         work, nodes = self._problem.work, self._runs * self.batches[number].tree.n_live
         forward, backward = work.forward, work.backward
         try:
-            fixed.load(number, self._device)
+            fixed.load(number)
             seen = self._replay(update)
             forward, backward = forward + nodes, backward + nodes
         finally:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from pivotal.models.tree import PrefixTree
 
-_MOST = 2**25
-"""The most numbers that are kept: 134 MB in float32. If there are more, each batch computes its states again."""
+_MOST = 2**27
+"""The most bytes that are kept, 134 MB. If there are more, each batch computes its states again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class UntouchedStates:
     @staticmethod
     def of(tree: PrefixTree, states: Float[Tensor, "nodes 1 width"]) -> UntouchedStates | None:
         """Keep the states of a tree in which every node is live; None if they are too many."""
-        if states.numel() > _MOST:
+        if states.nbytes > _MOST:
             return None
         links = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
         return UntouchedStates(
