@@ -87,6 +87,8 @@ class Shape:
             # The parent of a frozen node is frozen.
             found[here] = above[~live[above]][0] if not live[above].all() else above[0]
             here = here[live[nodes + here]]
+            if not len(here):
+                continue
             used = np.unique(parent[live[:nodes] & (depth[:nodes] == deep)])
             unused = np.setdiff1d(above, used)[: self.parents.get(deep, 0) - len(used)]
             found[here] = (used if len(used) else unused)[0]
