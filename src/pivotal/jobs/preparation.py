@@ -89,6 +89,8 @@ def prepare(
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),
     }
+    if question.values == "interchange":  # the counterfactual prefixes decide what the search finds
+        settings["counterfactual_fingerprint"] = pairs.counterfactual_fingerprint()
     name = pairs.name if kind == "run" else f"compare-{pairs.name}"
     path = Path(out) if out else default_path(name, question.steps, model.name, settings, kind)
     earlier = None if overwrite else RunFolder.of_job(path, settings, kind)

@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args, overload
@@ -78,12 +78,18 @@ class PairSet:
         return dict(Counter(pair.group for pair in self.pairs))
 
     def fingerprint(self) -> str:
-        """16 hex digits that depend on the labels and pairs, but not on the name."""
-        digest = hashlib.sha256(json.dumps(self.labels).encode())
-        for pair in self.pairs:
-            content = (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
-            digest.update(json.dumps(content).encode())
-        return digest.hexdigest()[:16]
+        """16 hex digits that depend on the labels and pairs, but neither on the name nor on counterfactual prefixes."""
+        return _digest(
+            self.labels,
+            (
+                (pair.prefix, pair.cue, pair.words, pair.label, pair.group, pair.lexemes)
+                for pair in self.pairs
+            ),
+        )
+
+    def counterfactual_fingerprint(self) -> str:
+        """16 hex digits that depend on the labels and the counterfactual prefixes."""
+        return _digest(self.labels, (pair.counterfactuals for pair in self.pairs))
 
     def lower(self) -> PairSet:
         """The same pairs in lower case. Labels, groups and lexemes stay as they are."""
@@ -239,6 +245,13 @@ def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
         raise PivotalError(f"Each label needs a word, but {empty[0]} has none. Fill it.", field="words")
     counterfactuals = _counterfactuals_of(row, labels, label)
     return MinimalPair.parse(row.prefix, row.cue, both, label, row.group, row.lexemes, counterfactuals)
+
+
+def _digest(labels: tuple[str, str], contents: Iterable[tuple[object, ...]]) -> str:
+    digest = hashlib.sha256(json.dumps(labels).encode())
+    for content in contents:
+        digest.update(json.dumps(content).encode())
+    return digest.hexdigest()[:16]
 
 
 def _counterfactuals_of(row: PairRow, labels: tuple[str, str], label: str) -> tuple[str, str]:
