@@ -1,0 +1,166 @@
+"""The tables of docs/atlas-findings.md that compare: models, kinds of values, and the families of number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from atlas_tables import VERDICTS, accuracy, groups, lines, middle, moved_elsewhere, number, percent
+from phenomenon_families import family_of
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.report.atlas.entries import Atlas, Entry
+from pivotal.report.atlas.findings import RELIABLE
+
+UNBOUNDED = Path(__file__).parents[1] / "docs" / "results" / "atlas_unbounded.jsonl"
+"""The same cells of wiki-lstm, searched without bounds on the values (without the cross tables)."""
+SHUFFLES = 9_999
+
+
+def values_table(atlas: Atlas) -> str:
+    """Searches without bounds and inside the natural range: the same model and phenomena."""
+    former = read_results(UNBOUNDED).rows
+    rows = []
+    for model, steps, entries in groups(atlas):
+        now = {entry.row.phenomenon: entry.row for entry in entries if entry.row}
+        before = {row.phenomenon: row for row in former if (row.model, row.steps) == (model, steps)}
+        both = sorted(now.keys() & before.keys())
+        if both:
+            rows += [
+                (steps, values, *_in_figures([one[name] for name in both]))
+                for values, one in (("unbounded", before), ("natural", now))
+            ]
+    columns = (
+        *("steps", "values", "phenomena", "flips", "90% or more", "units", "KL", "text", "interchange"),
+        *VERDICTS[1:],
+    )
+    return lines(columns, rows)
+
+
+def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
+    flips = [row.accuracy or 0.0 for row in rows]
+    judged = [row.judged for row in rows if row.judged]
+    words = Counter(one.verdict for one in judged)
+    return (
+        *(len(rows), percent(median(flips)), sum(share >= RELIABLE for share in flips)),
+        f"{fmean(row.units or 0 for row in rows):.1f}",
+        number(middle(row.kl for row in rows)),
+        number(middle(one.text for one in judged)),
+        percent(middle(one.interchange for one in judged)),
+        *(words[word] for word in VERDICTS[1:]),
+    )
+
+
+def models_table(atlas: Atlas) -> str:
+    """The models side by side on the phenomena that were searched in all of them, for each kind of step."""
+    rows = []
+    for steps, models in _common(atlas).items():
+        for model, entries in models.items():
+            judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
+            away = [moved for entry in entries for moved in moved_elsewhere(atlas, entry)]
+            rows.append(
+                (
+                    *(model, steps, len(entries), percent(median(map(accuracy, entries)))),
+                    sum(accuracy(entry) >= RELIABLE for entry in entries),
+                    f"{fmean(len(entry.units) for entry in entries):.1f}",
+                    percent(middle(one.interchange for one in judged)),
+                    percent(middle(one.whole_site for one in judged)),
+                    percent(middle(one.direct for one in judged)),
+                    number(middle(entry.row.kl for entry in entries if entry.row)),
+                    number(middle(one.text for one in judged)),
+                    percent(fmean(away) if away else None),
+                )
+            )
+    columns = (
+        *("model", "steps", "phenomena", "flips", "90% or more", "units", "interchange", "whole site"),
+        *("direct", "KL", "text", "others moved"),
+    )
+    return lines(columns, rows)
+
+
+def ranks_table(atlas: Atlas) -> str:
+    """Whether the same phenomena are easy in two models: the rank correlation of their flips."""
+    rows = []
+    for one, other in combinations(atlas.models, 2):
+        for steps in dict.fromkeys(entry.steps for entry in atlas.searched):
+            a, b = (
+                {entry.phenomenon: entry for entry in atlas.searched if (entry.model, entry.steps) == (m, steps)}
+                for m in (one, other)
+            )
+            both = [name for name in a if name in b]
+            if len(both) < 10:
+                continue
+            flips = [[accuracy(found[name]) for name in both] for found in (a, b)]
+            rows.append((one, other, steps, len(both), f"{_rank_correlation(*flips):.2f}"))
+    return lines(("model", "and", "steps", "phenomena", "rank correlation of flips"), rows, text=3)
+
+
+def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
+    """By kind of step and model, the entries of the phenomena that were searched in every model that has any."""
+    found: dict[str, dict[str, dict[str, Entry]]] = {}
+    for model, steps, entries in groups(atlas):
+        found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
+    shared = {steps: set.intersection(*map(set, models.values())) for steps, models in found.items()}
+    return {
+        steps: {model: [e for name, e in mine.items() if name in shared[steps]] for model, mine in models.items()}
+        for steps, models in found.items()
+        if shared[steps]
+    }
+
+
+def _rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's, with the mean rank for ties."""
+    ranks = [[sum(v < x for v in values) + sum(v == x for v in values) / 2 for x in values] for values in (one, other)]
+    return float(np.corrcoef(ranks)[0, 1])
+
+
+def number_test_table(atlas: Atlas) -> str:
+    """Flips within the three families of number and between them, against a random division of the same phenomena.
+
+    The division is shuffled over the phenomena, so the sizes of the families stay, and so does what belongs to a
+    phenomenon alone, such as being easy to flip.
+    """
+    rows = []
+    for model, steps, entries in groups(atlas):
+        pairs = [
+            (entry.phenomenon, score.phenomenon, score.flipped)
+            for entry in entries
+            if family_of(entry.phenomenon).startswith("number")
+            for score in entry.cross
+            if score.flipped is not None
+            and family_of(score.phenomenon).startswith("number")
+            and (model, score.phenomenon) not in atlas.unknown
+        ]
+        names = sorted({name for one, other, _ in pairs for name in (one, other)})
+        families = np.array([family_of(name) for name in names])
+        if len({family_of(one) for one, _, _ in pairs}) < 2:
+            continue
+        places = {name: i for i, name in enumerate(names)}
+        of = np.array([places[one] for one, _, _ in pairs])
+        on = np.array([places[other] for _, other, _ in pairs])
+        flips = np.array([flipped for _, _, flipped in pairs], dtype=float)
+
+        def means(kinds: np.ndarray, of: np.ndarray = of, on: np.ndarray = on, flips: np.ndarray = flips) -> list[float]:
+            same = kinds[of] == kinds[on]
+            return [float(flips[same].mean()), float(flips[~same].mean())] if same.any() and not same.all() else [0, 0]
+
+        within, between = means(families)
+        rng = np.random.default_rng(0)
+        shuffled = [means(rng.permutation(families)) for _ in range(SHUFFLES)]
+        as_large = sum(w - b >= within - between for w, b in shuffled)
+        p = (1 + as_large) / (1 + SHUFFLES)
+        counted = len({one for one, _, _ in pairs})
+        rows.append((model, steps, counted, percent(within), percent(between), f"{p:.4f}"))
+    return lines(("model", "steps", "interventions", "same family", "other family", "p"), rows)
+
+
+COMPARISONS: dict[str, Callable[[Atlas], str]] = {
+    "values": values_table,
+    "models": models_table,
+    "ranks": ranks_table,
+    "number-test": number_test_table,
+}
