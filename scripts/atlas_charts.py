@@ -27,13 +27,13 @@ def flips_chart(atlas: Atlas) -> Any:
         .mark_circle(size=40, opacity=0.65)
         .encode(
             x=alt.X("flips:Q", title="flipped", axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])),
-            y=alt.Y("family:N", title=None, sort=list(FAMILIES), axis=alt.Axis(labelLimit=200, grid=True)),
+            y=alt.Y("family:N", title=None, sort=list(FAMILIES), axis=alt.Axis(labelLimit=200, grid=False)),
             yOffset=alt.YOffset("steps:N", sort=kinds, scale=alt.Scale(paddingOuter=0.4)),
             color=alt.Color("steps:N", title="steps", scale=alt.Scale(domain=kinds, range=list(COLOURS[: len(kinds)]))),
         )
         .properties(width=200, height=alt.Step(12))
     )
-    return chart.facet(column=alt.Column("model:N", title=None, sort=list(atlas.models)))
+    return chart.facet(column=alt.Column("model:N", title=None, sort=list(atlas.models)), spacing=34)
 
 
 def effects_chart(atlas: Atlas) -> Any:

@@ -55,6 +55,24 @@ def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
     )
 
 
+def known_table(atlas: Atlas) -> str:
+    """How many phenomena two models know, of those that both were asked."""
+    asked: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
+    for entry in atlas.entries:
+        if entry.standing != "not run":
+            asked.setdefault(entry.model, set()).add(entry.phenomenon)
+            if entry.standing != "unknown":
+                known.setdefault(entry.model, set()).add(entry.phenomenon)
+    rows = []
+    for one, other in combinations(asked, 2):
+        both = asked[one] & asked[other]
+        a, b = known.get(one, set()) & both, known.get(other, set()) & both
+        rows.append((one, other, len(both), len(a & b), len(a - b), len(b - a), len(both - a - b)))
+    columns = ("model A", "model B", "asked both", "both know", "only A knows", "only B knows", "neither knows")
+    return lines(columns, rows)
+
+
 def models_table(atlas: Atlas) -> str:
     """The models side by side on the phenomena that were searched in all of them, for each kind of step."""
     rows = []
@@ -160,6 +178,7 @@ def number_test_table(atlas: Atlas) -> str:
 
 COMPARISONS: dict[str, Callable[[Atlas], str]] = {
     "values": values_table,
+    "known": known_table,
     "models": models_table,
     "ranks": ranks_table,
     "number-test": number_test_table,

@@ -346,17 +346,15 @@ def blimp_table(atlas: Atlas) -> str:
 
 
 def seconds_table(atlas: Atlas) -> str:
+    """The time of the searched cells, by machine."""
     rows = []
     for model, steps, entries in groups(atlas):
-        seconds = [entry.row.total_seconds for entry in entries if entry.row and entry.row.total_seconds]
-        machine = Counter(entry.row.machine for entry in entries if entry.row).most_common(1)[0][0]
-        shown = (
-            f"{median(seconds):.0f}",
-            f"{min(seconds):.0f}",
-            f"{max(seconds):.0f}",
-            f"{sum(seconds) / 60:.0f}",
-        )
-        rows.append((model, steps, machine, len(seconds), *shown))
+        by_machine: dict[str, list[float]] = defaultdict(list)
+        for row in (entry.row for entry in entries if entry.row and entry.row.total_seconds):
+            by_machine[row.machine or "–"].append(row.total_seconds or 0.0)
+        for machine, seconds in by_machine.items():
+            shown = (median(seconds), min(seconds), max(seconds), sum(seconds) / 60)
+            rows.append((model, steps, machine, len(seconds), *(f"{figure:.0f}" for figure in shown)))
     return lines(
         ("model", "steps", "machine", "cells", "median s", "least", "most", "total min"), rows, text=3
     )
