@@ -29,7 +29,9 @@ def flips_chart(atlas: Atlas) -> Any:
             x=alt.X("flips:Q", title="flipped", axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])),
             y=alt.Y("family:N", title=None, sort=list(FAMILIES), axis=alt.Axis(labelLimit=200, grid=False)),
             yOffset=alt.YOffset("steps:N", sort=kinds, scale=alt.Scale(paddingOuter=0.4)),
-            color=alt.Color("steps:N", title="steps", scale=alt.Scale(domain=kinds, range=list(COLOURS[: len(kinds)]))),
+            color=alt.Color(
+                "steps:N", title="steps", scale=alt.Scale(domain=kinds, range=list(COLOURS[: len(kinds)]))
+            ),
         )
         .properties(width=200, height=alt.Step(12))
     )
@@ -83,7 +85,9 @@ def layers_chart(atlas: Atlas) -> Any:
         values = [{"layer": layer, "share": counts[layer] / total} for layer in every]
         many = len(every) > 12
         panels[model].append(
-            alt.Chart(alt.Data(values=values), title=alt.Title(f"{model}, {steps}", fontSize=11, anchor="start"))
+            alt.Chart(
+                alt.Data(values=values), title=alt.Title(f"{model}, {steps}", fontSize=11, anchor="start")
+            )
             .mark_bar(size=6 if many else 12, color=COLOURS[steps == "single"])
             .encode(
                 x=alt.X(

@@ -69,7 +69,15 @@ def known_table(atlas: Atlas) -> str:
         both = asked[one] & asked[other]
         a, b = known.get(one, set()) & both, known.get(other, set()) & both
         rows.append((one, other, len(both), len(a & b), len(a - b), len(b - a), len(both - a - b)))
-    columns = ("model A", "model B", "asked both", "both know", "only A knows", "only B knows", "neither knows")
+    columns = (
+        "model A",
+        "model B",
+        "asked both",
+        "both know",
+        "only A knows",
+        "only B knows",
+        "neither knows",
+    )
     return lines(columns, rows)
 
 
@@ -106,7 +114,11 @@ def ranks_table(atlas: Atlas) -> str:
     for one, other in combinations(atlas.models, 2):
         for steps in dict.fromkeys(entry.steps for entry in atlas.searched):
             a, b = (
-                {entry.phenomenon: entry for entry in atlas.searched if (entry.model, entry.steps) == (m, steps)}
+                {
+                    entry.phenomenon: entry
+                    for entry in atlas.searched
+                    if (entry.model, entry.steps) == (m, steps)
+                }
                 for m in (one, other)
             )
             both = [name for name in a if name in b]
@@ -124,7 +136,9 @@ def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
         found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
     shared = {steps: set.intersection(*map(set, models.values())) for steps, models in found.items()}
     return {
-        steps: {model: [e for name, e in mine.items() if name in shared[steps]] for model, mine in models.items()}
+        steps: {
+            model: [e for name, e in mine.items() if name in shared[steps]] for model, mine in models.items()
+        }
         for steps, models in found.items()
         if shared[steps]
     }
@@ -132,7 +146,10 @@ def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
 
 def _rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     """Spearman's, with the mean rank for ties."""
-    ranks = [[sum(v < x for v in values) + sum(v == x for v in values) / 2 for x in values] for values in (one, other)]
+    ranks = [
+        [sum(v < x for v in values) + sum(v == x for v in values) / 2 for x in values]
+        for values in (one, other)
+    ]
     return float(np.corrcoef(ranks)[0, 1])
 
 
@@ -162,9 +179,15 @@ def number_test_table(atlas: Atlas) -> str:
         on = np.array([places[other] for _, other, _ in pairs])
         flips = np.array([flipped for _, _, flipped in pairs], dtype=float)
 
-        def means(kinds: np.ndarray, of: np.ndarray = of, on: np.ndarray = on, flips: np.ndarray = flips) -> list[float]:
+        def means(
+            kinds: np.ndarray, of: np.ndarray = of, on: np.ndarray = on, flips: np.ndarray = flips
+        ) -> list[float]:
             same = kinds[of] == kinds[on]
-            return [float(flips[same].mean()), float(flips[~same].mean())] if same.any() and not same.all() else [0, 0]
+            return (
+                [float(flips[same].mean()), float(flips[~same].mean())]
+                if same.any() and not same.all()
+                else [0, 0]
+            )
 
         within, between = means(families)
         rng = np.random.default_rng(0)

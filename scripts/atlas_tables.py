@@ -107,10 +107,7 @@ def layers_table(atlas: Atlas) -> str:
         rows.append(
             (
                 *(model, steps, last + 1, len(found)),
-                *(
-                    "–" if last < 2 and i in (1, 2) else percent(n / len(found))
-                    for i, n in enumerate(shares)
-                ),
+                *("–" if last < 2 and i in (1, 2) else percent(n / len(found)) for i, n in enumerate(shares)),
                 f"{alone} of {len(entries)}",
             )
         )
@@ -386,5 +383,8 @@ def _in_short(entries: Sequence[Entry]) -> list[str]:
     known = next((e.row.clean_accuracy for e in entries if e.row and e.row.done), None)
     return [
         percent(known),
-        *(f"{percent(accuracy(e))} ({len(e.units)})" if e.row and e.row.done else e.standing for e in entries),
+        *(
+            f"{percent(accuracy(e))} ({len(e.units)})" if e.row and e.row.done else e.standing
+            for e in entries
+        ),
     ]
