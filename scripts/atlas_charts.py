@@ -21,7 +21,7 @@ def flips_chart(atlas: Atlas) -> Any:
         for model, steps, entries in groups(atlas)
         for entry in entries
     ]
-    kinds = list(dict.fromkeys(value["steps"] for value in values))
+    kinds = list(dict.fromkeys(steps for _, steps, _ in groups(atlas)))
     chart = (
         alt.Chart(alt.Data(values=values))
         .mark_circle(size=40, opacity=0.65)

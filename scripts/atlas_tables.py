@@ -8,11 +8,12 @@ from itertools import combinations
 from statistics import fmean, median
 
 from phenomenon_families import FAMILIES, family_of
+from pivotal.records.evidence import Word
 from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
 from pivotal.report.atlas.findings import RELIABLE
 
-VERDICTS = ("decide", "switch", "nudge", "no evidence")
+VERDICTS: tuple[Word, ...] = ("decide", "switch", "nudge", "no evidence")
 RARE = 0.01
 """The largest p-value of the random control with which the check *random sets* passes."""
 
