@@ -93,10 +93,10 @@ def test_tables_of_benchmarks_are_made_from_their_rows() -> None:
     """The tables of the panel and of --keep in the page are what the benchmarks make of the stored rows."""
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     rows = ROOT / "docs" / "results"
-    for name in ("panel", "keep"):
+    for name, file in (("panel", "panel"), ("keep", "keep"), ("keep", "keep_smollm2")):
         benchmark = loaded(name, "benchmarks")
-        made = benchmark.markdown(benchmark.stored(rows / f"{name}.jsonl"))
-        assert made.strip() in page, name
+        made = benchmark.markdown(benchmark.stored(rows / f"{file}.jsonl"))
+        assert made.strip() in page, file
 
 
 def test_the_table_of_both_searches_is_made_from_their_rows() -> None:
