@@ -8,38 +8,34 @@ from typing import Any
 
 import altair as alt
 
-from atlas_tables import groups, layer_of
+from atlas_tables import accuracy, groups, layer_of, layers
 from phenomenon_families import FAMILIES, family_of
 from pivotal.report.atlas.entries import Atlas
 from pivotal.report.drawing import COLOURS
 
 
-def natural_chart(atlas: Atlas) -> Any:
-    """Flips with natural values, a dot for each phenomenon, by family."""
+def flips_chart(atlas: Atlas) -> Any:
+    """Flips, a dot for each phenomenon, by family. The two kinds of steps are on two lines of a family."""
     values = [
-        {
-            "model": model,
-            "steps": steps,
-            "family": family_of(entry.phenomenon),
-            "natural": entry.row.judged.natural,
-        }
+        {"model": model, "steps": steps, "family": family_of(entry.phenomenon), "flips": accuracy(entry)}
         for model, steps, entries in groups(atlas)
         for entry in entries
-        if entry.row and entry.row.judged and entry.row.judged.natural is not None
     ]
+    kinds = list(dict.fromkeys(steps for _, steps, _ in groups(atlas)))
     chart = (
         alt.Chart(alt.Data(values=values))
-        .mark_circle(size=55, opacity=0.6)
+        .mark_circle(size=40, opacity=0.65)
         .encode(
-            x=alt.X("natural:Q", title="flipped with natural values", axis=alt.Axis(format="%")),
-            y=alt.Y("family:N", title=None, sort=list(FAMILIES), axis=alt.Axis(labelLimit=200)),
+            x=alt.X("flips:Q", title="flipped", axis=alt.Axis(format="%", values=[0, 0.25, 0.5, 0.75, 1])),
+            y=alt.Y("family:N", title=None, sort=list(FAMILIES), axis=alt.Axis(labelLimit=200, grid=False)),
+            yOffset=alt.YOffset("steps:N", sort=kinds, scale=alt.Scale(paddingOuter=0.4)),
             color=alt.Color(
-                "steps:N", title="steps", scale=alt.Scale(domain=["every", "single"], range=list(COLOURS[:2]))
+                "steps:N", title="steps", scale=alt.Scale(domain=kinds, range=list(COLOURS[: len(kinds)]))
             ),
         )
-        .properties(width=300, height=alt.Step(22))
+        .properties(width=200, height=alt.Step(12))
     )
-    return chart.facet(column=alt.Column("model:N", title=None, sort=list(atlas.models)))
+    return chart.facet(column=alt.Column("model:N", title=None, sort=list(atlas.models)), spacing=34)
 
 
 def effects_chart(atlas: Atlas) -> Any:
@@ -56,11 +52,14 @@ def effects_chart(atlas: Atlas) -> Any:
             {"panel": panel, "of": of, "on": on, "points": round(100 * fmean(found))}
             for (of, on), found in moved.items()
         ]
+    look: dict[str, Any] = {
+        "labelLimit": 200,
+        "labelFontSize": 10,
+        "titlePadding": 14,
+    }  # the fonts of a browser may be wider
     base = alt.Chart(alt.Data(values=values)).encode(
-        x=alt.X(
-            "on:N", title="phenomena of", sort=list(FAMILIES), axis=alt.Axis(labelAngle=-50, labelLimit=200)
-        ),
-        y=alt.Y("of:N", title="interventions of", sort=list(FAMILIES), axis=alt.Axis(labelLimit=200)),
+        x=alt.X("on:N", title="phenomena of", sort=list(FAMILIES), axis=alt.Axis(labelAngle=-50, **look)),
+        y=alt.Y("of:N", title="interventions of", sort=list(FAMILIES), axis=alt.Axis(**look)),
     )
     heat = base.mark_rect().encode(
         color=alt.Color(
@@ -80,30 +79,36 @@ def effects_chart(atlas: Atlas) -> Any:
 
 
 def layers_chart(atlas: Atlas) -> Any:
-    """The share of the units in each layer, counted from the bottom."""
-    values = []
+    """The share of the units in each layer, counted from the bottom. Each model has its own number of layers."""
+    tops = layers(atlas)
+    panels: dict[str, list[Any]] = defaultdict(list)
     for model, steps, entries in groups(atlas):
         counts = Counter(layer_of(unit.site)[1] for entry in entries for unit in entry.units)
-        total = sum(counts.values())
-        values += [
-            {"model": model, "steps": steps, "layer": layer, "share": n / total}
-            for layer, n in sorted(counts.items())
-        ]
-    return (
-        alt.Chart(alt.Data(values=values))
-        .mark_bar(size=12)
-        .encode(
-            x=alt.X("share:Q", title="share of the units", axis=alt.Axis(format="%")),
-            y=alt.Y("layer:O", title="layer", sort="descending"),
-            color=alt.Color("steps:N", legend=None, scale=alt.Scale(range=list(COLOURS[:2]))),
+        total, every = sum(counts.values()), range(tops[model] + 1)
+        values = [{"layer": layer, "share": counts[layer] / total} for layer in every]
+        many = len(every) > 12
+        panels[model].append(
+            alt.Chart(
+                alt.Data(values=values), title=alt.Title(f"{model}, {steps}", fontSize=11, anchor="start")
+            )
+            .mark_bar(size=6 if many else 12, color=COLOURS[steps == "single"])
+            .encode(
+                x=alt.X(
+                    "share:Q",
+                    title="share of the units",
+                    axis=alt.Axis(format="%", values=[0, 0.2, 0.4, 0.6, 0.8]),
+                    scale=alt.Scale(domain=[0, 0.85]),
+                ),
+                y=alt.Y(
+                    "layer:O",
+                    title="layer",
+                    sort="descending",
+                    axis=alt.Axis(values=[n for n in every if not many or n % 5 == 0 or n == tops[model]]),
+                ),
+            )
+            .properties(width=220, height=alt.Step(8 if many else 18))
         )
-        .properties(width=180, height=alt.Step(18))
-        .facet(
-            row=alt.Row("model:N", title=None, sort=list(atlas.models)),
-            column=alt.Column("steps:N", title=None),
-        )
-        .resolve_scale(y="independent")
-    )
+    return alt.vconcat(*(alt.hconcat(*charts) for charts in panels.values()))
 
 
-CHARTS = {"atlas-natural": natural_chart, "atlas-effects": effects_chart, "atlas-layers": layers_chart}
+CHARTS = {"atlas-flips": flips_chart, "atlas-effects": effects_chart, "atlas-layers": layers_chart}

@@ -4,7 +4,8 @@
     python scripts/atlas_findings.py --check    # say whether the page and the matrix are up to date
 
 No model is loaded. Models whose rows are added to the data appear as further lines and columns. The sentences of the
-page are in docs/results/parts/atlas/findings.md, where `<!-- table: NAME -->` stands for a table of atlas_tables.py.
+page are in docs/results/parts/atlas/findings.md, where `<!-- table: NAME -->` stands for a table of atlas_tables.py or
+atlas_comparisons.py.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from atlas_charts import CHARTS
+from atlas_comparisons import COMPARISONS
 from atlas_matrix import matrix_svg
-from atlas_tables import TABLES
+from atlas_tables import TABLES as PLAIN
 from pivotal.errors import PivotalError
 from pivotal.files import read_text, write_text
 from pivotal.report.atlas.entries import Atlas, atlas_of
@@ -27,6 +29,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 DATA, PAGE, IMAGES = DOCS / "results" / "atlas", DOCS / "atlas-findings.md", DOCS / "images"
 TEXT = DOCS / "results" / "parts" / "atlas" / "findings.md"
 MATRIX = IMAGES / "atlas.svg"
+TABLES = PLAIN | COMPARISONS
 
 
 def stored() -> Atlas:

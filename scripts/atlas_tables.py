@@ -8,9 +8,14 @@ from itertools import combinations
 from statistics import fmean, median
 
 from phenomenon_families import FAMILIES, family_of
+from pivotal.records.evidence import Word
 from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
 from pivotal.report.atlas.findings import RELIABLE
+
+VERDICTS: tuple[Word, ...] = ("decide", "switch", "nudge", "no evidence")
+RARE = 0.01
+"""The largest p-value of the random control with which the check *random sets* passes."""
 
 
 def groups(atlas: Atlas) -> Iterator[tuple[str, str, list[Entry]]]:
@@ -57,12 +62,14 @@ def middle(values: Iterable[float | None]) -> float | None:
 
 
 def run_table(atlas: Atlas) -> str:
+    """How many cells of each model have which standing. Standings that no cell has are left out, except verdicts."""
+    shown = [word for word in STANDINGS if word in VERDICTS or atlas.count(word)]
     rows = []
     for model in atlas.models:
         for steps in dict.fromkeys(entry.steps for entry in atlas.entries):
             words = Counter(entry.standing for entry in atlas.of(model=model) if entry.steps == steps)
-            rows.append((model, steps, *(words[word] for word in STANDINGS)))
-    return lines(("model", "steps", *STANDINGS), rows)
+            rows.append((model, steps, *(words[word] for word in shown)))
+    return lines(("model", "steps", *shown), rows)
 
 
 def units_table(atlas: Atlas) -> str:
@@ -88,62 +95,91 @@ def units_table(atlas: Atlas) -> str:
 
 
 def layers_table(atlas: Atlas) -> str:
+    """Where the units are: in the first layer, in the lower and the upper half of those between, or in the last."""
+    tops = layers(atlas)
     rows = []
     for model, steps, entries in groups(atlas):
-        counts = Counter(unit.site for entry in entries for unit in entry.units)
-        total = sum(counts.values())
-        alone = Counter(sites.pop() for entry in entries if len(sites := {u.site for u in entry.units}) == 1)
-        for site in sorted(counts, key=layer_of):
-            rows.append((model, steps, site, counts[site], percent(counts[site] / total), alone[site]))
-    return lines(("model", "steps", "site", "units", "share", "interventions in it alone"), rows, text=3)
+        last = tops[model]
+        found = [layer_of(unit.site)[1] for entry in entries for unit in entry.units]
+        between = [layer for layer in found if 0 < layer < last]
+        lower = sum(2 * layer < last for layer in between)
+        alone = sum(len({unit.site for unit in entry.units}) == 1 for entry in entries)
+        shares = (found.count(0), lower, len(between) - lower, found.count(last) if last else 0)
+        rows.append(
+            (
+                *(model, steps, last + 1, len(found)),
+                *("–" if last < 2 and i in (1, 2) else percent(n / len(found)) for i, n in enumerate(shares)),
+                f"{alone} of {len(entries)}",
+            )
+        )
+    columns = (
+        *("model", "steps", "layers", "units", "first layer", "lower half", "upper half", "last layer"),
+        "all in one layer",
+    )
+    return lines(columns, rows)
+
+
+def layers(atlas: Atlas) -> dict[str, int]:
+    """The highest layer of each model in which a unit was found; the lowest is 0."""
+    found: dict[str, int] = {}
+    for entry in atlas.searched:
+        for unit in entry.units:
+            found[entry.model] = max(found.get(entry.model, 0), layer_of(unit.site)[1])
+    return found
 
 
 def cost_table(atlas: Atlas) -> str:
     rows = []
     for model, steps, entries in groups(atlas):
         judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
-        natural = measured(one.natural for one in judged)
+        matched = sum(one.p_value is not None and one.p_value > RARE for one in judged)
         rows.append(
             (
-                *(model, steps, percent(median(map(accuracy, entries))), percent(middle(natural))),
-                f"{sum(share >= RELIABLE for share in natural)} of {len(natural)}",
+                *(model, steps, percent(median(map(accuracy, entries)))),
                 percent(middle(one.interchange for one in judged)),
+                percent(middle(one.whole_site for one in judged)),
                 number(middle(entry.row.kl for entry in entries if entry.row)),
+                number(middle(one.cue_kl for one in judged)),
                 number(middle(one.text for one in judged)),
                 percent(middle(one.direct for one in judged)),
+                f"{matched} of {len(judged)}",
             )
         )
     columns = (
-        "model",
-        "steps",
-        "flips",
-        "natural",
-        "natural, 90% or more",
-        "interchange",
-        "KL",
-        "text",
-        "direct",
+        *("model", "steps", "flips", "interchange", "whole site", "KL", "KL of the cue", "text", "direct"),
+        "random as good",
     )
     return lines(columns, rows)
 
 
+def checks_table(atlas: Atlas) -> str:
+    """How many interventions fail each check. Checks that none fails are left out."""
+    failed = {
+        (model, steps): Counter(
+            check for entry in entries if entry.row and entry.row.judged for check in entry.row.judged.failed
+        )
+        for model, steps, entries in groups(atlas)
+    }
+    checks = [check for check, _ in sum(failed.values(), Counter()).most_common()]
+    rows = [
+        (model, steps, len(entries), *(failed[model, steps][check] for check in checks))
+        for model, steps, entries in groups(atlas)
+    ]
+    return lines(("model", "steps", "searched", *checks), rows)
+
+
 def families_table(atlas: Atlas) -> str:
+    """The mean flips of each family, with the number of its phenomena that were searched."""
+    kinds = list(groups(atlas))
     rows = []
-    for model, steps, entries in groups(atlas):
-        for family in FAMILIES:
-            mine = [entry for entry in entries if family_of(entry.phenomenon) == family]
-            natural = (e.row.judged.natural for e in mine if e.row and e.row.judged)
-            if mine:
-                rows.append(
-                    (
-                        *(model, steps, family, len(mine), percent(fmean(map(accuracy, mine)))),
-                        f"{fmean(len(entry.units) for entry in mine):.1f}",
-                        percent(mean(natural)),
-                        number(mean(entry.row.kl for entry in mine if entry.row)),
-                    )
-                )
-    columns = ("model", "steps", "family", "phenomena", "flips", "units", "natural", "KL")
-    return lines(columns, rows, text=3)
+    for family in FAMILIES:
+        mine = [
+            [accuracy(entry) for entry in entries if family_of(entry.phenomenon) == family]
+            for _, _, entries in kinds
+        ]
+        if any(mine):
+            rows.append((family, *(f"{percent(fmean(one))} ({len(one)})" if one else "–" for one in mine)))
+    return lines(("family", *(f"{model}, {steps}" for model, steps, _ in kinds)), rows, text=1)
 
 
 def shared_table(atlas: Atlas) -> str:
@@ -192,8 +228,8 @@ def units_shared_table(atlas: Atlas) -> str:
         for entry in entries:
             for unit in entry.comparable:
                 found[str(unit)].append(entry.phenomenon)
-        most = sorted(found.items(), key=lambda item: -len(item[1]))[:8]
-        for shared, names in most:
+        most = sorted(found.items(), key=lambda item: -len(item[1]))[:5]
+        for shared, names in ((unit, names) for unit, names in most if len(names) > 1):
             kinds = Counter(family_of(name) for name in names)
             said = "; ".join(f"{family} {n}" for family, n in kinds.most_common())
             rows.append((model, steps, f"`{shared}`", said, len(names)))
@@ -211,7 +247,7 @@ def specific_table(atlas: Atlas) -> str:
                 known = (model, score.phenomenon) not in atlas.unknown
                 if near and known and score.flipped is not None:
                     own.append(score.flipped)
-            if away := _changes_elsewhere(atlas, entry):
+            if away := changes_elsewhere(atlas, entry):
                 far += away
                 most.append(max(away))
         if not far:
@@ -230,10 +266,15 @@ def specific_table(atlas: Atlas) -> str:
     return lines(columns, rows)
 
 
-def _changes_elsewhere(atlas: Atlas, entry: Entry) -> list[float]:
+def changes_elsewhere(atlas: Atlas, entry: Entry) -> list[float]:
     """The changes of the phenomena of other families and with other labels that the model knows."""
     own = family_of(entry.phenomenon)
     return [score.moved for score in atlas.unrelated(entry) if family_of(score.phenomenon) != own]
+
+
+def moved_elsewhere(atlas: Atlas, entry: Entry) -> list[bool]:
+    """For each of them, whether it changes by more than 5 points."""
+    return [moved > QUIET for moved in changes_elsewhere(atlas, entry)]
 
 
 def number_table(atlas: Atlas) -> str:
@@ -264,10 +305,10 @@ def quiet_table(atlas: Atlas) -> str:
     for model, steps, entries in groups(atlas):
         found = []
         for entry in (entry for entry in entries if accuracy(entry) >= RELIABLE):
-            if away := _changes_elsewhere(atlas, entry):
+            if away := changes_elsewhere(atlas, entry):
                 found.append((sum(m > QUIET for m in away) / len(away), fmean(away), entry))
         found.sort(key=lambda one: one[:2])
-        for loud, moved, entry in (*found[:3], *found[3:][-3:]):
+        for loud, moved, entry in (*found[:2], *found[2:][-2:]):
             rows.append(
                 (
                     model,
@@ -282,28 +323,36 @@ def quiet_table(atlas: Atlas) -> str:
 
 
 def blimp_table(atlas: Atlas) -> str:
-    """The paradigms of BLiMP, with the standing of each model."""
+    """The paradigms of BLiMP that some model knows: what the untouched model gets right, and what its units flip."""
     paradigms = [name for name in atlas.phenomena if name.startswith("BLiMP ")]
-    kinds = [(model, steps) for model, steps, _ in groups(atlas)]
-    rows = []
+    cells = {(entry.phenomenon, entry.model, entry.steps): entry for entry in atlas.entries}
+    kinds: dict[str, list[str]] = defaultdict(list)
+    for model, steps, entries in groups(atlas):
+        if any(entry.phenomenon in paradigms for entry in entries):
+            kinds[model].append(steps)
+    rows, unknown = [], []
     for name in paradigms:
-        mine = {(entry.model, entry.steps): entry for entry in atlas.of(phenomenon=name)}
-        rows.append((f"`{name.removeprefix('BLiMP ')}`", *(_in_short(mine[kind]) for kind in kinds)))
-    return lines(("paradigm", *(f"{model}, {steps}" for model, steps in kinds)), rows, text=1 + len(kinds))
+        mine = {model: [cells[name, model, steps] for steps in kinds[model]] for model in kinds}
+        if all(entry.standing == "unknown" for entries in mine.values() for entry in entries):
+            unknown.append(f"`{name.removeprefix('BLiMP ')}`")
+            continue
+        shown = (text for entries in mine.values() for text in _in_short(entries))
+        rows.append((f"`{name.removeprefix('BLiMP ')}`", *shown))
+    columns = (text for model in kinds for text in (f"{model}: right", *kinds[model]))
+    made = lines(("paradigm", *columns), rows, text=1)
+    return made if not unknown else f"{made}\n\nNone of these models knows {', '.join(unknown)}."
 
 
 def seconds_table(atlas: Atlas) -> str:
+    """The time of the searched cells, by machine."""
     rows = []
     for model, steps, entries in groups(atlas):
-        seconds = [entry.row.total_seconds for entry in entries if entry.row and entry.row.total_seconds]
-        machine = Counter(entry.row.machine for entry in entries if entry.row).most_common(1)[0][0]
-        shown = (
-            f"{median(seconds):.0f}",
-            f"{min(seconds):.0f}",
-            f"{max(seconds):.0f}",
-            f"{sum(seconds) / 60:.0f}",
-        )
-        rows.append((model, steps, machine, len(seconds), *shown))
+        by_machine: dict[str, list[float]] = defaultdict(list)
+        for row in (entry.row for entry in entries if entry.row and entry.row.total_seconds):
+            by_machine[row.machine or "–"].append(row.total_seconds or 0.0)
+        for machine, seconds in by_machine.items():
+            shown = (median(seconds), min(seconds), max(seconds), sum(seconds) / 60)
+            rows.append((model, steps, machine, len(seconds), *(f"{figure:.0f}" for figure in shown)))
     return lines(
         ("model", "steps", "machine", "cells", "median s", "least", "most", "total min"), rows, text=3
     )
@@ -314,6 +363,7 @@ TABLES: dict[str, Callable[[Atlas], str]] = {
     "units": units_table,
     "layers": layers_table,
     "cost": cost_table,
+    "checks": checks_table,
     "families": families_table,
     "shared": shared_table,
     "shared-units": units_shared_table,
@@ -329,8 +379,13 @@ def accuracy(entry: Entry) -> float:
     return (entry.row.accuracy if entry.row else None) or 0.0
 
 
-def _in_short(entry: Entry) -> str:
-    if entry.row is None or not entry.row.done:
-        return entry.standing
-    known = "" if entry.row.clean_accuracy is None else f"{percent(entry.row.clean_accuracy)} right, "
-    return f"{known}{entry.said} flip{'s' * (entry.row.units == 1)}"
+def _in_short(entries: Sequence[Entry]) -> list[str]:
+    """What the untouched model gets right, and the flips and units of each kind of step."""
+    known = next((e.row.clean_accuracy for e in entries if e.row and e.row.done), None)
+    return [
+        percent(known),
+        *(
+            f"{percent(accuracy(e))} ({len(e.units)})" if e.row and e.row.done else e.standing
+            for e in entries
+        ),
+    ]

@@ -34,9 +34,8 @@ from pivotal.models.edits import dense
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.question import Question
 
-INTERVENTION = Path(
-    "docs/results/atlas/runs/wiki-lstm-number-agreement-every-08411b8d9d/seeds-0-0/interventions/0"
-)
+INTERVENTION = Path("benchmarks/peers/number-agreement")
+"""Four units of the last layer, set without bounds at every step."""
 
 Row = tuple[tuple[int, ...], int, int]
 """Tokens, direction and cue."""

@@ -1,0 +1,206 @@
+"""The tables of docs/atlas-findings.md that compare: models, kinds of values, and the families of number."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from atlas_tables import VERDICTS, accuracy, groups, lines, middle, moved_elsewhere, number, percent
+from phenomenon_families import family_of
+from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.report.atlas.entries import Atlas, Entry
+from pivotal.report.atlas.findings import RELIABLE
+
+UNBOUNDED = Path(__file__).parents[1] / "docs" / "results" / "atlas_unbounded.jsonl"
+"""The same cells of wiki-lstm, searched without bounds on the values (without the cross tables)."""
+SHUFFLES = 9_999
+ROUNDING = 1e-9
+
+
+def values_table(atlas: Atlas) -> str:
+    """Searches without bounds and inside the natural range: the same model and phenomena."""
+    former = read_results(UNBOUNDED).rows
+    rows = []
+    for model, steps, entries in groups(atlas):
+        now = {entry.row.phenomenon: entry.row for entry in entries if entry.row}
+        before = {row.phenomenon: row for row in former if (row.model, row.steps) == (model, steps)}
+        both = sorted(now.keys() & before.keys())
+        if both:
+            rows += [
+                (steps, values, *_in_figures([one[name] for name in both]))
+                for values, one in (("unbounded", before), ("natural", now))
+            ]
+    columns = (
+        *("steps", "values", "phenomena", "flips", "90% or more", "units", "KL", "text", "interchange"),
+        *VERDICTS[1:],
+    )
+    return lines(columns, rows)
+
+
+def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
+    flips = [row.accuracy or 0.0 for row in rows]
+    judged = [row.judged for row in rows if row.judged]
+    words = Counter(one.verdict for one in judged)
+    return (
+        *(len(rows), percent(median(flips)), sum(share >= RELIABLE for share in flips)),
+        f"{fmean(row.units or 0 for row in rows):.1f}",
+        number(middle(row.kl for row in rows)),
+        number(middle(one.text for one in judged)),
+        percent(middle(one.interchange for one in judged)),
+        *(words[word] for word in VERDICTS[1:]),
+    )
+
+
+def known_table(atlas: Atlas) -> str:
+    """How many phenomena two models know, of those that both were asked."""
+    asked: dict[str, set[str]] = {}
+    known: dict[str, set[str]] = {}
+    for entry in atlas.entries:
+        if entry.standing != "not run":
+            asked.setdefault(entry.model, set()).add(entry.phenomenon)
+            if entry.standing != "unknown":
+                known.setdefault(entry.model, set()).add(entry.phenomenon)
+    rows = []
+    for one, other in combinations(asked, 2):
+        both = asked[one] & asked[other]
+        a, b = known.get(one, set()) & both, known.get(other, set()) & both
+        rows.append((one, other, len(both), len(a & b), len(a - b), len(b - a), len(both - a - b)))
+    columns = (
+        "model A",
+        "model B",
+        "asked both",
+        "both know",
+        "only A knows",
+        "only B knows",
+        "neither knows",
+    )
+    return lines(columns, rows)
+
+
+def models_table(atlas: Atlas) -> str:
+    """The models side by side on the phenomena that were searched in all of them, for each kind of step."""
+    rows = []
+    for steps, models in _common(atlas).items():
+        for model, entries in models.items():
+            judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
+            away = [moved for entry in entries for moved in moved_elsewhere(atlas, entry)]
+            rows.append(
+                (
+                    *(model, steps, len(entries), percent(median(map(accuracy, entries)))),
+                    sum(accuracy(entry) >= RELIABLE for entry in entries),
+                    f"{fmean(len(entry.units) for entry in entries):.1f}",
+                    percent(middle(one.interchange for one in judged)),
+                    percent(middle(one.whole_site for one in judged)),
+                    percent(middle(one.direct for one in judged)),
+                    number(middle(entry.row.kl for entry in entries if entry.row)),
+                    number(middle(one.text for one in judged)),
+                    percent(fmean(away) if away else None),
+                )
+            )
+    columns = (
+        *("model", "steps", "phenomena", "flips", "90% or more", "units", "interchange", "whole site"),
+        *("direct", "KL", "text", "others moved"),
+    )
+    return lines(columns, rows)
+
+
+def ranks_table(atlas: Atlas) -> str:
+    """Whether the same phenomena are easy in two models: the rank correlation of their flips."""
+    rows = []
+    for one, other in combinations(atlas.models, 2):
+        for steps in dict.fromkeys(entry.steps for entry in atlas.searched):
+            a, b = (
+                {
+                    entry.phenomenon: entry
+                    for entry in atlas.searched
+                    if (entry.model, entry.steps) == (m, steps)
+                }
+                for m in (one, other)
+            )
+            both = [name for name in a if name in b]
+            if len(both) < 10:
+                continue
+            flips = [[accuracy(found[name]) for name in both] for found in (a, b)]
+            rows.append((one, other, steps, len(both), f"{_rank_correlation(*flips):.2f}"))
+    return lines(("model", "and", "steps", "phenomena", "rank correlation of flips"), rows, text=3)
+
+
+def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
+    """By kind of step and model, the entries of the phenomena that were searched in every model that has any."""
+    found: dict[str, dict[str, dict[str, Entry]]] = {}
+    for model, steps, entries in groups(atlas):
+        found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
+    shared = {steps: set.intersection(*map(set, models.values())) for steps, models in found.items()}
+    return {
+        steps: {
+            model: [e for name, e in mine.items() if name in shared[steps]] for model, mine in models.items()
+        }
+        for steps, models in found.items()
+        if shared[steps]
+    }
+
+
+def _rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Spearman's, with the mean rank for ties."""
+    ranks = [
+        [sum(v < x for v in values) + sum(v == x for v in values) / 2 for x in values]
+        for values in (one, other)
+    ]
+    return float(np.asarray(np.corrcoef(ranks))[0, 1])
+
+
+def number_test_table(atlas: Atlas) -> str:
+    """Flips within the three families of number and between them, against a random division of the same phenomena.
+
+    The division is shuffled over the phenomena, so the sizes of the families stay, and so does what belongs to a
+    phenomenon alone, such as being easy to flip.
+    """
+    rows = []
+    for model, steps, entries in groups(atlas):
+        flips = {
+            (entry.phenomenon, score.phenomenon): score.flipped
+            for entry in entries
+            if _is_number(entry.phenomenon)
+            for score in entry.cross
+            if score.flipped is not None
+            and _is_number(score.phenomenon)
+            and (model, score.phenomenon) not in atlas.unknown
+        }
+        of = {one for one, _ in flips}
+        if len({family_of(name) for name in of}) > 1:
+            within, between, p = _against_random_divisions(flips)
+            rows.append((model, steps, len(of), percent(within), percent(between), f"{p:.4f}"))
+    return lines(("model", "steps", "interventions", "same family", "other family", "p"), rows)
+
+
+def _is_number(phenomenon: str) -> bool:
+    return family_of(phenomenon).startswith("number")
+
+
+def _against_random_divisions(flips: Mapping[tuple[str, str], float]) -> tuple[float, float, float]:
+    """The mean flips within families and between them, and how often a random division has as large a difference."""
+    names = sorted({name for pair in flips for name in pair})
+    of, on = (np.array([names.index(pair[i]) for pair in flips]) for i in (0, 1))
+    shares = np.array(list(flips.values()))
+    rng, families = np.random.default_rng(0), np.array([family_of(name) for name in names])
+    divisions = [families, *(rng.permutation(families) for _ in range(SHUFFLES))]
+    same = np.array([division[of] == division[on] for division in divisions])
+    within = same @ shares / same.sum(1)
+    between = ~same @ shares / (~same).sum(1)
+    differences = within - between
+    as_large = differences >= differences[0] - ROUNDING  # the division itself is one of them
+    return float(within[0]), float(between[0]), float(as_large.mean())
+
+
+COMPARISONS: dict[str, Callable[[Atlas], str]] = {
+    "values": values_table,
+    "known": known_table,
+    "models": models_table,
+    "ranks": ranks_table,
+    "number-test": number_test_table,
+}
