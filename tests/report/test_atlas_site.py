@@ -10,9 +10,11 @@ from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
+from pivotal.records import serial
 from pivotal.records.study_rows import Results
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug
+from pivotal.report.atlas.findings import findings_of
 from pivotal.report.atlas.unit_pages import unit_address
 from pivotal.report.study import StudyFolder
 
@@ -94,3 +96,12 @@ def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
         "one/same.jsonl",
         "two/same.jsonl",
     )
+
+
+def test_only_values_that_may_leave_the_natural_range_are_moved_into_it(stored: StudyFolder) -> None:
+    rows = stored.results.rows
+    said = findings_of(atlas_of(stored.recipe, rows))
+    assert "The search kept every value inside its unit" in said and "With every value moved" not in said
+    loose = [serial.replace(row, values="unbounded") if row.model == "wiki-lstm" else row for row in rows]
+    said = findings_of(atlas_of(stored.recipe, loose))
+    assert "The search of " in said and "With every value moved into its unit" in said

@@ -38,18 +38,27 @@ def _units(entries: Sequence[Entry]) -> str:
 
 
 def _natural(entries: Sequence[Entry]) -> str:
+    """What is left inside the natural ranges, of interventions that may leave them."""
+    rows = [entry.row for entry in entries if entry.row]
+    within = [row for row in rows if row.values == "natural"]
     shares = [
-        entry.row.judged.natural
-        for entry in entries
-        if entry.row and entry.row.judged and entry.row.judged.natural is not None
+        row.judged.natural
+        for row in rows
+        if row.values != "natural" and row.judged and row.judged.natural is not None
     ]
-    if not shares:
-        return ""
-    inside = sum(share >= RELIABLE for share in shares)
-    return (
-        f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip at least "
-        f"{percent(RELIABLE)}; the median is {percent(median(shares))}."
-    )
+    said = []
+    if within:
+        which = (
+            "the search" if len(within) == len(rows) else f"the search of {len(within)} of {len(rows)} cells"
+        )
+        said.append(f"{which.capitalize()} kept every value inside its unit's natural range.")
+    if shares:
+        inside = sum(share >= RELIABLE for share in shares)
+        said.append(
+            f"With every value moved into its unit's natural range, {inside} of {len(shares)} flip at least "
+            f"{percent(RELIABLE)}; the median is {percent(median(shares))}."
+        )
+    return " ".join(said)
 
 
 def _specific(atlas: Atlas) -> str:
