@@ -10,14 +10,29 @@ from statistics import fmean, median
 
 import numpy as np
 
-from atlas_tables import VERDICTS, accuracy, groups, lines, middle, moved_elsewhere, number, percent
+from atlas_tables import (
+    VERDICTS,
+    accuracy,
+    changes_elsewhere,
+    groups,
+    lines,
+    middle,
+    moved_elsewhere,
+    number,
+    percent,
+)
 from phenomenon_families import family_of
-from pivotal.records.study_rows import StudyRow, read_results
-from pivotal.report.atlas.entries import Atlas, Entry
+from pivotal.records.study_rows import UNKNOWN, StudyRow, read_results
+from pivotal.report.atlas.cross import QUIET
+from pivotal.report.atlas.entries import Atlas, Entry, atlas_of
 from pivotal.report.atlas.findings import RELIABLE
+from pivotal.report.study import StudyFolder
 
-UNBOUNDED = Path(__file__).parents[1] / "docs" / "results" / "atlas_unbounded.jsonl"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+UNBOUNDED = RESULTS / "atlas_unbounded.jsonl"
 """The same cells of wiki-lstm, searched without bounds on the values (without the cross tables)."""
+RANDOM = RESULTS / "atlas_random.jsonl"
+"""Random sets in place of the units found (`benchmarks/side_effects.py`)."""
 SHUFFLES = 9_999
 ROUNDING = 1e-9
 
@@ -53,6 +68,36 @@ def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
         number(middle(one.text for one in judged)),
         percent(middle(one.interchange for one in judged)),
         *(words[word] for word in VERDICTS[1:]),
+    )
+
+
+def random_table(atlas: Atlas) -> str:
+    """What the units found do to phenomena of other families, and what random sets do."""
+    study = StudyFolder.open(RESULTS / "atlas")
+    unknown = [row for row in study.results.rows if row.status == UNKNOWN]
+    drawn = atlas_of(study.recipe, [*unknown, *read_results(RANDOM).rows])
+    rows = []
+    for model, steps, random in groups(drawn):
+        names = {entry.phenomenon for entry in random}
+        found = [
+            entry for entry in atlas.of(model=model) if entry.steps == steps and entry.phenomenon in names
+        ]
+        rows += [
+            (model, steps, units, *_elsewhere(one, entries))
+            for units, one, entries in (("found", atlas, found), ("random", drawn, random))
+        ]
+    columns = ("model", "steps", "units", "interventions", "flips", "others moved", "mean", "largest, median")
+    return lines((*columns, "that move none"), rows, text=3)
+
+
+def _elsewhere(atlas: Atlas, entries: Sequence[Entry]) -> tuple[object, ...]:
+    changes = [away for entry in entries if (away := changes_elsewhere(atlas, entry))]
+    far, most = [moved for away in changes for moved in away], [max(away) for away in changes]
+    return (
+        *(len(entries), percent(median(accuracy(entry) for entry in entries))),
+        percent(sum(moved > QUIET for moved in far) / len(far)),
+        *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
+        f"{sum(moved <= QUIET for moved in most)} of {len(most)}",
     )
 
 
@@ -199,6 +244,7 @@ def _against_random_divisions(flips: Mapping[tuple[str, str], float]) -> tuple[f
 
 COMPARISONS: dict[str, Callable[[Atlas], str]] = {
     "values": values_table,
+    "random": random_table,
     "known": known_table,
     "models": models_table,
     "ranks": ranks_table,

@@ -13,7 +13,7 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.options import stored_settings
 from pivotal.records import serial
 from pivotal.records.ablation import Ablated
-from pivotal.records.evidence import Evidence, Verdict
+from pivotal.records.evidence import Effect, Evidence, Verdict
 from pivotal.records.intervention import CARD, Card
 from pivotal.records.study_rows import (
     DONE,
@@ -109,17 +109,22 @@ def _judgement(verdict: Verdict, evidence: Evidence, p_value: float | None) -> J
         direct=None if evidence.paths is None else evidence.paths.direct,
         text=None if evidence.text is None else evidence.text.ratio,
         cue_kl=None if evidence.swap is None else evidence.swap.kl,
-        cross=[
-            CrossScore(
-                phenomenon=effect.phenomenon,
-                pairs=effect.pairs,
-                flipped=None if effect.flipped is None else effect.flipped.value,
-                untouched=effect.untouched.value,
-                edited={direction: share.value for direction, share in effect.edited.items()},
-            )
-            for effect in evidence.effects
-        ],
+        cross=cross_scores(evidence.effects),
     )
+
+
+def cross_scores(effects: Iterable[Effect]) -> list[CrossScore]:
+    """What an intervention does to other phenomena, in short."""
+    return [
+        CrossScore(
+            phenomenon=effect.phenomenon,
+            pairs=effect.pairs,
+            flipped=None if effect.flipped is None else effect.flipped.value,
+            untouched=effect.untouched.value,
+            edited={direction: share.value for direction, share in effect.edited.items()},
+        )
+        for effect in effects
+    ]
 
 
 def recovered(batches: Iterable[Batch], have: set[tuple[str, int]], name: str, study: Path) -> list[StudyRow]:

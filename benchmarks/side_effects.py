@@ -1,0 +1,81 @@
+"""A baseline for the side effects in an atlas: random units, set to values that were learned in the same way.
+
+    python benchmarks/side_effects.py docs/results/atlas --model wiki-lstm --steps every --out baseline.jsonl
+
+For every intervention of the model, a random set with as many units in each layer is drawn. Its values are learned for
+the same phenomenon, with the objective and inside the ranges of the search. Then every other phenomenon is asked with it
+applied. Rows are those of the study with the flips and the cross scores of the random set in place of those of the units
+found, without evidence and units. They are written one by one; a second call goes on. The phenomena of the recipe must be
+readable from the working directory.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import torch
+
+from pivotal.evidence.checks.effects import effect_on
+from pivotal.evidence.controls import matched_sets
+from pivotal.jobs.study.cells import Cell, cells_of
+from pivotal.jobs.study.harvest import cross_scores
+from pivotal.jobs.study.work import MODELS
+from pivotal.models import LanguageModel
+from pivotal.problem.prepare import as_read, problem_of
+from pivotal.records.intervention import Intervention
+from pivotal.records.serial import replace
+from pivotal.records.study_rows import JudgedRow, Sheet, StudyRow, read_results
+from pivotal.report.study import StudyFolder
+from pivotal.searches.base import interventions_of
+from pivotal.searches.learned import LearnedMask
+from pivotal.searches.tools.refit import Refit
+
+
+def random_row(row: StudyRow, cell: Cell, model: LanguageModel, found: Intervention) -> StudyRow:
+    """The row of a random set in place of the units found."""
+    question = cell.question
+    train_pairs, test_pairs = question.divide(as_read(question, model, question.load_pairs()))
+    train = problem_of(question, model, train_pairs)
+    assert isinstance(cell.search, LearnedMask)
+    mask = matched_sets(found, train, 1, row.seed)
+    refit = Refit(terms=cell.search.terms, updates=cell.search.refit, batch=cell.search.batch)
+    values = refit.fit(train, mask, seed=row.seed).values
+    (drawn,) = interventions_of(train, mask.bool(), values)
+    flips = train.on(test_pairs).run_intervention(drawn).flipped().double().mean()
+    effects = [effect_on(drawn, model, other) for other in MODELS.others(question, model, cell.others or ())]
+    assert row.judged is not None
+    judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(effects))
+    return replace(row, accuracy=float(flips), kl=None, interval=None, found=[], folder=None, judged=judged)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("atlas", type=Path, help="the folder of the study")
+    parser.add_argument("--model", default="wiki-lstm")
+    parser.add_argument("--steps", default="every")
+    parser.add_argument("--device")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    study = StudyFolder.open(args.atlas)
+    cells = {cell.key: cell for cell in cells_of(study.recipe)}
+    there = read_results(args.out).rows
+    sheet, have = Sheet(args.out, there), {row.run for row in there}
+    for row in study.results.rows:
+        cell = cells[row.key]
+        if (row.model, row.steps, row.done) != (args.model, args.steps, True) or row.run in have:
+            continue
+        model = MODELS.take(cell.question, args.device, cell.batch_nodes)
+        assert row.folder is not None
+        found = Intervention.load(args.atlas / row.folder / "interventions" / str(row.seed))
+        made = random_row(row, cell, model, found)
+        sheet.append([made])
+        print(f"{cell.name}: {made.accuracy:.1%} instead of {row.accuracy:.1%}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
