@@ -3,10 +3,10 @@
     python benchmarks/side_effects.py docs/results/atlas --model wiki-lstm --steps every --out baseline.jsonl
 
 For every intervention of the model, a random set with as many units in each layer is drawn. Its values are learned for
-the same phenomenon, with the objective and inside the ranges of the search. Then every other phenomenon is asked with it
-applied. Rows are those of the study with the flips and the cross scores of the random set in place of those of the units
-found, without evidence and units. They are written one by one; a second call goes on. The phenomena of the recipe must be
-readable from the working directory.
+the same phenomenon, with the objective and inside the ranges of the search. Then every other phenomenon is asked with
+it applied. A row is that of the study with the flips and the cross scores of the random set, without units, KL and
+evidence. Rows are written one by one, and a second call continues. Phenomena in files must be readable from the working
+directory.
 """
 
 from __future__ import annotations

@@ -220,7 +220,9 @@ def frontier_rows() -> list[tuple[str, float, float, float]]:
     for row in stored["rows"]:
         if row["size"] == SIZE:
             nodes = (row["forward_nodes"] + row["backward_nodes"]) / len(row["seeds"]) / 1000
-            rows.append((row["search"], row["flip_accuracy"]["mean"], row["flip_accuracy"]["sd"] or 0.0, nodes))
+            rows.append(
+                (row["search"], row["flip_accuracy"]["mean"], row["flip_accuracy"]["sd"] or 0.0, nodes)
+            )
     return sorted(rows, key=lambda row: row[3])
 
 
