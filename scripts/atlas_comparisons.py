@@ -82,10 +82,11 @@ def random_table(atlas: Atlas) -> str:
         found = [
             entry for entry in atlas.of(model=model) if entry.steps == steps and entry.phenomenon in names
         ]
-        rows += [
-            (model, steps, units, *_elsewhere(one, entries))
-            for units, one, entries in (("found", atlas, found), ("random", drawn, random))
-        ]
+        if found:
+            rows += [
+                (model, steps, units, *_elsewhere(one, entries))
+                for units, one, entries in (("found", atlas, found), ("random", drawn, random))
+            ]
     columns = ("model", "steps", "units", "interventions", "flips", "others moved", "mean", "largest, median")
     return lines((*columns, "that move none"), rows, text=3)
 

@@ -243,3 +243,17 @@ def test_the_script_says_that_nothing_is_out_of_date() -> None:
     command = [sys.executable, ROOT / "scripts" / "atlas_findings.py", "--check"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_random_sets_flip_little_and_move_a_quarter_as_many_phenomena(
+    script: ModuleType, atlas: Atlas
+) -> None:
+    """What the page says about them."""
+    lines = [line.split(" | ") for line in script.TABLES["random"](atlas).splitlines()]
+    found, drawn = (
+        [float(cell.rstrip("%")) for cell in line[4:6]]
+        for line in lines
+        if line[0].removeprefix("| ") == "wiki-lstm" and line[2] in ("found", "random")
+    )
+    assert drawn[0] < 2 < 80 < found[0]
+    assert 0.2 < drawn[1] / found[1] < 0.3
