@@ -26,6 +26,7 @@ from pivotal.problem.prepare import as_read, problem_of
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import JudgedRow, Sheet, StudyRow, read_results
+from pivotal.report.atlas.site import intervention_of
 from pivotal.report.study import StudyFolder
 from pivotal.searches.base import interventions_of
 from pivotal.searches.learned import LearnedMask
@@ -70,9 +71,9 @@ def main() -> None:
         if (row.model, row.steps, row.done) != (args.model, args.steps, True) or row.run in have:
             continue
         model = MODELS.take(cell.question, args.device, cell.batch_nodes)
-        assert row.folder is not None
-        found = Intervention.load(args.atlas / row.folder / "interventions" / str(row.seed))
-        made = random_row(row, cell, model, found)
+        folder = intervention_of(args.atlas, row)
+        assert folder is not None, f"{args.atlas} has no intervention for {cell.name}"
+        made = random_row(row, cell, model, Intervention.load(folder))
         sheet.append([made])
         print(f"{cell.name}: {made.accuracy:.1%} instead of {row.accuracy:.1%}", flush=True)
 

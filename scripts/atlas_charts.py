@@ -52,11 +52,8 @@ def effects_chart(atlas: Atlas) -> Any:
             {"panel": panel, "of": of, "on": on, "points": round(100 * fmean(found))}
             for (of, on), found in moved.items()
         ]
-    look: dict[str, Any] = {
-        "labelLimit": 200,
-        "labelFontSize": 10,
-        "titlePadding": 14,
-    }  # the fonts of a browser may be wider
+    # The fonts of a browser may be wider than those that the layout is computed with.
+    look: dict[str, Any] = {"labelLimit": 200, "labelFontSize": 10, "titlePadding": 14}
     base = alt.Chart(alt.Data(values=values)).encode(
         x=alt.X("on:N", title="phenomena of", sort=list(FAMILIES), axis=alt.Axis(labelAngle=-50, **look)),
         y=alt.Y("of:N", title="interventions of", sort=list(FAMILIES), axis=alt.Axis(**look)),

@@ -11,9 +11,10 @@ from statistics import fmean, median
 import numpy as np
 
 from atlas_tables import (
+    ELSEWHERE,
     VERDICTS,
     accuracy,
-    changes_elsewhere,
+    elsewhere,
     groups,
     lines,
     middle,
@@ -23,7 +24,6 @@ from atlas_tables import (
 )
 from phenomenon_families import family_of
 from pivotal.records.study_rows import UNKNOWN, StudyRow, read_results
-from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import Atlas, Entry, atlas_of
 from pivotal.report.atlas.findings import RELIABLE
 from pivotal.report.study import StudyFolder
@@ -84,22 +84,14 @@ def random_table(atlas: Atlas) -> str:
         ]
         if found:
             rows += [
-                (model, steps, units, *_elsewhere(one, entries))
+                (model, steps, units, *_with_flips(one, entries))
                 for units, one, entries in (("found", atlas, found), ("random", drawn, random))
             ]
-    columns = ("model", "steps", "units", "interventions", "flips", "others moved", "mean", "largest, median")
-    return lines((*columns, "that move none"), rows, text=3)
+    return lines(("model", "steps", "units", "interventions", "flips", *ELSEWHERE), rows, text=3)
 
 
-def _elsewhere(atlas: Atlas, entries: Sequence[Entry]) -> tuple[object, ...]:
-    changes = [away for entry in entries if (away := changes_elsewhere(atlas, entry))]
-    far, most = [moved for away in changes for moved in away], [max(away) for away in changes]
-    return (
-        *(len(entries), percent(median(accuracy(entry) for entry in entries))),
-        percent(sum(moved > QUIET for moved in far) / len(far)),
-        *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
-        f"{sum(moved <= QUIET for moved in most)} of {len(most)}",
-    )
+def _with_flips(atlas: Atlas, entries: Sequence[Entry]) -> tuple[object, ...]:
+    return len(entries), percent(median(map(accuracy, entries))), *elsewhere(atlas, entries)
 
 
 def known_table(atlas: Atlas) -> str:
@@ -116,16 +108,8 @@ def known_table(atlas: Atlas) -> str:
         both = asked[one] & asked[other]
         a, b = known.get(one, set()) & both, known.get(other, set()) & both
         rows.append((one, other, len(both), len(a & b), len(a - b), len(b - a), len(both - a - b)))
-    columns = (
-        "model A",
-        "model B",
-        "asked both",
-        "both know",
-        "only A knows",
-        "only B knows",
-        "neither knows",
-    )
-    return lines(columns, rows)
+    columns = ("asked both", "both know", "only A knows", "only B knows", "neither knows")
+    return lines(("model A", "model B", *columns), rows)
 
 
 def models_table(atlas: Atlas) -> str:

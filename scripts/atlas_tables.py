@@ -6,16 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from statistics import fmean, median
+from typing import get_args
 
 from phenomenon_families import FAMILIES, family_of
+from pivotal.evidence.verdict import DECIDES
 from pivotal.records.evidence import Word
 from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
 from pivotal.report.atlas.findings import RELIABLE
 
-VERDICTS: tuple[Word, ...] = ("decide", "switch", "nudge", "no evidence")
-RARE = 0.01
-"""The largest p-value of the random control with which the check *random sets* passes."""
+VERDICTS: tuple[Word, ...] = get_args(Word)
 
 
 def groups(atlas: Atlas) -> Iterator[tuple[str, str, list[Entry]]]:
@@ -132,7 +132,7 @@ def cost_table(atlas: Atlas) -> str:
     rows = []
     for model, steps, entries in groups(atlas):
         judged = [entry.row.judged for entry in entries if entry.row and entry.row.judged]
-        matched = sum(one.p_value is not None and one.p_value > RARE for one in judged)
+        matched = sum(one.p_value is not None and one.p_value > DECIDES for one in judged)
         rows.append(
             (
                 *(model, steps, percent(median(map(accuracy, entries)))),
@@ -240,30 +240,33 @@ def specific_table(atlas: Atlas) -> str:
     """What interventions do to phenomena of their own family and of others, among those that the model knows."""
     rows = []
     for model, steps, entries in groups(atlas):
-        own, far, most = [], [], []
-        for entry in entries:
-            for score in entry.cross:
-                near = family_of(score.phenomenon) == family_of(entry.phenomenon)
-                known = (model, score.phenomenon) not in atlas.unknown
-                if near and known and score.flipped is not None:
-                    own.append(score.flipped)
-            if away := changes_elsewhere(atlas, entry):
-                far += away
-                most.append(max(away))
-        if not far:
-            continue
-        rows.append(
-            (
-                *(model, steps, percent(mean(own)), percent(sum(m > QUIET for m in far) / len(far))),
-                *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
-                f"{sum(m <= QUIET for m in most)} of {len(most)}",
-            )
-        )
-    columns = (
-        *("model", "steps", "flips in the family", "others moved", "mean", "largest, median"),
-        "that move none",
+        own = [
+            score.flipped
+            for entry in entries
+            for score in entry.cross
+            if family_of(score.phenomenon) == family_of(entry.phenomenon)
+            and (model, score.phenomenon) not in atlas.unknown
+            and score.flipped is not None
+        ]
+        if away := elsewhere(atlas, entries):
+            rows.append((model, steps, percent(mean(own)), *away))
+    return lines(("model", "steps", "flips in the family", *ELSEWHERE), rows)
+
+
+ELSEWHERE = ("others moved", "mean", "largest, median", "that move none")
+
+
+def elsewhere(atlas: Atlas, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """What interventions do to phenomena of other families, for the columns `ELSEWHERE`; empty if none was asked."""
+    changes = [away for entry in entries if (away := changes_elsewhere(atlas, entry))]
+    if not changes:
+        return ()
+    far, most = [moved for away in changes for moved in away], [max(away) for away in changes]
+    return (
+        percent(sum(moved > QUIET for moved in far) / len(far)),
+        *(f"{100 * fmean(far):.1f}", f"{100 * median(most):.0f}"),
+        f"{sum(moved <= QUIET for moved in most)} of {len(most)}",
     )
-    return lines(columns, rows)
 
 
 def changes_elsewhere(atlas: Atlas, entry: Entry) -> list[float]:

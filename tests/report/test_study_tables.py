@@ -269,7 +269,7 @@ def test_what_other_versions_do_otherwise_is_said_of_the_rows() -> None:
     assert made_with([]) == ""
 
 
-@pytest.mark.parametrize("name", ["units", "summary", "originals"])
+@pytest.mark.parametrize("name", ["units", "summary", "originals", "regularisation", "priming", "budget"])
 def test_tables_of_results_have_today_s_defaults_beside_the_paper_s_values(name: str) -> None:
     """Each line occurs twice: with the default values and with those of the paper."""
     cells = cells_of(read_recipe(name))

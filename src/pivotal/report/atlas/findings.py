@@ -48,10 +48,8 @@ def _natural(entries: Sequence[Entry]) -> str:
     ]
     said = []
     if within:
-        which = (
-            "the search" if len(within) == len(rows) else f"the search of {len(within)} of {len(rows)} cells"
-        )
-        said.append(f"{which.capitalize()} kept every value inside its unit's natural range.")
+        of = "" if len(within) == len(rows) else f" of {len(within)} of {len(rows)} cells"
+        said.append(f"The search{of} kept every value inside its unit's natural range.")
     if shares:
         inside = sum(share >= RELIABLE for share in shares)
         said.append(

@@ -9,7 +9,8 @@ from pivotal.errors import PivotalError
 from pivotal.files import disk, inside, is_partial, read_bytes, write_atomically, write_text
 from pivotal.jobs.run_files import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
-from pivotal.report.atlas.entries import Atlas, Entry, atlas_of, slug
+from pivotal.records.study_rows import StudyRow
+from pivotal.report.atlas.entries import Atlas, atlas_of, slug
 from pivotal.report.atlas.findings import findings_of
 from pivotal.report.atlas.frame import BODY
 from pivotal.report.atlas.pages import index_page, model_page, phenomenon_page
@@ -73,7 +74,7 @@ def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> dict[str, list
     """Copy the interventions that the study still has; return the names of the files of each entry."""
     copied = {}
     for entry in atlas.searched:
-        source = _intervention(study, entry)
+        source = intervention_of(study, entry.row) if entry.row else None
         if source is None:
             continue
         files = [name for name in (CARD, VALUES, BASES) if (source / name).is_file()]
@@ -90,9 +91,9 @@ def _write(content: bytes, path: Path) -> None:
     path.write_bytes(content)
 
 
-def _intervention(study: Path, entry: Entry) -> Path | None:
-    row = entry.row
-    if row is None or row.folder is None or row.seed not in row.batch:
+def intervention_of(study: Path, row: StudyRow) -> Path | None:
+    """The folder of the intervention of a row, if the study still has it."""
+    if row.folder is None or row.seed not in row.batch:
         return None
     path = inside(study, row.folder, INTERVENTIONS, str(row.batch.index(row.seed)))
     return path if (path / CARD).is_file() and (path / VALUES).is_file() else None
