@@ -140,6 +140,7 @@ def test_options_of_a_class():
         ({"colour": "black"}, Dog(colour="black")),
         ({"owner": "Sue"}, Dog(owner="Sue")),
         ({"owner": "none"}, Dog(owner=None)),
+        ({"owner": ""}, Dog(owner="")),
         ({"toys": "ball, bone"}, Dog(toys=("ball", "bone"))),
         ({"toys": ["ball"]}, Dog(toys=("ball",))),
         ({"toys": ""}, Dog()),

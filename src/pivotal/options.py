@@ -196,8 +196,8 @@ def _convert(value: object, kind: Any) -> object:
                 return choice
         raise ValueError
     if origin in (Union, UnionType):
-        if type(value) in arguments and not isinstance(value, str):
-            return value
+        if type(value) in arguments and (value == "" or not isinstance(value, str)):
+            return value  # an empty text is a text: `--priming ""` reads nothing before a sentence
         # str comes last because it accepts anything: "none" is None for `str | None`, and "3" is 3 for `str | int`.
         for argument in sorted(arguments, key=lambda argument: argument is str):
             try:
