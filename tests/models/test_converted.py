@@ -10,6 +10,7 @@ import torch
 from tests.models.tiny import random_model, tokenizer
 
 from pivotal.models.transformers.files import converted, digest, remembered
+from pivotal.models.transformers.gguf_header import wants_bos
 from pivotal.models.transformers.source import _converted_tokenizer, untied
 from pivotal.models.transformers.tokens import digest_of_words
 
@@ -86,3 +87,16 @@ def test_a_tokenizer_is_read_as_transformers_reads_it(tmp_path: Path, bos: bool)
     assert ours("The doctor")["input_ids"] == theirs("The doctor")["input_ids"]
     assert (ours("The doctor")["input_ids"][0] == ours.bos_token_id) == bos
     assert digest_of_words(ours) == digest_of_words(theirs)
+
+
+@pytest.mark.parametrize(
+    ("header", "bos"),
+    [
+        ({"tokenizer.ggml.model": "llama"}, True),
+        ({"tokenizer.ggml.model": "llama", "tokenizer.ggml.add_bos_token": False}, False),
+        ({"tokenizer.ggml.model": "gpt2"}, False),
+        ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.add_bos_token": True}, True),
+    ],
+)
+def test_bos_is_read_where_llama_cpp_reads_it(header: dict[str, object], bos: bool) -> None:
+    assert wants_bos(header) == bos

@@ -104,7 +104,7 @@ def _sha256(path: Path) -> str:
     return whole.hexdigest()
 
 
-_WHOLE = "converted-2"
+_WHOLE = "converted-3"
 """A file that marks a converted folder as complete and in the current format."""
 
 

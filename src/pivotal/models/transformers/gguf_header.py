@@ -27,6 +27,12 @@ def read_header(path: Path) -> dict[str, Any]:
     return found
 
 
+def wants_bos(header: dict[str, Any]) -> bool:
+    """Whether the model reads BOS before a text. Where the header does not say it, llama.cpp reads BOS if the tokenizer
+    is of SentencePiece (its kind "llama")."""
+    return bool(header.get("tokenizer.ggml.add_bos_token", header.get("tokenizer.ggml.model") == "llama"))
+
+
 def _check_sizes(header: dict[str, Any], tensors: int, size: int) -> None:
     kind = header.get("general.architecture")
     layers, width, inner = (

@@ -30,7 +30,7 @@ from pivotal.models.transformers.files import (
     packaged,
     remembered,
 )
-from pivotal.models.transformers.gguf_header import read_header
+from pivotal.models.transformers.gguf_header import read_header, wants_bos
 from pivotal.models.transformers.sizes import check_layers, check_shapes, misfit
 from pivotal.models.transformers.tokens import digest_of_words, share_of_whole_words
 
@@ -256,8 +256,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     except Exception as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
-    # The file says whether the model was trained with BOS, but the converted tokenizer does not.
-    tokenizer.add_bos_token = bool(header.get("tokenizer.ggml.add_bos_token", tokenizer.add_bos_token))
+    tokenizer.add_bos_token = wants_bos(header)  # the converted tokenizer does not say it
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
     with library_errors(folder / "model.safetensors"):
