@@ -81,7 +81,8 @@ def layers_chart(atlas: Atlas) -> Any:
     panels: dict[str, list[Any]] = defaultdict(list)
     for model, steps, entries in groups(atlas):
         counts = Counter(layer_of(unit.site)[1] for entry in entries for unit in entry.units)
-        total, every = sum(counts.values()), range(tops[model] + 1)
+        last = tops[model]
+        total, every = sum(counts.values()), range(last + 1)
         values = [{"layer": layer, "share": counts[layer] / total} for layer in every]
         many = len(every) > 12
         panels[model].append(
@@ -100,7 +101,9 @@ def layers_chart(atlas: Atlas) -> Any:
                     "layer:O",
                     title="layer",
                     sort="descending",
-                    axis=alt.Axis(values=[n for n in every if not many or n % 5 == 0 or n == tops[model]]),
+                    axis=alt.Axis(
+                        values=[n for n in every if not many or n == last or (n % 5 == 0 and n < last - 2)]
+                    ),
                 ),
             )
             .properties(width=220, height=alt.Step(8 if many else 18))

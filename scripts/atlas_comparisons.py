@@ -161,10 +161,13 @@ def ranks_table(atlas: Atlas) -> str:
 
 
 def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
-    """By kind of step and model, the entries of the phenomena that were searched in every model that has any."""
+    """By kind of step and model, the entries of the phenomena that were searched in every model. A model that was not
+    asked all phenomena with a kind of step is left out there."""
+    partly = {(entry.model, entry.steps) for entry in atlas.entries if entry.standing == "not run"}
     found: dict[str, dict[str, dict[str, Entry]]] = {}
     for model, steps, entries in groups(atlas):
-        found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
+        if (model, steps) not in partly:
+            found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
     shared = {steps: set.intersection(*map(set, models.values())) for steps, models in found.items()}
     return {
         steps: {

@@ -169,17 +169,24 @@ def checks_table(atlas: Atlas) -> str:
 
 
 def families_table(atlas: Atlas) -> str:
-    """The mean flips of each family, with the number of its phenomena that were searched."""
-    kinds = list(groups(atlas))
-    rows = []
-    for family in FAMILIES:
-        mine = [
-            [accuracy(entry) for entry in entries if family_of(entry.phenomenon) == family]
-            for _, _, entries in kinds
-        ]
-        if any(mine):
-            rows.append((family, *(f"{percent(fmean(one))} ({len(one)})" if one else "–" for one in mine)))
-    return lines(("family", *(f"{model}, {steps}" for model, steps, _ in kinds)), rows, text=1)
+    """The mean flips of each family, with the number of its phenomena that were searched; a table for each kind of
+    step."""
+    kinds: dict[str, dict[str, list[Entry]]] = defaultdict(dict)
+    for model, steps, entries in groups(atlas):
+        kinds[steps][model] = entries
+    tables = []
+    for steps, models in kinds.items():
+        rows = []
+        for family in FAMILIES:
+            mine = [
+                [accuracy(entry) for entry in entries if family_of(entry.phenomenon) == family]
+                for entries in models.values()
+            ]
+            if any(mine):
+                flips = (f"{percent(fmean(one))} ({len(one)})" if one else "–" for one in mine)
+                rows.append((family, *flips))
+        tables.append(lines((f"family, {steps} step", *models), rows, text=1))
+    return "\n\n".join(tables)
 
 
 def shared_table(atlas: Atlas) -> str:
@@ -228,7 +235,7 @@ def units_shared_table(atlas: Atlas) -> str:
         for entry in entries:
             for unit in entry.comparable:
                 found[str(unit)].append(entry.phenomenon)
-        most = sorted(found.items(), key=lambda item: -len(item[1]))[:5]
+        most = sorted(found.items(), key=lambda item: -len(item[1]))[:3]
         for shared, names in ((unit, names) for unit, names in most if len(names) > 1):
             kinds = Counter(family_of(name) for name in names)
             said = "; ".join(f"{family} {n}" for family, n in kinds.most_common())
@@ -311,7 +318,7 @@ def quiet_table(atlas: Atlas) -> str:
             if away := changes_elsewhere(atlas, entry):
                 found.append((sum(m > QUIET for m in away) / len(away), fmean(away), entry))
         found.sort(key=lambda one: one[:2])
-        for loud, moved, entry in (*found[:2], *found[2:][-2:]):
+        for loud, moved, entry in (*found[:2], *found[2:][-1:]):
             rows.append(
                 (
                     model,
@@ -326,24 +333,33 @@ def quiet_table(atlas: Atlas) -> str:
 
 
 def blimp_table(atlas: Atlas) -> str:
-    """The paradigms of BLiMP that some model knows: what the untouched model gets right, and what its units flip."""
+    """The paradigms of BLiMP that some model knows, with a table for each kind of step: what the untouched model gets
+    right, what its units flip, and how many units they are."""
     paradigms = [name for name in atlas.phenomena if name.startswith("BLiMP ")]
     cells = {(entry.phenomenon, entry.model, entry.steps): entry for entry in atlas.entries}
     kinds: dict[str, list[str]] = defaultdict(list)
     for model, steps, entries in groups(atlas):
         if any(entry.phenomenon in paradigms for entry in entries):
-            kinds[model].append(steps)
-    rows, unknown = [], []
-    for name in paradigms:
-        mine = {model: [cells[name, model, steps] for steps in kinds[model]] for model in kinds}
-        if all(entry.standing == "unknown" for entries in mine.values() for entry in entries):
-            unknown.append(f"`{name.removeprefix('BLiMP ')}`")
-            continue
-        shown = (text for entries in mine.values() for text in _in_short(entries))
-        rows.append((f"`{name.removeprefix('BLiMP ')}`", *shown))
-    columns = (text for model in kinds for text in (f"{model}: right", *kinds[model]))
-    made = lines(("paradigm", *columns), rows, text=1)
-    return made if not unknown else f"{made}\n\nNone of these models knows {', '.join(unknown)}."
+            kinds[steps].append(model)
+    shown = {(model, steps) for steps, models in kinds.items() for model in models}
+    unknown = [
+        name for name in paradigms if all(cells[(name, *kind)].standing == "unknown" for kind in shown)
+    ]
+    tables = []
+    for steps, models in kinds.items():
+        rows = [
+            (_paradigm(name), *(_in_short(cells[name, model, steps]) for model in models))
+            for name in paradigms
+            if name not in unknown
+        ]
+        tables.append(lines((f"paradigm, {steps} step", *models), rows, text=1))
+    if unknown and tables:
+        tables.append(f"None of these models knows {', '.join(map(_paradigm, unknown))}.")
+    return "\n\n".join(tables)
+
+
+def _paradigm(name: str) -> str:
+    return f"`{name.removeprefix('BLiMP ')}`"
 
 
 def seconds_table(atlas: Atlas) -> str:
@@ -382,13 +398,8 @@ def accuracy(entry: Entry) -> float:
     return (entry.row.accuracy if entry.row else None) or 0.0
 
 
-def _in_short(entries: Sequence[Entry]) -> list[str]:
-    """What the untouched model gets right, and the flips and units of each kind of step."""
-    known = next((e.row.clean_accuracy for e in entries if e.row and e.row.done), None)
-    return [
-        percent(known),
-        *(
-            f"{percent(accuracy(e))} ({len(e.units)})" if e.row and e.row.done else e.standing
-            for e in entries
-        ),
-    ]
+def _in_short(entry: Entry) -> str:
+    """What the untouched model gets right, the flips, and the number of units."""
+    if entry.row is None or not entry.row.done:
+        return entry.standing
+    return f"{percent(entry.row.clean_accuracy)} / {percent(accuracy(entry))} ({len(entry.units)})"
