@@ -178,7 +178,7 @@ def test_interventions_that_double_the_perplexity_are_counted(script: ModuleType
     many, few = ((sum(factor >= 2 for factor in factors), len(factors)) for factors in found.values())
     assert f"{many[0]} of the {many[1]} interventions in transformers" in text
     assert few == (1, 140) and "one of 140 in LSTMs" in text
-    assert f"{max(found[TRANSFORMERS]):.0f} times as perplexing" in text
+    assert f"grows by a factor of {max(found[TRANSFORMERS]):.0f}" in text
 
 
 def test_the_kinds_of_values_are_compared_on_the_same_pairs(script: ModuleType, atlas: Atlas) -> None:
