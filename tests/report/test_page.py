@@ -26,6 +26,7 @@ from pivotal.records.summary import DropOne
 from pivotal.report import tables
 from pivotal.report.drawing import CHOSEN, OTHERS
 from pivotal.report.figures import drop_one
+from pivotal.report.html import document
 from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
 from pivotal.searches.learned import LearnedMask
@@ -323,3 +324,8 @@ def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) 
 
 
 GAPS = ("", " near", " quite", " often")
+
+
+def test_what_stands_between_backquotes_in_the_lead_is_code() -> None:
+    page = document("A study", "It reads `blimp` & <b>.", [], description="a study")
+    assert "<p class=lead>It reads <code>blimp</code> &amp; &lt;b&gt;.</p>" in page

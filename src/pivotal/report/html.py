@@ -62,7 +62,7 @@ def document(
         f"<style>\n{style}</style>\n</head>\n<body>\n"
         '<a class=skip href="#main">Skip to the content</a>\n<div class=frame>\n'
         f"<header>\n<p class=kicker>pivotal</p>\n<h1>{escape(title)}</h1>\n{_badge(badge)}"
-        f"<p class=lead>{escape(lead)}</p>\n{_facts(facts)}{_key(key)}</header>\n"
+        f"<p class=lead>{_with_code(lead)}</p>\n{_facts(facts)}{_key(key)}</header>\n"
         f"{_contents(sections)}\n<main id=main>\n"
         + "\n".join(map(_section, sections))
         + "\n</main>\n<footer>Made by pivotal from the files in this folder. The page loads nothing.</footer>\n"
@@ -118,6 +118,11 @@ def _key(key: Sequence[tuple[str, str]]) -> str:
         for colour, meaning in key
     )
     return f'<ul class=key aria-label="Colours on this page">{items}</ul>\n' if key else ""
+
+
+def _with_code(text: str) -> str:
+    """Text for a page, in which what stands between backquotes is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
