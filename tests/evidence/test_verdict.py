@@ -118,6 +118,15 @@ def test_a_strong_switch_that_fails_one_check_is_called_a_switch(changes: dict[s
     assert f"Failed checks: {name}." in verdict.sentence
 
 
+@pytest.mark.parametrize(("after", "said"), [(299.0, False), (300.0, True)])
+def test_a_verdict_says_that_the_units_break_the_model(after: float, said: bool) -> None:
+    cost = TextCost(text="t", tokens=9, untouched=30.0, edited={"one": 31.0, "many": after})
+    verdict = verdict_of(summary(evidence(text=cost)))
+    assert verdict.word == "switch"
+    broken = "But they break the model: the perplexity of ordinary text grows by a factor of 10."
+    assert (broken in verdict.sentence) == said
+
+
 @pytest.mark.parametrize("missing", ["natural", "paths", "permuted", "shuffled"])
 def test_what_was_not_checked_is_not_passed(missing: str) -> None:
     verdict = verdict_of(summary(evidence(**{missing: None})))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pivotal.printing import chance
-from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, Verdict, Word
+from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, TextCost, Verdict, Word
 from pivotal.records.knowledge import Knowledge
 from pivotal.records.serial import replace
 from pivotal.records.share import Share
@@ -38,6 +38,8 @@ MOST_DIRECT = 0.5
 """The largest share of the effect that may go straight to the output projection."""
 MOST_TEXT = 1.25
 """The largest factor by which the perplexity of ordinary text may grow."""
+BREAKS = 10.0
+"""The factor from which the verdict says that the units break the model."""
 MOST_MOVED = 0.05
 """The largest change in the accuracy of an unrelated phenomenon."""
 
@@ -67,7 +69,7 @@ def verdict_of(summary: Summary) -> Verdict:
     )
     checks = (*asked, flips, control, *others)
     word = _word(summary, asked, flips, control, others)
-    return Verdict(word=word, sentence=_sentence(word, checks), checks=checks)
+    return Verdict(word=word, sentence=_sentence(word, checks, evidence.text), checks=checks)
 
 
 def _word(
@@ -81,7 +83,7 @@ def _word(
     return "nudge" if p is not None and p <= NUDGES else "no evidence"
 
 
-def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
+def _sentence(word: Word, checks: tuple[Check, ...], text: TextCost | None) -> str:
     failed = [check.name for check in checks if check.passed is False]
     undecided = [check.name for check in checks if check.undecided]
     missing = [check.name for check in checks if check.passed is None and not check.undecided]
@@ -92,6 +94,10 @@ def _sentence(word: Word, checks: tuple[Check, ...]) -> str:
         "no evidence": "No evidence: these figures do not show that the units decide anything.",
     }[word]
     parts = [meaning]
+    if word != "no evidence" and text is not None and text.ratio >= BREAKS and "ordinary text" in failed:
+        parts.append(
+            f"But they break the model: the perplexity of ordinary text grows by a factor of {text.ratio:,.0f}."
+        )
     if failed:
         parts.append(f"Failed checks: {', '.join(failed)}.")
     if undecided:
