@@ -224,7 +224,7 @@ def _sharing(entries: Sequence[Entry], kind: Callable[[Entry], str]) -> tuple[fl
 
 
 def _labels(entry: Entry) -> str:
-    return " / ".join(entry.row.by_direction) if entry.row else ""
+    return " / ".join(sorted(entry.row.by_direction)) if entry.row else ""
 
 
 def units_shared_table(atlas: Atlas) -> str:
