@@ -2,11 +2,11 @@
 
     python benchmarks/start_token.py docs/results/atlas --model tinyllama-1.1b --start "<s>"
 
-A model that reads nothing before a sentence has the sentence's first token as its first, and an intervention at every
-step edits it. With a start token it is one word later: what is read before a sentence is never edited. The script
-prints the factor by which an intervention multiplies the perplexity of the bundled text, and the flips in a few pairs
-of its own phenomenon, without a start token and with one. It does this for the interventions at every step that
-have a factor of at least `--least` in the rows. Phenomena in files must be readable from the working directory.
+If a model reads nothing before a sentence, an intervention at every step also edits the first token that the model
+reads. If it reads a start token, it does not: what is read before a sentence is never edited. The script prints the
+factor by which an intervention multiplies the perplexity of the bundled text, and the flips in a few pairs of its own
+phenomenon, without a start token and with one. It does this for the interventions at every step whose factor in the
+rows is at least `--least`. Phenomena in files must be readable from the working directory.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def effects(
     asked = as_read(question, model, question.load_pairs())
     flipped = effect_on(intervention, model, asked, most=pairs).flipped
     assert flipped is not None
-    return f"{max(cost.edited.values()) / cost.untouched:.2f}", f"{flipped.value:.1%}"
+    return f"{cost.ratio:.2f}", f"{flipped.value:.1%}"
 
 
 def main() -> None:
