@@ -89,14 +89,11 @@ def test_a_tokenizer_is_read_as_transformers_reads_it(tmp_path: Path, bos: bool)
     assert digest_of_words(ours) == digest_of_words(theirs)
 
 
-@pytest.mark.parametrize(
-    ("header", "bos"),
-    [
-        ({"tokenizer.ggml.model": "llama"}, True),
-        ({"tokenizer.ggml.model": "llama", "tokenizer.ggml.add_bos_token": False}, False),
-        ({"tokenizer.ggml.model": "gpt2"}, False),
-        ({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.add_bos_token": True}, True),
-    ],
-)
-def test_bos_is_read_where_llama_cpp_reads_it(header: dict[str, object], bos: bool) -> None:
-    assert wants_bos(header) == bos
+@pytest.mark.parametrize("otherwise", [False, True])
+def test_bos_is_read_where_llama_cpp_reads_it(otherwise: bool) -> None:
+    sentencepiece, other = {"tokenizer.ggml.model": "llama"}, {"tokenizer.ggml.model": "gpt2"}
+    assert wants_bos(sentencepiece, otherwise)
+    assert wants_bos(other, otherwise) == otherwise
+    for header in (sentencepiece, other):
+        for said in (False, True):
+            assert wants_bos({**header, "tokenizer.ggml.add_bos_token": said}, otherwise) == said

@@ -27,10 +27,11 @@ def read_header(path: Path) -> dict[str, Any]:
     return found
 
 
-def wants_bos(header: dict[str, Any]) -> bool:
+def wants_bos(header: dict[str, Any], otherwise: bool) -> bool:
     """Whether the model reads BOS before a text. Where the header does not say it, llama.cpp reads BOS if the tokenizer
-    is of SentencePiece (its kind "llama")."""
-    return bool(header.get("tokenizer.ggml.add_bos_token", header.get("tokenizer.ggml.model") == "llama"))
+    is of SentencePiece (its kind "llama"). For other kinds the answer is then `otherwise`."""
+    of_sentencepiece = header.get("tokenizer.ggml.model") == "llama"
+    return bool(header.get("tokenizer.ggml.add_bos_token", of_sentencepiece or otherwise))
 
 
 def _check_sizes(header: dict[str, Any], tensors: int, size: int) -> None:

@@ -256,7 +256,7 @@ def _convert(gguf: Path, folder: Path) -> None:
     except Exception as error:
         check_whole([gguf])
         raise PivotalError(f"{gguf} cannot be read as a causal language model: {in_short(error)}.") from error
-    tokenizer.add_bos_token = wants_bos(header)  # the converted tokenizer does not say it
+    tokenizer.add_bos_token = wants_bos(header, bool(tokenizer.add_bos_token))
     tokenizer.save_pretrained(folder)
     _check_tokenizer(gguf, _converted_tokenizer(folder))
     with library_errors(folder / "model.safetensors"):
