@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pivotal.evidence.checks.effects import effect_on
 from pivotal.evidence.checks.text import text_cost
+from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.prepare import as_read
 from pivotal.questions.question import Question
@@ -54,6 +55,7 @@ def main() -> None:
         if row.done and (row.model, row.steps) == (args.model, "every")
         if row.judged and (row.judged.text or 0) >= args.least
     ]
+    questions = {cell.key: cell.question for cell in cells_of(study.recipe)}
     without, with_start = (
         load_model(args.model, device=args.device, priming=text) for text in ("", args.start)
     )
@@ -63,9 +65,10 @@ def main() -> None:
         folder = intervention_of(args.atlas, row)
         assert folder is not None and row.judged is not None
         found = Intervention.load(folder)
-        question = Question(row.model, row.phenomenon, unknown="unk")
         figures = [
-            one for model in (without, with_start) for one in effects(found, model, question, args.pairs)
+            one
+            for model in (without, with_start)
+            for one in effects(found, model, questions[row.key], args.pairs)
         ]
         units = ", ".join(f"`{unit}`" for unit in found.units)
         print(f"| `{row.phenomenon}` | {units} | {row.judged.text:.2f} | {' | '.join(figures)} |", flush=True)

@@ -14,6 +14,7 @@ from atlas_tables import (
     ELSEWHERE,
     VERDICTS,
     accuracy,
+    by_steps,
     elsewhere,
     groups,
     lines,
@@ -164,18 +165,16 @@ def _common(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
     """By kind of step and model, the entries of the phenomena that were searched in every model. A model that was not
     asked all phenomena with a kind of step is left out there."""
     partly = {(entry.model, entry.steps) for entry in atlas.entries if entry.standing == "not run"}
-    found: dict[str, dict[str, dict[str, Entry]]] = {}
-    for model, steps, entries in groups(atlas):
-        if (model, steps) not in partly:
-            found.setdefault(steps, {})[model] = {entry.phenomenon: entry for entry in entries}
-    shared = {steps: set.intersection(*map(set, models.values())) for steps, models in found.items()}
-    return {
-        steps: {
-            model: [e for name, e in mine.items() if name in shared[steps]] for model, mine in models.items()
-        }
-        for steps, models in found.items()
-        if shared[steps]
-    }
+    common = {}
+    for steps, models in by_steps(atlas).items():
+        whole = {model: entries for model, entries in models.items() if (model, steps) not in partly}
+        names = [{entry.phenomenon for entry in entries} for entries in whole.values()]
+        if names and (shared := set.intersection(*names)):
+            common[steps] = {
+                model: [entry for entry in entries if entry.phenomenon in shared]
+                for model, entries in whole.items()
+            }
+    return common
 
 
 def _rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:

@@ -27,6 +27,14 @@ def groups(atlas: Atlas) -> Iterator[tuple[str, str, list[Entry]]]:
         yield model, steps, entries
 
 
+def by_steps(atlas: Atlas) -> dict[str, dict[str, list[Entry]]]:
+    """The same entries, by the kind of step and then by model."""
+    found: dict[str, dict[str, list[Entry]]] = defaultdict(dict)
+    for model, steps, entries in groups(atlas):
+        found[steps][model] = entries
+    return found
+
+
 def layer_of(site: str) -> tuple[str, int]:
     """The kind of a site and the number of its layer, to sort by."""
     name, _, number = site.partition(".")
@@ -171,11 +179,8 @@ def checks_table(atlas: Atlas) -> str:
 def families_table(atlas: Atlas) -> str:
     """The mean flips of each family, with the number of its phenomena that were searched; a table for each kind of
     step."""
-    kinds: dict[str, dict[str, list[Entry]]] = defaultdict(dict)
-    for model, steps, entries in groups(atlas):
-        kinds[steps][model] = entries
     tables = []
-    for steps, models in kinds.items():
+    for steps, models in by_steps(atlas).items():
         rows = []
         for family in FAMILIES:
             mine = [
@@ -337,16 +342,19 @@ def blimp_table(atlas: Atlas) -> str:
     right, what its units flip, and how many units they are."""
     paradigms = [name for name in atlas.phenomena if name.startswith("BLiMP ")]
     cells = {(entry.phenomenon, entry.model, entry.steps): entry for entry in atlas.entries}
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for model, steps, entries in groups(atlas):
-        if any(entry.phenomenon in paradigms for entry in entries):
-            kinds[steps].append(model)
-    shown = {(model, steps) for steps, models in kinds.items() for model in models}
+    kinds = {
+        steps: [model for model, entries in models.items() if any(e.phenomenon in paradigms for e in entries)]
+        for steps, models in by_steps(atlas).items()
+    }
     unknown = [
-        name for name in paradigms if all(cells[(name, *kind)].standing == "unknown" for kind in shown)
+        name
+        for name in paradigms
+        if all(cells[name, m, steps].standing == "unknown" for steps, models in kinds.items() for m in models)
     ]
     tables = []
     for steps, models in kinds.items():
+        if not models:
+            continue
         rows = [
             (_paradigm(name), *(_in_short(cells[name, model, steps]) for model in models))
             for name in paradigms

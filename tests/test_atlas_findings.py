@@ -58,6 +58,11 @@ def test_every_phenomenon_has_one_family(tables: ModuleType, atlas: Atlas) -> No
     assert sorted(listed) == sorted(atlas.phenomena)
 
 
+def words_of(page: Path) -> str:
+    """The text of a page in one line."""
+    return " ".join(page.read_text(encoding="utf-8").split())
+
+
 def found_in(atlas: Atlas, model: str, steps: str = "every") -> dict[str, Entry]:
     """The searched entries of a model, by phenomenon."""
     return {one.phenomenon: one for one in atlas.searched if (one.model, one.steps) == (model, steps)}
@@ -67,7 +72,7 @@ def test_figures_of_the_page_are_those_of_the_rows(
     script: ModuleType, tables: ModuleType, atlas: Atlas
 ) -> None:
     """The sentences state figures by hand; these are the ones that they rest on."""
-    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    text = words_of(script.PAGE)
     reliable, few = {}, {}
     for model in LSTMS:
         entries = found_in(atlas, model).values()
@@ -147,15 +152,14 @@ def test_phenomena_that_are_easy_or_hard_in_all_models(tables: ModuleType, atlas
     common = set.intersection(*map(set, flips.values()))
     easy = [name for name in common if all(shares[name] >= 0.9 for shares in flips.values())]
     assert len(common) == 58
-    assert Counter(map(tables.family_of, easy)) == {
-        **{"number of verbs": 8, "gender": 4, "number of pronouns": 1, "tense and verb form": 2}
-    }
+    counts = {"number of verbs": 8, "gender": 4, "number of pronouns": 1, "tense and verb form": 2}
+    assert Counter(map(tables.family_of, easy)) == counts
 
 
 def test_what_held_in_the_models_that_came_later(
     script: ModuleType, tables: ModuleType, atlas: Atlas
 ) -> None:
-    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    text = words_of(script.PAGE)
     for model, said in (("gemma3-270m", "69 of 72"), ("tinyllama-1.1b", "70 of 77")):
         entries = found_in(atlas, model).values()
         away = [any(tables.moved_elsewhere(atlas, entry)) for entry in entries]
@@ -170,7 +174,7 @@ def test_what_held_in_the_models_that_came_later(
 
 
 def test_interventions_that_double_the_perplexity_are_counted(script: ModuleType, atlas: Atlas) -> None:
-    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    text = words_of(script.PAGE)
     found = {
         models: [entry.row.judged.text for model in models for entry in found_in(atlas, model).values()]
         for models in (TRANSFORMERS, LSTMS)
@@ -244,7 +248,7 @@ def test_a_model_with_few_rows_breaks_no_table(script: ModuleType, atlas: Atlas,
 
 
 def test_the_page_says_what_the_models_know(script: ModuleType, atlas: Atlas) -> None:
-    text = " ".join(script.PAGE.read_text(encoding="utf-8").split())
+    text = words_of(script.PAGE)
     known: dict[str, set[str]] = {}
     for model in LSTMS:
         entries = [entry for entry in atlas.of(model=model) if entry.standing != "not run"]

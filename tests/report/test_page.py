@@ -323,9 +323,9 @@ def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) 
     assert "verb0as/verb0bs/verb0cs" in page and "verb0a/verb0b" in page
 
 
-GAPS = ("", " near", " quite", " often")
-
-
 def test_what_stands_between_backquotes_in_the_lead_is_code() -> None:
     page = document("A study", "It reads `blimp` & <b>.", [], description="a study")
     assert "<p class=lead>It reads <code>blimp</code> &amp; &lt;b&gt;.</p>" in page
+
+
+GAPS = ("", " near", " quite", " often")

@@ -121,8 +121,8 @@ def _key(key: Sequence[tuple[str, str]]) -> str:
 
 
 def _with_code(text: str) -> str:
-    """Text for a page, in which what stands between backquotes is code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+    """Text for a page. Options and what stands between backquotes are code."""
+    return re.sub(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)", r"<code>\1\2</code>", escape(text))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:
@@ -134,12 +134,9 @@ def _facts(facts: Sequence[tuple[str, str]]) -> str:
 
 
 def suggestions(steps: Sequence[str]) -> str:
-    """A list of what to do next. Options and what stands between backquotes are code."""
-    if not steps:
-        return ""
-    code = re.compile(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)")
-    items = (code.sub(r"<code>\1\2</code>", escape(step)) for step in steps)
-    return f"<p>Next:</p>\n<ul>{''.join(f'<li>{item}</li>' for item in items)}</ul>\n"
+    """A list of what to do next."""
+    items = "".join(f"<li>{_with_code(step)}</li>" for step in steps)
+    return f"<p>Next:</p>\n<ul>{items}</ul>\n" if steps else ""
 
 
 def paragraph(text: str) -> str:
