@@ -25,7 +25,7 @@ from pivotal.records.serial import replace
 from pivotal.records.summary import DropOne
 from pivotal.report import tables
 from pivotal.report.drawing import CHOSEN, OTHERS
-from pivotal.report.figures import drop_one
+from pivotal.report.figures import accuracy_and_kl, drop_one
 from pivotal.report.html import document
 from pivotal.report.learning import curve_rows, learning_curves
 from pivotal.report.page import generate_command, snippet, write_report
@@ -321,6 +321,16 @@ def test_a_page_of_word_sets(tmp_path: Path, check_page: Callable[[str], None]) 
     check_page(page)
     assert done.summary.example.words == ("verb0as|verb0bs|verb0cs", "verb0a|verb0b")
     assert "verb0as/verb0bs/verb0cs" in page and "verb0a/verb0b" in page
+
+
+def test_runs_in_one_place_share_a_label(folder: RunFolder) -> None:
+    summary = folder.summary()
+    run = summary.runs[0]
+    other = replace(run, kl=run.kl + 0.5)
+    drawn = accuracy_and_kl(replace(summary, runs=(run, other, run)))
+    assert drawn is not None
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn.svg)
+    assert "0, 2" in texts and "1" in texts
 
 
 def test_what_stands_between_backquotes_in_the_lead_is_code() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from math import floor
 from typing import Any, Protocol, runtime_checkable
@@ -280,19 +281,28 @@ def accuracy_and_kl(summary: Summary) -> Figure | None:
     ]  # fmt: skip
     if len(rows) < 2:
         return None
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("kl:Q", title="KL to the untouched model", scale=alt.Scale(zero=True)),
-        y=alt.Y(
-            "flipped:Q",
-            title="preferences flipped",
-            scale=alt.Scale(zero=False),
-            axis=alt.Axis(format="~%", tickCount=4),
-        ),
+    x = alt.X("kl:Q", title="KL to the untouched model", scale=alt.Scale(zero=True))
+    y = alt.Y(
+        "flipped:Q",
+        title="preferences flipped",
+        scale=alt.Scale(zero=False),
+        axis=alt.Axis(format="~%", tickCount=4),
     )
-    dots = base.mark_point(filled=True, size=90, opacity=0.85, **HOVER).encode(
-        color=alt.Color("colour:N", scale=None), description="hover:N"
+    dots = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=90, opacity=0.85, **HOVER)
+        .encode(x=x, y=y, color=alt.Color("colour:N", scale=None), description="hover:N")
     )
-    names = base.mark_text(dx=9, align="left", color="currentColor").encode(text="run:N")
+    # Runs that found the same units are in one place, and their numbers would cover each other.
+    places: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        places[percent(row["flipped"]), number(row["kl"])].append(row)
+    named = [{**there[0], "run": ", ".join(row["run"] for row in there)} for there in places.values()]
+    names = (
+        alt.Chart(alt.Data(values=named))
+        .mark_text(dx=9, align="left", color="currentColor")
+        .encode(x=x, y=y, text="run:N")
+    )
     chart = dots + names if len(rows) <= _NAMED else dots
     data = [(r["run"], r["units"], percent(r["flipped"]), number(r["kl"])) for r in rows]
     return Figure(
