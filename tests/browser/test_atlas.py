@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 from tests.browser.looking import PHONE, Open
 from tests.paths import ROOT
 from typer.testing import CliRunner
@@ -139,8 +141,8 @@ def test_the_cross_table_of_a_large_atlas_can_be_read(tmp_path: Path, opened: Op
     frame.locator("tr", has=page.get_by_role("rowheader", name="agreement-have", exact=True)).locator(
         "td"
     ).first.hover()
-    said = page.locator(".reading").first.inner_text()
-    assert said.startswith("The intervention of agreement-have flips") and said.endswith("of agreement-be.")
+    said = re.compile(r"^The intervention of agreement-have flips .* of agreement-be\.$")
+    expect(page.locator(".reading").first).to_have_text(said)
 
 
 def test_a_phenomenon_with_a_label_is_one_phenomenon(tmp_path: Path) -> None:
@@ -155,6 +157,7 @@ def test_a_phenomenon_with_a_label_is_one_phenomenon(tmp_path: Path) -> None:
 def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open) -> None:
     page = opened(site / "models" / "planted.html").page
     page.locator("[data-find] th a").first.click()
+    page.wait_for_url("**/units/*")
     unit = page.inner_text("h1").removesuffix(" in planted")
     cards = {
         name: Intervention.load(site / "interventions" / name)
@@ -171,6 +174,6 @@ def test_a_unit_that_several_phenomena_share_has_a_page(site: Path, opened: Open
         assert float(told["planted", label]) == pytest.approx(float(values[place]), abs=1e-3)
     assert page.locator(".heat tbody tr").count() == 2
     page.get_by_role("link", name="planted, every").first.click()
-    assert page.inner_text("h1") == "planted"
+    expect(page.locator("h1")).to_have_text("planted")
     page.get_by_role("link", name=unit).first.click()
-    assert page.inner_text("h1").startswith(unit)
+    expect(page.locator("h1")).to_have_text(f"{unit} in planted")

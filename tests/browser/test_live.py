@@ -150,7 +150,7 @@ def test_a_sentence_is_typed_and_the_cue_and_the_direction_are_chosen(live: Live
     changed(at, lambda: at.get_by_label("Word for “plural”").fill("verb1a"))
     expect(at.locator("#verdict")).to_contain_text("from “verb1a” to “verb1as”")
     changed(at, lambda: at.locator("#cue").select_option(label="near"))
-    assert at.locator("#trace thead small").all_inner_texts() == ["cue"]
+    expect(at.locator("#trace thead small")).to_have_text(["cue"])
     changed(at, lambda: at.get_by_label("Flip to").select_option("plural"))
     expect(at.locator("#units-note")).to_contain_text("when flipping to “plural”")
     sentence.fill("The noun1as zebra")

@@ -33,8 +33,8 @@ def test_a_link_opens_the_page_of_a_unit_and_another_leads_back(
     at.get_by_role("link", name=first, exact=True).press("Enter")
     expect(unit.get_by_role("heading", level=2)).to_be_visible()
     expect(at.locator("main > section:visible")).to_have_count(1)
-    assert unit.locator(".contexts li").count() == 20
-    assert at.locator("nav a[aria-current]").all_inner_texts() == ["The units"]
+    expect(unit.locator(".contexts li")).to_have_count(20)
+    expect(at.locator("nav a[aria-current]")).to_have_text(["The units"])
     assert seen.violations() == []
     assert not seen.is_wider_than_the_screen()
     unit.get_by_role("link", name="Next").click()
@@ -77,15 +77,18 @@ def test_sentences_are_sorted_by_margin_and_by_what_the_model_knows(run_page: Pa
     filters = at.locator("#filters")
 
     def margins() -> list[float]:
-        return [float(item.get_attribute("data-margin") or "nan") for item in at.locator(LIST).all()]
+        return [
+            float(text)
+            for text in at.locator(LIST).evaluate_all("all => all.map((one) => one.dataset.margin)")
+        ]
 
     stored = margins()
     for choice, reverse in (("least", False), ("most", True)):
         filters.get_by_label("Order").select_option(choice)
         assert margins() == sorted(stored, reverse=reverse)
     at.get_by_role("button", name="Clear").click()
-    expect(at.locator("#count")).to_contain_text("the first 20 shown")
     assert margins() == stored
+    expect(at.locator("#count")).to_contain_text("the first 20 shown")
     traces = RunFolder.open(run_page.parent).traces()
     assert traces is not None
     wrong = {pair.pair for pair in traces.pairs if pair.label == pair.direction}

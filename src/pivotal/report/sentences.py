@@ -83,7 +83,7 @@ def _filters(traces: Traces, order: Sequence[str]) -> str:
         "<form class=filters id=filters hidden>\n"
         "<label class=wide>Words <input name=text type=search autocomplete=off spellcheck=false></label>\n"
         f"{made}<label class=tick><input name=traced type=checkbox value=yes> with a trace</label>\n"
-        "<button type=reset>Clear</button>\n</form>\n"
+        "<button type=button id=clear>Clear</button>\n</form>\n"
     )  # fmt: skip
 
 

@@ -66,6 +66,12 @@
       update();
     }
 
+    // A reset event comes before the fields change, so the list is filtered here and not on that event.
+    function clear() {
+      form.reset();
+      filter();
+    }
+
     function open(item) {
       const place = item.querySelector(".trace");
       if (place.hasChildNodes()) return;
@@ -77,19 +83,16 @@
     function follow() {
       const item = items.find((candidate) => `#${candidate.id}` === location.hash);
       if (!item) return;
-      form.reset();
-      // After the reset, which shows the first page again.
-      setTimeout(() => {
-        most = Math.max(PAGE, items.indexOf(item) + 1);
-        update();
-        item.querySelector("details").open = true;
-        item.scrollIntoView();
-      });
+      clear();
+      most = Math.max(PAGE, items.indexOf(item) + 1);
+      update();
+      item.querySelector("details").open = true;
+      item.scrollIntoView();
     }
 
     form.addEventListener("input", filter);
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("reset", () => setTimeout(filter));
+    byId("clear").addEventListener("click", clear);
     more.addEventListener("click", () => {
       const first = items.filter((item) => !item.hidden).length;
       most += PAGE;
