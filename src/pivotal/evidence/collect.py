@@ -59,10 +59,7 @@ class Collection:
             text=text_cost(intervention, test.model),
         )
         if self.level == "full" or self.others is not None:
-            self._say("other phenomena", 0)
-            others = bundled_phenomena() if self.others is None else self.others
-            effects = tuple(effects_on_others(intervention, test.model, others))
-            evidence = replace(evidence, effects=effects)
+            evidence = self.with_others(evidence, intervention, test.model)
         if self.level == "quick":
             return evidence
         permuted = None
@@ -73,6 +70,21 @@ class Collection:
         shuffled = search_shuffled(self.search, train, test, repeats=1, seed=self.seed)
         return replace(evidence, permuted=permuted, shuffled=shuffled)
 
+    def with_others(self, evidence: Evidence, intervention: Intervention, model: LanguageModel) -> Evidence:
+        """The evidence with the other phenomena that it lacks, in the order in which they are asked."""
+        self._say("other phenomena", 0)
+        others = list(bundled_phenomena() if self.others is None else self.others)
+        names = [pairs.name for pairs in others]
+        lacking = set(unanswered(evidence, intervention.phenomenon, names))
+        found = list(
+            effects_on_others(intervention, model, [pairs for pairs in others if pairs.name in lacking])
+        )
+        place = {name: i for i, name in enumerate(names)}
+        effects = sorted((*evidence.effects, *found), key=lambda one: place.get(one.phenomenon, len(place)))
+        asked = {effect.phenomenon for effect in found}
+        unasked = (*evidence.unasked, *(name for name in names if name in lacking - asked))
+        return replace(evidence, effects=tuple(effects), unasked=unasked)
+
     def _say(self, phase: str, step: int) -> None:
         self.progress(Progress(phase, step, 1, [], [], []))
 
@@ -80,6 +92,17 @@ class Collection:
 def bundled_phenomena() -> Iterable[PairSet]:
     """The pairs of every phenomenon that needs no file."""
     return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
+
+
+def has_level(evidence: Evidence, level: Level) -> bool:
+    return LEVELS.index(evidence.level) >= LEVELS.index(level)
+
+
+def unanswered(evidence: Evidence, own: str, names: Iterable[str]) -> list[str]:
+    """The phenomena of which the evidence for an intervention says nothing. `own` is the one that it was found for, of
+    which nothing needs to be said."""
+    answered = {own, *names_of(own), *evidence.unasked, *(effect.phenomenon for effect in evidence.effects)}
+    return [name for name in names if name not in answered]
 
 
 def effects_on_others(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.evidence.collect import LEVELS, Collection
+from pivotal.evidence.collect import Collection, has_level, unanswered
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
@@ -130,10 +130,12 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
     summary = there = folder.summary()
     if summary.controls.sets < controls:
         summary = serial.replace(summary, controls=_more_controls(folder, asked, controls, collection))
-    if not _enough(there, collection):
-        level = max(collection.level, _level(there), key=LEVELS.index)
-        collection = dataclasses.replace(collection, level=level)
+    others = [] if collection.level == "none" else [pairs.name for pairs in collection.others or ()]
+    if there.evidence is None or not has_level(there.evidence, collection.level):
         evidence = collection.of(folder.intervention(), asked.train, asked.test)
+        summary = serial.replace(summary, evidence=evidence)
+    elif unanswered(there.evidence, there.phenomenon, others):
+        evidence = collection.with_others(there.evidence, folder.intervention(), asked.test.model)
         summary = serial.replace(summary, evidence=evidence)
     if summary is there:
         return Finding(folder, there, already=True)
@@ -147,17 +149,6 @@ def _more_controls(folder: RunFolder, asked: Prepared, controls: int, collection
     collection.progress(Progress("random sets", 0, 1, [], [], []))
     found, terms, seed = folder.intervention(), collection.search.terms, asked.question.seed
     return random_control(found, asked.test, asked.train, controls, terms, seed)
-
-
-def _enough(summary: Summary, wanted: Collection) -> bool:
-    """Whether a summary has the evidence that is wanted."""
-    others = wanted.others is None or wanted.level == "none"
-    others = others or (summary.evidence is not None and bool(summary.evidence.effects))
-    return others and LEVELS.index(_level(summary)) >= LEVELS.index(wanted.level)
-
-
-def _level(summary: Summary) -> Level:
-    return "none" if summary.evidence is None else summary.evidence.level
 
 
 def _judged(summary: Summary) -> Summary:

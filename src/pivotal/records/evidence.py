@@ -179,6 +179,8 @@ class Evidence(Record, frozen=True, omit_defaults=True, kw_only=True):
     swap: CueSwap | None = None
     text: TextCost | None = None
     effects: tuple[Effect, ...] = ()
+    unasked: tuple[str, ...] = ()
+    """Other phenomena of which the model cannot be asked a single pair."""
     permuted: NullSearch | None = None
     """The same search after the words of the two labels were exchanged for a random half of the prefixes."""
     shuffled: NullSearch | None = None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
-from small_study import Said
+from small_study import Said, lasting
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.job import Studied, study
+from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.study_rows import UNKNOWN, StudyRow
@@ -80,6 +82,64 @@ def test_nothing_is_run_twice(atlas_recipe: Recipe, atlas: Studied) -> None:
     again = study(atlas_recipe, out=atlas.folder, watch=said)
     assert said.cells == []
     assert again.rows == atlas.rows and not again.failed
+
+
+FEWER = [("controls: 3, ", "controls: 1, "), ("    - {label: chance, ", "    # - {label: chance, ")]
+
+
+@pytest.mark.parametrize(
+    "former",
+    [
+        FEWER[:1],
+        FEWER[1:],
+        [("cross: true", "cross: false")],
+        [("cross: true", "cross: true, evidence: none")],
+    ],
+    ids=["fewer random sets", "fewer phenomena", "no other phenomena", "no evidence"],
+)
+def test_evidence_that_a_recipe_asks_for_later_is_added(
+    atlas_recipe: Recipe, atlas: Studied, former: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    text = atlas_recipe.text
+    for new, old in former:
+        assert new in text
+        text = text.replace(new, old)
+    before = study(parse_recipe(text, "cross.yaml"), out=tmp_path / "study")
+    found = {row.name: row for row in before.rows}
+    assert found["planted"].judged != next(row for row in atlas.rows if row.name == "planted").judged
+    histories = {path: path.stat().st_mtime_ns for path in before.folder.rglob("history.jsonl")}
+    said = Said()
+    after = study(atlas_recipe, out=tmp_path / "study", watch=said)
+    assert lasting(after.rows) == lasting(atlas.rows)
+    assert {"planted", "renamed"} <= set(said.cells)
+    assert "2 runs had less evidence than the recipe asks for" in " ".join(said.lines)
+    assert len(histories) == 2, "nothing was searched again"
+    assert {path: path.stat().st_mtime_ns for path in after.folder.rglob("history.jsonl")} == histories
+    assert all(row.total_seconds == found[row.name].total_seconds for row in after.rows if row.done)
+    again = Said()
+    study(atlas_recipe, out=tmp_path / "study", watch=again)
+    assert again.cells == [] and again.lines == []
+
+
+def test_more_evidence_than_a_recipe_asks_for_is_kept(
+    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(atlas.folder, tmp_path / "study"))
+    said = Said()
+    text = atlas_recipe.text.replace("controls: 3", "controls: 2").replace("cross: true", "evidence: none")
+    assert study(parse_recipe(text, "cross.yaml"), out=folder, watch=said).rows == atlas.rows
+    assert said.cells == []
+
+
+def test_rows_without_run_folders_stay_as_they_are(
+    atlas_recipe: Recipe, atlas: Studied, tmp_path: Path
+) -> None:
+    """A published atlas has rows and interventions. To add evidence to it would mean to search again."""
+    light = merge(atlas_recipe, [atlas.folder], out=tmp_path / "light", light=True)
+    said = Said()
+    more = parse_recipe(atlas_recipe.text.replace("controls: 3", "controls: 4"), "cross.yaml")
+    assert lasting(study(more, out=light.folder, watch=said).rows) == lasting(light.rows)
+    assert said.cells == []
 
 
 def test_evidence_is_no_part_of_the_key(atlas_recipe: Recipe) -> None:

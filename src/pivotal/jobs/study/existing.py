@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-from pivotal.jobs.study.batches import begun_folders
+from pivotal.evidence.collect import has_level, unanswered
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.study.batches import Batch, begun_folders
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.harvest import recovered
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, UNKNOWN, Results, StudyRow, read_results
+from pivotal.records.summary import Summary
 
 Run = tuple[str, int]
 """The key of a cell, and a seed."""
@@ -32,6 +36,8 @@ class Existing:
     """Rows that only a run folder had."""
     former: tuple[StudyRow, ...]
     """Rows of cells that the recipe does not have."""
+    begun: tuple[Batch, ...]
+    """The batches that have a run folder, finished or not."""
 
 
 def existing_rows(name: str, cells: Sequence[Cell], folder: Path) -> Existing:
@@ -54,7 +60,31 @@ def existing_rows(name: str, cells: Sequence[Cell], folder: Path) -> Existing:
         results=results,
         found=tuple(found),
         former=tuple(row for row in results.rows if row.key not in by_key),
+        begun=tuple(begun),
     )
+
+
+def with_less_evidence(batches: Iterable[Batch], folder: Path) -> list[Batch]:
+    """The finished batches that have less evidence than their cells ask for now. The recipe may have been changed: more
+    random sets, a higher level, or further phenomena."""
+    name_of = cache(lambda question: question.load_pairs().name)
+
+    def lacks(cell: Cell, summary: Summary) -> bool:
+        evidence = summary.evidence
+        if (
+            summary.controls.sets < cell.controls
+            or evidence is None
+            or not has_level(evidence, cell.evidence)
+        ):
+            return True
+        if cell.evidence == "none":
+            return False
+        return bool(unanswered(evidence, summary.phenomenon, map(name_of, cell.others or ())))
+
+    finished = (
+        (batch, there) for batch in batches if (there := RunFolder.open(folder / batch.folder)).finished
+    )
+    return [batch for batch, there in finished if lacks(batch.cell, there.summary())]
 
 
 def in_order(rows: Iterable[StudyRow], cells: Sequence[Cell]) -> list[StudyRow]:

@@ -13,7 +13,14 @@ from pivotal.jobs.study.batches import Batch, batches_of
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
 from pivotal.jobs.study.checks import check_cells
 from pivotal.jobs.study.estimate import Estimate, estimate
-from pivotal.jobs.study.existing import Existing, Run, existing_rows, in_order, what_changed
+from pivotal.jobs.study.existing import (
+    Existing,
+    Run,
+    existing_rows,
+    in_order,
+    what_changed,
+    with_less_evidence,
+)
 from pivotal.jobs.study.folder import check_folder, default_folder, opened
 from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.recipe import Recipe
@@ -55,6 +62,8 @@ class StudyPlan:
     """A message about the state of the results, if there is something to report."""
     former: tuple[StudyRow, ...] = ()
     """Rows of cells that are no longer in the recipe."""
+    again: frozenset[Run] = frozenset()
+    """The finished runs whose evidence is completed."""
     check: bool = False
     """Whether only to check what the models know."""
 
@@ -69,8 +78,13 @@ class StudyPlan:
 
     @property
     def settled(self) -> dict[Run, StudyRow]:
-        """The existing rows of runs that are not run again. Failed runs are, and so are runs that were only checked."""
-        return {row.run: row for row in self.rows if row.settled or (self.check and row.status == KNOWN)}
+        """The existing rows of runs that are not run again. Failed runs are, and so are runs that were only checked or
+        whose evidence is completed."""
+        return {
+            row.run: row
+            for row in self.rows
+            if (row.settled or (self.check and row.status == KNOWN)) and row.run not in self.again
+        }
 
 
 @dataclass(frozen=True)
@@ -187,7 +201,10 @@ def _plan(
     check: bool,
 ) -> StudyPlan:
     there = existing_rows(recipe.name, cells, folder)
-    whole = there.whole | (there.known if check else frozenset())
+    keys = set() if check else {cell.key for cell in picked}
+    short = with_less_evidence((batch for batch in there.begun if batch.cell.key in keys), folder)
+    again = {(batch.cell.key, seed) for batch in short for seed in batch.seeds}
+    whole = (there.whole | (there.known if check else frozenset())) - again
     batches = [
         batch
         for cell in _by_model(picked)
@@ -201,8 +218,9 @@ def _plan(
         rows=tuple(ordered),
         batches=tuple(batches),
         estimate=None if check else estimate(batches, ordered, _kind(device), width),
-        note=_note(there, folder),
+        note=_note(there, folder, len(again)),
         former=there.former,
+        again=frozenset(again),
         check=check,
     )
 
@@ -237,11 +255,16 @@ def _kind(device: str | None) -> str:
     return device_named(None).type if device is None else device.partition(":")[0]
 
 
-def _note(there: Existing, folder: Path) -> str:
+def _note(there: Existing, folder: Path, again: int) -> str:
     said = [there.results.sentence(folder / RESULTS)] if there.results.lost else []
     if there.found:
         said.append(
             f"{counted(len(there.found))} had finished but had no row in {RESULTS}; taken from the run folders."
+        )
+    if again:
+        said.append(
+            f"{counted(again)} had less evidence than the recipe asks for. It is added, and their units stay as they "
+            "are."
         )
     if there.former:
         said.append(

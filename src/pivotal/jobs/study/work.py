@@ -23,6 +23,7 @@ from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
@@ -78,7 +79,7 @@ class ModelCache:
     def __init__(self) -> None:
         self._key: tuple[object, ...] | None = None
         self._model: LanguageModel | None = None
-        self._others: dict[Question, Examples | None] = {}
+        self._others: dict[Question, PairSet | Examples] = {}
         self.loads = 0
         self.untouched: dict[tuple[object, ...], Untouched] = {}
         """What the model knows, by question and pairs."""
@@ -91,20 +92,21 @@ class ModelCache:
             self.loads += 1
         return self._model
 
-    def others(self, question: Question, model: LanguageModel, asked: Sequence[Question]) -> list[Examples]:
-        """The pairs of other questions, read by the model as those of this question, without questions that cannot be
-        asked. They are prepared once for all cells of a model."""
-        found = []
+    def others(
+        self, question: Question, model: LanguageModel, asked: Sequence[Question]
+    ) -> list[PairSet | Examples]:
+        """The pairs of other questions, read by the model as those of this question. They are prepared once for all
+        cells of a model, except those of which no pair can be asked."""
+        found: list[PairSet | Examples] = []
         for other in asked:
             other = replace(other, lower=question.lower, unknown=question.unknown, steps=question.steps)
             if other not in self._others:
                 pairs = as_read(other, model, other.load_pairs())
                 try:
                     self._others[other] = prepared(model, pairs, other.steps)
-                except PivotalError:  # no pair of it can be asked
-                    self._others[other] = None
-            if (there := self._others[other]) is not None:
-                found.append(there)
+                except PivotalError:  # no pair of it can be asked, which the evidence will say
+                    self._others[other] = pairs
+            found.append(self._others[other])
         return found
 
     def clear(self) -> None:
@@ -123,7 +125,9 @@ MODELS = ModelCache()
 def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch) -> None:
     cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
-    if begun is None or not begun.finished:
+    stale = begun is not None and _is_stale(begun, question, model)
+    if begun is None or not begun.finished or not stale:
+        # In a finished run, this adds the evidence that it lacks.
         find(
             question,
             cell.search,
@@ -132,7 +136,7 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
             evidence=cell.evidence,
             others=None if cell.others is None else MODELS.others(question, model, cell.others),
             out=str(path),
-            overwrite=begun is not None and _is_stale(begun, question, model),
+            overwrite=stale,
             model=model,
             command=place.command,
             watch=watch,
@@ -144,7 +148,7 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
 
 
 def _is_stale(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
-    """Whether the weights or the pairs have changed, so that the run cannot be resumed."""
+    """Whether the weights or the pairs have changed, so that the run cannot be resumed or completed."""
     was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
     return was != (model.fingerprint(), question.load_pairs().fingerprint())
 
