@@ -39,7 +39,8 @@ def as_memory_allows(bounded: Bounded, passes: Callable[[], T]) -> T:
             if bounded.batch_nodes <= FEWEST:
                 raise PivotalError(
                     f"The model does not fit into memory even with {bounded.batch_nodes} nodes at once. "
-                    "Use a smaller model, fewer runs, --dtype bfloat16, or another device."
+                    "Free memory that other processes use, or choose a smaller model, fewer runs, --dtype bfloat16 or "
+                    "another device."
                 ) from error
         # Outside the handler: the error keeps its frames alive, and with them the graph that was too large.
         _halve(bounded)
