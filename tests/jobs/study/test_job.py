@@ -212,11 +212,22 @@ def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     run["settings"]["seed"], run["seeds"] = 4, [4]
     (began[1] / "run.json").write_text(json.dumps(run))
     dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
+    note = (
+        f"The pairs of {path} have changed since 1 run of this study, whose rows stay as they are. Use another folder "
+        "to ask the new pairs."
+    )
+    more = tiny(("phenomenon: planted", f"phenomenon: {path}, controls: 120"))
+    assert dry_run(more, out=tmp_path / "s", runs=1, only="planted, every").note == note
+    assert study(more, out=tmp_path / "s", runs=1, only="planted, every", watch=(again := Said())).rows == (
+        row,
+    )
+    assert (changes(again), again.cells) == ([note], []), "no evidence of other pairs is added"
     rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows
     assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
     assert changes(said) == [
+        note,
         f"The pairs of {path} have changed between runs of this study, so its rows cannot be compared. "
-        "Start a new study in another folder."
+        "Start a new study in another folder.",
     ]
 
 

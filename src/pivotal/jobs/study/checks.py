@@ -22,7 +22,7 @@ from pivotal.questions.question import Question
 from pivotal.searches.base import budget_of
 from pivotal.units import Site, UnitSpace, select_sites, sites_in_bases
 
-_READING = ("phenomenon", "labels", "columns", "skip_bad", "lower")
+READING = ("phenomenon", "labels", "columns", "skip_bad", "lower")
 """The settings of a question that decide its pairs."""
 
 
@@ -30,7 +30,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
     cells = list(cells)
     pairs = cache(Question.load_pairs)
     models = dict.fromkeys(cell.question.model for cell in cells)
-    read = dict.fromkeys(_only(cell.question, *_READING) for cell in cells)
+    read = dict.fromkeys(only(cell.question, *READING) for cell in cells)
     wrong = [
         *_missing("model", ((name, partial(_find_model, name)) for name in models)),
         *_missing("phenomenon", ((asked.phenomenon, partial(pairs, asked)) for asked in read)),
@@ -40,7 +40,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
         raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(wrong))
 
 
-def _only(question: Question, *names: str) -> Question:
+def only(question: Question, *names: str) -> Question:
     """A question with some settings of another, to do once what depends on these alone."""
     return Question(**{name: getattr(question, name) for name in names})
 
@@ -68,12 +68,12 @@ def _impossible(cells: Sequence[Cell], pairs: Callable[[Question], PairSet]) -> 
 
     @cache
     def divide(question: Question) -> None:
-        question.divide(pairs(_only(question, *_READING)))
+        question.divide(pairs(only(question, *READING)))
 
     sites = cache(_light_sites)
     slips: dict[str, list[str]] = {}
     for cell in cells:
-        parts = _only(cell.question, *_READING, "test", "split", "split_seed")
+        parts = only(cell.question, *READING, "test", "split", "split_seed")
         for check in (cell.search.check_there, partial(divide, parts), partial(_check_units, cell, sites)):
             try:
                 check()

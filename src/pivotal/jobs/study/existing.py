@@ -11,7 +11,9 @@ from pivotal.evidence.collect import has_level, unanswered
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch, begun_folders
 from pivotal.jobs.study.cells import Cell
+from pivotal.jobs.study.checks import READING, only
 from pivotal.jobs.study.harvest import recovered
+from pivotal.questions.question import Question
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, UNKNOWN, Results, StudyRow, read_results
 from pivotal.records.summary import Summary
@@ -64,10 +66,34 @@ def existing_rows(name: str, cells: Sequence[Cell], folder: Path) -> Existing:
     )
 
 
-def with_less_evidence(batches: Iterable[Batch], folder: Path) -> list[Batch]:
+class Readings:
+    """The pairs that the questions of a recipe read now. Each file is read once."""
+
+    def __init__(self) -> None:
+        self._pairs = cache(Question.load_pairs)
+        self._fingerprint = cache(lambda question: self._pairs(question).fingerprint())
+
+    def name(self, question: Question) -> str:
+        return self._pairs(only(question, *READING)).name
+
+    def fingerprint(self, question: Question) -> str:
+        return self._fingerprint(only(question, *READING))
+
+
+def of_other_pairs(rows: Iterable[StudyRow], cells: Iterable[Cell], readings: Readings) -> list[StudyRow]:
+    """The rows of finished runs whose pairs were not those that their cells read now: a file was edited."""
+    by_key = {cell.key: cell for cell in cells}
+    return [
+        row
+        for row in rows
+        if row.done and row.key in by_key and row.data_fingerprint is not None
+        if row.data_fingerprint != readings.fingerprint(by_key[row.key].question)
+    ]
+
+
+def with_less_evidence(batches: Iterable[Batch], folder: Path, readings: Readings) -> list[Batch]:
     """The finished batches that have less evidence than their cells ask for now. The recipe may have been changed: more
     random sets, a higher level, or further phenomena."""
-    name_of = cache(lambda question: question.load_pairs().name)
 
     def lacks(cell: Cell, summary: Summary) -> bool:
         evidence = summary.evidence
@@ -79,7 +105,7 @@ def with_less_evidence(batches: Iterable[Batch], folder: Path) -> list[Batch]:
             return True
         if cell.evidence == "none":
             return False
-        return bool(unanswered(evidence, summary.phenomenon, map(name_of, cell.others or ())))
+        return bool(unanswered(evidence, summary.phenomenon, map(readings.name, cell.others or ())))
 
     finished = (
         (batch, there) for batch in batches if (there := RunFolder.open(folder / batch.folder)).finished

@@ -15,9 +15,11 @@ from pivotal.jobs.study.checks import check_cells
 from pivotal.jobs.study.estimate import Estimate, estimate
 from pivotal.jobs.study.existing import (
     Existing,
+    Readings,
     Run,
     existing_rows,
     in_order,
+    of_other_pairs,
     what_changed,
     with_less_evidence,
 )
@@ -201,8 +203,11 @@ def _plan(
     check: bool,
 ) -> StudyPlan:
     there = existing_rows(recipe.name, cells, folder)
-    keys = set() if check else {cell.key for cell in picked}
-    short = with_less_evidence((batch for batch in there.begun if batch.cell.key in keys), folder)
+    readings = Readings()
+    other = of_other_pairs(there.rows.values(), picked, readings)
+    left_alone = {row.key for row in other}
+    keys = set() if check else {cell.key for cell in picked} - left_alone
+    short = with_less_evidence((batch for batch in there.begun if batch.cell.key in keys), folder, readings)
     again = {(batch.cell.key, seed) for batch in short for seed in batch.seeds}
     whole = (there.whole | (there.known if check else frozenset())) - again
     batches = [
@@ -218,7 +223,7 @@ def _plan(
         rows=tuple(ordered),
         batches=tuple(batches),
         estimate=None if check else estimate(batches, ordered, _kind(device), width),
-        note=_note(there, folder, len(again)),
+        note=_note(there, folder, len(again), other),
         former=there.former,
         again=frozenset(again),
         check=check,
@@ -255,16 +260,21 @@ def _kind(device: str | None) -> str:
     return device_named(None).type if device is None else device.partition(":")[0]
 
 
-def _note(there: Existing, folder: Path, again: int) -> str:
+def _note(there: Existing, folder: Path, again: int, other: Sequence[StudyRow]) -> str:
     said = [there.results.sentence(folder / RESULTS)] if there.results.lost else []
     if there.found:
         said.append(
             f"{counted(len(there.found))} had finished but had no row in {RESULTS}; taken from the run folders."
         )
+    if other:
+        names = dict.fromkeys(row.phenomenon for row in other)
+        said.append(
+            f"The pairs of {' and of '.join(names)} have changed since {counted(len(other))} of this study, whose rows "
+            "stay as they are. Use another folder to ask the new pairs."
+        )
     if again:
         said.append(
-            f"{counted(again)} had less evidence than the recipe asks for. It is added, and their units stay as they "
-            "are."
+            f"{counted(again)} have less evidence than the recipe asks for. It is added; their units stay."
         )
     if there.former:
         said.append(

@@ -126,8 +126,9 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
     cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
     stale = begun is not None and _is_stale(begun, question, model)
-    if begun is None or not begun.finished or not stale:
-        # In a finished run, this adds the evidence that it lacks.
+    if stale and begun is not None and begun.finished:
+        watch.say(f"The weights or the pairs have changed since the run in {path}, which stays as it is.")
+    else:  # a finished run gets the evidence that it lacks
         find(
             question,
             cell.search,
