@@ -26,9 +26,9 @@ _LONGEST = 200
 """The longest name that is compared with the known names."""
 
 
-def did_you_mean(name: str, options: Iterable[str]) -> str:
+def did_you_mean(name: object, options: Iterable[str]) -> str:
     """A hint to append to an "unknown name" message: the closest name, if there is one, and all available names."""
-    known = sorted(options)
+    known, name = sorted(options), str(name)
     if not known:
         return " None is available."
     # Compare in lower case: wrong capitals are common, and difflib counts them as differences.

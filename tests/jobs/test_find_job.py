@@ -283,6 +283,28 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
     assert not pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), overwrite=True).already
 
 
+def test_a_level_of_evidence_that_does_not_exist_is_refused_before_the_search(tmp_path: Path) -> None:
+    with pytest.raises(PivotalError, match=r"'ful' is none\. Did you mean 'full'"):
+        pv.find(QUESTION, evidence="ful", out=str(tmp_path / "r"))  # type: ignore[arg-type]
+    assert not (tmp_path / "r").exists()
+
+
+def test_more_evidence_keeps_the_phenomena_that_were_asked(tmp_path: Path) -> None:
+    search = LearnedMask(updates=20, refit=2)
+    pairs = QUESTION.load_pairs()
+    others = [replace(pairs[:60], name=name) for name in ("first", "second")]
+
+    def effects(**asked: Any) -> list[str]:
+        found = pv.find(QUESTION, search, controls=0, out=str(tmp_path / "r"), **asked)
+        assert found.summary.evidence is not None
+        return [effect.phenomenon for effect in found.summary.evidence.effects]
+
+    assert effects(others=others[:1]) == ["first"]
+    assert effects(others=others) == ["first", "second"]
+    assert effects(evidence="full")[:2] == ["first", "second"]
+    assert "permuted" in (tmp_path / "r" / "summary.json").read_text()
+
+
 def test_missing_random_sets_are_added_to_a_finished_run_and_none_is_taken_away(tmp_path: Path) -> None:
     """A run with few sets that is repeated with more is the same as one that had all of them from the start."""
     search = LearnedMask(updates=20, refit=2)

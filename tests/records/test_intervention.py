@@ -86,6 +86,8 @@ def test_directions_have_names() -> None:
         PivotalError, match=r"flips to singular or plural, not to 'plurl'.*Did you mean 'plural'"
     ):
         GOOD.direction("plurl")
+    with pytest.raises(PivotalError, match="plural"):
+        GOOD.direction(0)  # type: ignore[arg-type]
 
 
 def test_without_lets_go_of_one_unit() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence.checks.divergence import divergence_of
 from pivotal.evidence.checks.dose import dose_response
 from pivotal.evidence.checks.effects import effect_on
@@ -42,8 +42,11 @@ class Collection:
     """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
     progress: Callable[[Progress], None] = field(default=lambda _: None)
 
-    def of(self, intervention: Intervention, train: Problem, test: Problem) -> Evidence:
-        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs."""
+    def of(
+        self, intervention: Intervention, train: Problem, test: Problem, there: Evidence | None = None
+    ) -> Evidence:
+        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs. What
+        `there` says about other phenomena is kept."""
         if self.level == "none":
             return Evidence(level="none")
         self._say("checks", 0)
@@ -57,6 +60,8 @@ class Collection:
             divergence=divergence_of(intervention, test),
             swap=cue_swap(test),
             text=text_cost(intervention, test.model),
+            effects=() if there is None else there.effects,
+            unasked=() if there is None else there.unasked,
         )
         if self.level == "full" or self.others is not None:
             evidence = self.with_others(evidence, intervention, test.model)
@@ -92,6 +97,14 @@ class Collection:
 def bundled_phenomena() -> Iterable[PairSet]:
     """The pairs of every phenomenon that needs no file."""
     return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
+
+
+def check_level(level: str) -> None:
+    """Raise PivotalError if there is no such level."""
+    if level not in LEVELS:
+        raise PivotalError(
+            f"evidence names a level, but {level!r} is none.{did_you_mean(level, LEVELS)}", "evidence"
+        )
 
 
 def has_level(evidence: Evidence, level: Level) -> bool:

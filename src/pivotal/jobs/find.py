@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.evidence.collect import Collection, has_level, unanswered
+from pivotal.evidence.collect import Collection, check_level, has_level, unanswered
 from pivotal.evidence.controls import random_control
 from pivotal.evidence.summarise import summarise
 from pivotal.evidence.trace import trace_held_out
@@ -85,6 +85,7 @@ def find(
     started, question = time.monotonic(), question or Question()
     search = _settled(search or LearnedMask(), question)
     _check_controls(controls)
+    check_level(evidence)
     check_runs(runs, question.seed)
     shown: AbstractContextManager[Watch] = bars() if progress else nullcontext(watch or Nobody())
     with shown as watching:
@@ -132,7 +133,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
         summary = serial.replace(summary, controls=_more_controls(folder, asked, controls, collection))
     others = [] if collection.level == "none" else [pairs.name for pairs in collection.others or ()]
     if there.evidence is None or not has_level(there.evidence, collection.level):
-        evidence = collection.of(folder.intervention(), asked.train, asked.test)
+        evidence = collection.of(folder.intervention(), asked.train, asked.test, there.evidence)
         summary = serial.replace(summary, evidence=evidence)
     elif unanswered(there.evidence, there.phenomenon, others):
         evidence = collection.with_others(there.evidence, folder.intervention(), asked.test.model)
