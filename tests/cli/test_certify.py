@@ -52,6 +52,7 @@ def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
     assert pivotal("certify", tmp_path / "nowhere").code == 2
     done = pivotal("certify", folder, "--epsilon", "2")
     assert done.code == 2 and "epsilon" in done.err
+    pivotal("certify", folder, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
     assert not (folder / "certificate.json").exists()
 
 

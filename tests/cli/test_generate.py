@@ -8,12 +8,17 @@ from typing import Any
 
 import pytest
 
+from pivotal.models import load_model
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.relabel import relabelled
+
 
 def test_the_edit_turns_the_likeliest_verb(pivotal: Any, run_folder: Path) -> None:
     done = pivotal(
         "generate", run_folder, "The noun0a near", "--direction", "plural", "--length", "3", "--json"
     )
-    sides = json.loads(done.out)
+    said = json.loads(done.out)
+    sides = {"untouched": said["untouched"], **said["directions"]}
     verbs = {f"verb0{v}{s}" for v in "abc" for s in ("", "s")}
 
     def first_verb(side: str) -> str:
@@ -41,9 +46,37 @@ def test_without_a_direction_both_are_shown_side_by_side(pivotal: Any, run_folde
     lines = [line for line in done.out.splitlines() if "The noun0a " in line]
     assert [line.split("The")[0].strip() for line in lines] == ["untouched", "→ singular", "→ plural"]
     sides = json.loads(pivotal("generate", run_folder, "The noun0a", "--json").out)
-    assert list(sides) == ["untouched", "singular", "plural"]
+    assert list(sides) == ["untouched", "directions"] and list(sides["directions"]) == ["singular", "plural"]
     one = json.loads(pivotal("generate", run_folder, "The noun0a", "--direction", "plural", "--json").out)
-    assert one == {side: sides[side] for side in ("untouched", "plural")}
+    assert one == {"untouched": sides["untouched"], "directions": {"plural": sides["directions"]["plural"]}}
+
+
+def test_a_label_may_be_called_untouched(pivotal: Any, tmp_path: Path) -> None:
+    pairs = load_phenomenon("planted")
+    names = ("untouched", "many")
+    renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
+    assert renamed is not None
+    renamed.save(tmp_path / "odd.jsonl")
+    asked = (
+        "find",
+        "planted",
+        tmp_path / "odd.jsonl",
+        "--updates",
+        "40",
+        "--controls",
+        "0",
+        "--evidence",
+        "none",
+    )
+    assert pivotal(*asked, "--out", tmp_path / "run", "-q").code == 0
+    said = json.loads(pivotal("generate", tmp_path / "run", "The noun0a", "--json").out)
+    assert list(said["directions"]) == list(names)
+    with_units, without = said["directions"]["many"], said["untouched"]
+    assert with_units["next_words"] != without["next_words"]
+    model = dict(load_model("planted").next_words("The noun0a", k=6))
+    assert dict(without["next_words"]) == pytest.approx(model)
+    printed = pivotal("generate", tmp_path / "run", "The noun0a").out
+    assert "→ untouched" in printed and "\nuntouched " in printed
 
 
 def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
@@ -53,6 +86,12 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     pivotal(*prompt, "--cue", "7").refused("7")
     word, index = pivotal(*prompt, "--cue", "noun0a", "--json"), pivotal(*prompt, "--cue", "1", "--json")
     assert word.code == 0 and word.out == index.out
+
+
+def test_every_step_takes_no_cue(pivotal: Any, run_folder: Path) -> None:
+    pivotal("generate", run_folder, "The noun0a near", "--cue", "noun0a").refused(
+        "at every step", "Leave --cue out"
+    )
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_text_is_kept_by_its_kl(pivotal: Any, tmp_path: Path) -> None:
 def test_what_cannot_be_kept_is_refused(pivotal: Any, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "run")
     pivotal(*FIND, "--keep", "gender-bias", *out).refused("no sentence of gender-bias", "--keep")
+    pivotal(*FIND, "--keep", "", *out).refused("--keep", "it is empty")
     pivotal(*FIND, "--keep", "nothing", *out).refused("'nothing' is none of them")
     pivotal(*FIND, "--keep", "planted", "--values", "interchange", *out).refused("--values unbounded")
     pivotal(*FIND, "--max-change", "0.1", *out).refused(

@@ -41,7 +41,8 @@ def test_the_numbers_are_those_of_generate(pivotal: Any, run_folder: Path) -> No
     said = pivotal(
         *("generate", run_folder, "The noun0a near", "--direction", "plural", "--top", "99", "--json")
     )
-    sides = json.loads(said.out)
+    made = json.loads(said.out)
+    sides = {"untouched": made["untouched"], **made["directions"]}
     for side, name in (("untouched", "untouched"), ("edited", "plural")):
         p = dict(sides[name]["next_words"])
         for word, log_p in zip(trace["words"], trace["log_p"][side], strict=True):

@@ -71,8 +71,9 @@ def test_find_evaluate_generate_trace(
     assert again["kl"] == pytest.approx(summary["runs"][0]["kl"], rel=1e-3)
     cue = ("--cue", "doctor") if steps == "single" else ()
     said = pivotal("generate", tmp_path / "run", "The doctor near", "--direction", "plural", *cue, "--json")
-    sides = json.loads(said.out)
-    assert all(text.startswith("The doctor near ") for side in sides.values() for text in side["texts"])
+    made = json.loads(said.out)
+    sides = [made["untouched"], *made["directions"].values()]
+    assert all(text.startswith("The doctor near ") for side in sides for text in side["texts"])
     traced = json.loads(pivotal("trace", tmp_path / "run", "The doctor near run", "--json").out)
     assert traced["words"] == ["runs", "run"] and traced["frame"]["layers"] == [
         "resid.0",

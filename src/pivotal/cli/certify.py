@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from pivotal.cli import shared_options, terminal
+from pivotal.errors import PivotalError
 from pivotal.options import options_of
 from pivotal.records.effort import Effort
 
@@ -22,6 +25,7 @@ def _option(name: str, **limits: Any) -> Any:
 
 
 def certify(
+    ctx: typer.Context,
     run_folder: shared_options.Run,
     run: shared_options.WhichRun = None,
     model: shared_options.RunModel = None,
@@ -58,6 +62,10 @@ def certify(
     from pivotal.models import device_named
     from pivotal.report import certified
 
+    if exact and not shared_options.is_default(ctx, "candidates"):
+        raise PivotalError(
+            f"--exact tries every unit, but --candidates is {candidates}. Leave one of them out."
+        )
     saved = Saved.read(run_folder, run)
     if unit_pairs is None:
         unit_pairs = "all" if exact and device_named(device).type != "cpu" else EFFORT.pairs

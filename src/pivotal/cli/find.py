@@ -125,6 +125,10 @@ def find(
     question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
     if shared_options.is_default(ctx, "values"):
         question |= preset_values(search, preset)
+    if not all(one.strip() for one in keep or ()):
+        raise PivotalError(
+            "--keep names what must not change, but it is empty. Name a question or text, or leave it out."
+        )
     asking = Question(**question, keep=JOINT.join(keep or ()))
     given = {
         "max_units": max_units,

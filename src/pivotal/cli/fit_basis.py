@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.errors import PivotalError
 
 
 def fit_basis(
+    ctx: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -66,6 +68,11 @@ def fit_basis(
     from pivotal.models.bases.train_sae import SAESettings
     from pivotal.records.history import Progress
 
+    for option in ("features", "top_k", "updates", "seed"):
+        if kind != "sae" and not shared_options.is_default(ctx, option):
+            raise PivotalError(
+                f"--{option.replace('_', '-')} is an option of --kind sae, but --kind is {kind}. Leave it out."
+            )
     lm = load_model(model, device=device)
     name = "-".join(
         re.sub(r"[^\w.]+", "-", part).strip("-") for part in (lm.name, one_site(lm, site).name, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,9 @@ from pivotal.cli import shared_options, terminal
 from pivotal.questions.question import check_seed
 
 _in_text = shared_options.panel("Text")
+
+Side = tuple[Sequence[tuple[str, float]], Sequence[str]]
+"""What one side says: the likeliest next words with their probabilities, and the continuations."""
 
 
 def generate(
@@ -55,6 +58,11 @@ def generate(
     if not prompt.split():
         raise PivotalError("The prompt must have at least one word, but it is empty.")
     i = saved.intervention
+    if cue is not None and i.steps == "every":
+        raise PivotalError(
+            f"--cue names the word at which a single-step intervention acts, but {run_folder} sets its units at every "
+            "step. Leave --cue out."
+        )
     if direction is not None:
         i.direction(direction)
     # A mask for each direction may be empty in one of them.
@@ -65,23 +73,31 @@ def generate(
     )
     lm.encode_typed(prompt)
 
-    def both(lm: LanguageModel | IntervenedModel) -> tuple[list[tuple[str, float]], list[str]]:
+    def both(lm: LanguageModel | IntervenedModel) -> Side:
         texts = lm.generate(prompt, words=length, samples=samples, temperature=temperature, seed=seed)
         return lm.next_words(prompt, k=top), texts
 
-    sides = {"untouched": both(lm)}
-    for one in set_units if direction is None else [direction]:
-        sides[one] = both(lm.intervened(i, one, cue=cue, any_model=any_model))
+    untouched = both(lm)
+    edited = {
+        one: both(lm.intervened(i, one, cue=cue, any_model=any_model))
+        for one in (set_units if direction is None else [direction])
+    }
     if json:
-        terminal.as_json({k: {"next_words": [list(w) for w in n], "texts": t} for k, (n, t) in sides.items()})
+        directions = {label: _record(side) for label, side in edited.items()}
+        terminal.as_json({"untouched": _record(untouched), "directions": directions})
     else:
-        _print(prompt, sides)
+        _print(prompt, {"untouched": untouched, **{f"→ {label}": side for label, side in edited.items()}})
 
 
-def _print(prompt: str, sides: Mapping[str, tuple[Sequence[tuple[str, float]], Sequence[str]]]) -> None:
+def _record(side: Side) -> dict[str, Any]:
+    words, texts = side
+    return {"next_words": [list(word) for word in words], "texts": list(texts)}
+
+
+def _print(prompt: str, sides: Mapping[str, Side]) -> None:
     from pivotal.report.tables import Table
 
-    names = [side if side == "untouched" else f"→ {side}" for side in sides]
+    names = list(sides)
     rows = zip(*(words for words, _ in sides.values()), strict=True)
     cells = tuple(tuple(cell for word, p in row for cell in (word, f"{p:.3f}")) for row in rows)
     columns = tuple(column for name in names for column in (name, "p"))
