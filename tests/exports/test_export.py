@@ -141,6 +141,17 @@ def _rest(found: Intervention, units: int) -> tuple[object, ...]:
     return (found.directions, np.ones((2, units)), "every", "tiny", "0", "number", "0")
 
 
+def test_a_folder_of_weights_is_named_in_full(
+    tiny: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export is used in its own folder, from which a relative path leads nowhere."""
+    model = tiny("gpt2")
+    (tmp_path / "my model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert Portable.of(model.lm, model.intervention(), base="my model").base == str(tmp_path / "my model")
+    assert Portable.of(model.lm, model.intervention(), base="org/model").base == "org/model"
+
+
 HOSTILE = ('"""\nimport os; os.abort()\n', "../../x'); import os; os.abort() #`]```\n# {0}")
 
 

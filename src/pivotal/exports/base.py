@@ -104,6 +104,10 @@ class Portable:
                     f"Export the other direction only: --direction {others[0]}."
                 )
         named = base or model.network.name_or_path or model.name
+        if Path(
+            named
+        ).is_dir():  # an export is used in its own folder, from which a relative path leads nowhere
+            named = str(Path(named).resolve())
         return Portable(model, intervention, named, wanted, train, test)
 
     @cached_property
