@@ -47,7 +47,7 @@ def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first() -> 
         ([ONE, TWO], {"she": "female"}, "two has she and he"),
         ([ONE, TWO], {"she": "female", "it": "male"}, "none of these questions has the label 'it'"),
         ([ONE], {"male": "female"}, "none of these questions has the label 'male'"),
-        ([ONE, ONE], {}, "one was given twice"),
+        ([ONE, ONE], {}, "two are named one"),
     ],
 )
 def test_what_cannot_be_pooled(sets: list[PairSet], labels: dict[str, str], said: str) -> None:

@@ -99,7 +99,7 @@ def test_default_test_sizes() -> None:
     assert default_test(load_phenomenon("gender-bias")) == 200
     planted = load_phenomenon("planted")
     assert default_test(planted[:50]) == 10 and default_test(planted[:3]) == 1
-    for asked, expected in ((7, 7), (0.1, 5), (40, 10), (0.001, 1)):
+    for asked, expected in ((7, 7), (0.1, 5), (0.5, 25), (40, 10), (0.001, 1)):
         assert default_test(replace(planted[:50], held_out=asked)) == expected
 
 

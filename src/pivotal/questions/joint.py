@@ -36,7 +36,11 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
         )
     twice = [one.name for i, one in enumerate(sets) if one.name in [other.name for other in sets[:i]]]
     if twice:
-        raise PivotalError(f"Each question is pooled once, but {twice[0]} was given twice.", "phenomenon")
+        raise PivotalError(
+            f"Questions that are pooled have different names, but two are named {twice[0]}. Leave one out or, if they "
+            "are two files, rename one.",
+            "phenomenon",
+        )
     mapped = [first, *(_mapped(one, first, given) for one in sets[1:])]
     return PairSet(
         name=JOINT.join(one.name for one in sets),

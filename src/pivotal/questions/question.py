@@ -163,12 +163,13 @@ def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def default_test(pairs: PairSet) -> int:
-    """The number of held-out pairs if `test` is not given: what the set asks for, but at most a fifth."""
-    fifth = max(1, len(pairs) // 5)
+    """The number of held-out pairs if `test` is not given: the share that the set states, or the number that it states,
+    but at most a fifth."""
     asked = pairs.held_out
-    if asked is None:
-        return fifth
-    return min(max(1, round(asked * len(pairs))) if asked < 1 else int(asked), fifth)
+    if asked is not None and asked < 1:
+        return max(1, round(asked * len(pairs)))
+    fifth = max(1, len(pairs) // 5)
+    return fifth if asked is None else min(int(asked), fifth)
 
 
 def check_seed(seed: int, name: str = "seed") -> None:
