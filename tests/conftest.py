@@ -6,12 +6,17 @@ import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import jaxtyping
 import pytest
 
 # A shell that starts a job in the background makes it ignore Ctrl-C, and so do the processes that the job starts.
 # Some tests send Ctrl-C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The default limit of 0.2 s for an example is too short when other processes use the cores.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 TESTS = Path(__file__).parent
 

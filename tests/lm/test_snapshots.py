@@ -118,7 +118,9 @@ def test_a_crash_right_after_a_snapshot(
 
 @pytest.mark.slow
 def test_kill_9_between_snapshots_changes_nothing(corpus: Path, tmp_path: Path) -> None:
-    asked = [f"--{name}={value}" for name, value in SMALL.items()] + ["--snapshots=1K,8K,16K"]
+    # Many epochs, so that the process is at work for long enough to be killed after a snapshot.
+    small = {**SMALL, "epochs": 12}
+    asked = [f"--{name}={value}" for name, value in small.items()] + ["--snapshots=1K,8K,16K"]
 
     def start(out: str, *more: str) -> Process:
         return Process("pivotal.lm", "--corpus", corpus, "--out", tmp_path / out, *asked, *more)

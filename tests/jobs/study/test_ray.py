@@ -38,6 +38,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Two workers on this machine, which do not see the folder of the tests."""
+    # Read when ray is imported. Its server may be slow to start, and a full memory is no matter of these tests.
+    os.environ |= {"RAY_NUM_REDIS_GET_RETRIES": "120", "RAY_memory_monitor_refresh_ms": "0"}
     import ray  # not above: every worker of the tests would import it
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
