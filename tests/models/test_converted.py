@@ -60,6 +60,21 @@ def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(tmp_path:
     assert (converted(gguf, convert) / "config.json").read_text() == "2"
 
 
+def test_a_folder_that_another_process_has_finished_first_stays(tmp_path: Path) -> None:
+    """The other process may be reading it."""
+    gguf = tmp_path / "model.gguf"
+    gguf.write_text("weights")
+
+    def first(_: Path, folder: Path) -> None:
+        (folder / "config.json").write_text("first")
+
+    def second(_: Path, folder: Path) -> None:
+        (folder / "config.json").write_text("second")
+        converted(gguf, first)  # the other process, while this one is still at work
+
+    assert (converted(gguf, second) / "config.json").read_text() == "first"
+
+
 def test_of_weights_with_two_names_the_embedding_is_kept(tmp_path: Path) -> None:
     """Then nothing is missing when the folder is loaded, and nothing is drawn at random."""
     from safetensors.torch import save_file

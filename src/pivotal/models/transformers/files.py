@@ -119,10 +119,13 @@ def converted(gguf: Path, convert: Callable[[Path, Path], None]) -> Path:
                 inside.mkdir()
                 convert(gguf, inside)
                 (inside / _WHOLE).touch()
-                shutil.rmtree(folder, ignore_errors=True)
-                os.replace(inside, folder)
+                # Another process may have been faster, and may be reading its folder now.
+                if not (folder / _WHOLE).is_file():
+                    shutil.rmtree(folder, ignore_errors=True)
+                    os.replace(inside, folder)
         except OSError as error:
-            raise _unwritable(error, folder) from None
+            if not (folder / _WHOLE).is_file():
+                raise _unwritable(error, folder) from None
     return folder
 
 
