@@ -132,6 +132,38 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     pivotal("evaluate", tmp_path / "units", "--run", "1").refused("is a single intervention")
 
 
+FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none", "-q")
+"""For runs whose pairs matter, and not what they find."""
+
+
+def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(
+    pivotal: Any, tmp_path: Path
+) -> None:
+    """The card holds the stem of planted.jsonl, which is also the name of a bundled phenomenon."""
+    mine, alone = tmp_path / "planted.jsonl", tmp_path / "units"
+    load_phenomenon("planted").sample(60).save(mine)
+    assert pivotal("find", "planted", mine, *FEW, "--out", tmp_path / "run").code == 0
+    shutil.copytree(tmp_path / "run" / "interventions" / "0", alone)
+    pivotal("evaluate", alone).refused("needs the pairs that it was found on", f"evaluate {alone} QUESTION")
+    pivotal("certify", alone).refused("needs the pairs that it was found on", "in its run folder")
+    assert json.loads(pivotal("evaluate", alone, mine, "--json").out)["pairs"]["asked"] == 60
+    named = pivotal("evaluate", alone, "planted", "--json")
+    assert json.loads(named.out)["pairs"]["asked"] == 1512
+    pivotal("evaluate", alone, mine, "--part", "test").refused("does not know which pairs")
+
+
+def test_a_card_that_does_not_identify_its_pairs_says_so(
+    pivotal: Any, run_folder: Path, tmp_path: Path
+) -> None:
+    alone = Path(shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units"))
+    assert pivotal("evaluate", alone).err == ""
+    card = json.loads((alone / "card.json").read_text())
+    del card["question_fingerprint"]
+    (alone / "card.json").write_text(json.dumps(card))
+    done = pivotal("evaluate", alone)
+    assert done.code == 0 and "does not identify its pairs. They are read from 'planted'" in done.err
+
+
 def test_all_pairs_can_be_scored_though_they_have_changed(
     pivotal: Any, run_folder: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def certify(
         pairs=unit_pairs,
         epsilon=epsilon,
     )
+    saved.note_pairs()
     label = saved.label
     with watch(quiet) as watching:
         made = certify_run(

@@ -100,8 +100,13 @@ def evaluate(
             saved, saved.load_model(question, device, any_model, download=model is not None), sentences, json
         )
         return
+    if saved.folder is None and part in ("test", "train"):
+        raise PivotalError(
+            "An intervention without its run does not know which pairs were held out. "
+            "Give its run folder, or --part all."
+        )
     # Files are read before the model is loaded, which may take long.
-    if phenomenon is not None and phenomenon != question.phenomenon:
+    if phenomenon is not None and not _is_own(saved, question, phenomenon):
         question = _elsewhere(question, phenomenon, part, reading)
         parts, mapping = question.load_parts(), parse_labels(labels)
         lm = saved.load_model(question, device, any_model, download=model is not None)
@@ -113,6 +118,12 @@ def evaluate(
     lm = saved.load_model(question, device, any_model, download=model is not None)
     chosen, which = _chosen(saved, question, lm, pairs, part)
     _score(saved, question, lm, chosen, which, any_model, json)
+
+
+def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
+    """Whether the user has named the run's own question. An intervention without its run has only a name for it, which
+    may be that of another file, so what the user names is read."""
+    return saved.folder is not None and phenomenon == question.phenomenon
 
 
 def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: dict[str, Any]) -> Question:
@@ -220,13 +231,12 @@ def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> Non
 
 def _checked_pairs(saved: Saved, question: Question, part: str | None) -> PairSet:
     """All pairs of the run's own question."""
-    if saved.folder is None and part in ("test", "train"):
-        raise PivotalError(
-            "An intervention without its run does not know which pairs were held out. "
-            "Give its run folder, or --part all."
-        )
+    saved.note_pairs()
     pairs = question.load_pairs()
-    if saved.folder is not None and part != "all":
+    if saved.folder is None:
+        cure = f"Name them: `pivotal evaluate {saved.path} QUESTION`."
+        saved.intervention.check_pairs(pairs.fingerprint(), cure)
+    elif part != "all":
         saved.divided(question, pairs, _CURE)
     return pairs
 

@@ -102,6 +102,14 @@ class Saved:
             )
         return question.divide(pairs if read is None else read)
 
+    def note_pairs(self) -> None:
+        """Say so if nothing tells whether the question of the card has the pairs that the units were found on."""
+        if self.folder is None and not self.intervention.question_fingerprint:
+            terminal.note(
+                f"This intervention is without its run folder, and its card does not identify its pairs. They are read "
+                f"from '{self.intervention.phenomenon}', which may have others."
+            )
+
     def note_means(self, where: str) -> None:
         """Say so if there is no counterfactual prefix to take the values of an interchange from."""
         if self.intervention.found_with == "interchange":

@@ -49,11 +49,7 @@ def certify_run(
     are compared on all pairs. `download=False` loads only a model that is on this machine.
     """
     model, pairs = model_of(question, device, download=download), question.load_pairs()
-    if folder is not None and pairs.fingerprint() != folder.settings.get("data_fingerprint"):
-        raise PivotalError(
-            f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
-            "Run the search again."
-        )
+    _check_pairs(intervention, question, folder, pairs.fingerprint())
     asked = as_read(question, model, pairs)
     asked, held_out = (asked, None) if folder is None else question.divide(asked)
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
@@ -81,3 +77,16 @@ def certify_run(
         pairs="train" if folder is not None else "all",
         ablation=found_by_ablation(intervention.units, train),
     )
+
+
+def _check_pairs(
+    intervention: Intervention, question: Question, folder: RunFolder | None, fingerprint: str
+) -> None:
+    """Raise PivotalError if the pairs are not those of the run that found the intervention."""
+    if folder is None:
+        intervention.check_pairs(fingerprint, "Certify it in its run folder.")
+    elif fingerprint != folder.settings.get("data_fingerprint"):
+        raise PivotalError(
+            f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
+            "Run the search again."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
 from itertools import count, takewhile
@@ -275,8 +275,10 @@ class RunFolder:
 
     def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
         """Save the interventions of the runs, in a comparison to the folder `under` of a search and number of units."""
+        question = self.settings.get("data_fingerprint", "")
         for r, intervention in enumerate(interventions):
-            intervention.save(inside(self.path, INTERVENTIONS, under, str(r), CARD).parent)
+            place = inside(self.path, INTERVENTIONS, under, str(r), CARD).parent
+            replace(intervention, question_fingerprint=question).save(place)
 
     def intervention(self, run: int | None = None) -> Intervention:
         """The intervention of a run. Default: the best run, or run 0 if the run is not finished."""

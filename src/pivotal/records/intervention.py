@@ -36,7 +36,9 @@ class Card(serial.Record, frozen=True, kw_only=True):
     """Identifies the weights of the model and the text that it read first."""
     phenomenon: str
     data_fingerprint: str
-    """Identifies the pairs."""
+    """Identifies the pairs on which the units were found: the training pairs that the model can be asked."""
+    question_fingerprint: str = ""
+    """Identifies all pairs of the question. Empty if a run of an earlier version wrote the card, or no run."""
     steps: Steps
     """Whether the units are set at every step of the prefix or at the cue only."""
     directions: tuple[str, str]
@@ -76,6 +78,8 @@ class Intervention:
     active: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=bool))
     found_with: Values = "unbounded"
     """What the search was allowed to set units to. With `interchange`, `values` are means over the pairs."""
+    question_fingerprint: str = ""
+    """Identifies all pairs of the question; `data_fingerprint` is of the training pairs. Empty if it is not known."""
     scores: dict[str, Any] = field(default_factory=dict)
     """Scores on held-out pairs, for the reader; nothing here uses them."""
     bases: Mapping[str, StoredBasis] = field(default_factory=dict)
@@ -203,6 +207,15 @@ class Intervention:
             f"An intervention belongs to the model that it was found in, {self.model} ({self.model_fingerprint}), but "
             f"this model is {name} ({fingerprint}). Load that model, or allow any with any_model=True (--any-model)."
         )
+
+    def check_pairs(self, fingerprint: str, cure: str) -> None:
+        """Raise PivotalError if all pairs of the question are others than those of the run that found it. A card that
+        does not identify them is not refused."""
+        if self.question_fingerprint not in ("", fingerprint):
+            raise PivotalError(
+                f"An intervention without its run folder needs the pairs that it was found on "
+                f"({self.question_fingerprint}), but '{self.phenomenon}' has others ({fingerprint}). {cure}"
+            )
 
     # -- on disk ------------------------------------------------------------------------------------------------
 
