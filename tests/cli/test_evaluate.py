@@ -79,6 +79,65 @@ def test_labels_in_another_order_are_the_same_question(
 
 
 @pytest.fixture
+def strange(tmp_path: Path) -> Path:
+    """Two pairs. The planted model does not know a word in the prefix of the first."""
+    words = {"singular": "verb0as", "plural": "verb0a"}
+    rows = [{"prefix": f"{the} noun0a", "cue": 1, "words": words} for the in ("Zebra", "The")]
+    path = tmp_path / "strange.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def unk_folder(tmp_path_factory: pytest.TempPathFactory, run_folder: Path) -> Path:
+    """The run with the setting --unknown unk, which changes nothing for its own pairs."""
+    copy = Path(shutil.copytree(run_folder, tmp_path_factory.mktemp("unk") / "run"))
+    run = json.loads((copy / "run.json").read_text())
+    run["settings"]["unknown"] = "unk"
+    (copy / "run.json").write_text(json.dumps(run))
+    return copy
+
+
+def test_another_question_is_read_as_the_user_says_or_else_as_in_the_run(
+    pivotal: Any, run_folder: Path, unk_folder: Path, strange: Path
+) -> None:
+    def asked(folder: Path, *options: str) -> int:
+        return int(json.loads(pivotal("evaluate", folder, strange, *options, "--json").out)["pairs"]["asked"])
+
+    assert asked(run_folder) == 1 and asked(run_folder, "--unknown", "unk") == 2
+    assert asked(unk_folder) == 2 and asked(unk_folder, "--unknown", "skip") == 1
+
+
+READ = [("--lower",), ("--unknown", "unk"), ("--columns", "prefix=foo"), ("--skip-bad",)]
+
+
+@pytest.mark.parametrize("option", READ, ids=lambda option: option[0])
+def test_the_runs_own_question_is_read_as_in_the_run(
+    pivotal: Any, run_folder: Path, tmp_path: Path, option: tuple[str, ...]
+) -> None:
+    alone = shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+    for question in ((), ("planted",)):
+        done = pivotal("evaluate", run_folder, *question, *option)
+        done.refused(f"{option[0]} says how another question is read", f"Leave {option[0]} out")
+    pivotal("evaluate", alone, *option).refused("Name the question, too", f"evaluate {alone} QUESTION")
+    pivotal("evaluate", run_folder, "--panel", *option).refused(f"Leave {option[0]} out")
+
+
+def test_options_that_say_what_the_run_says_are_accepted(
+    pivotal: Any, run_folder: Path, unk_folder: Path
+) -> None:
+    plain = pivotal("evaluate", run_folder, "--json").out
+    assert pivotal("evaluate", run_folder, "--unknown", "skip", "--json").out == plain
+    assert pivotal("evaluate", unk_folder, "--unknown", "unk", "--json").out == plain
+
+
+def test_an_empty_question_is_no_question(pivotal: Any, run_folder: Path) -> None:
+    for empty in ("", " "):
+        pivotal("evaluate", run_folder, empty).refused("QUESTION is a phenomenon or a file, but it is empty")
+        pivotal("evaluate", run_folder, "--phenomenon", empty).refused("it is empty")
+
+
+@pytest.fixture
 def blimp(tmp_path: Path) -> str:
     """A folder of paradigms in the words of the planted model."""
     folder = tmp_path / "blimp"
@@ -237,6 +296,9 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
     said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
     assert f"The perplexity of ordinary text ({mine}, 7 predicted tokens) is" in said
-    pivotal("evaluate", run_folder, "--panel", "--part", "all").refused("Leave --phenomenon and --part out")
+    pivotal("evaluate", run_folder, "planted", "--panel", "--part", "all").refused(
+        "Leave --phenomenon and --part out"
+    )
+    pivotal("evaluate", run_folder, "--panel", "--labels", "a=b").refused("Leave --labels out")
     pivotal("evaluate", run_folder, "--sentences", mine).refused("Add --panel")
     pivotal("evaluate", run_folder, "--panel", "--sentences", tmp_path / "none.txt").refused("no such file")

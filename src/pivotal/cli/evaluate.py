@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @shared_options.takes_fields_of_question("lower", "unknown", "columns", "skip_bad")
 def evaluate(
+    ctx: typer.Context,
     run_folder: shared_options.Run,
     other: Annotated[
         str | None,
@@ -85,7 +86,12 @@ def evaluate(
         raise PivotalError(
             f"QUESTION and --phenomenon are the same, but both were given: {other} and {phenomenon}."
         )
-    phenomenon = other or phenomenon
+    phenomenon = phenomenon if other is None else other
+    if phenomenon is not None and not phenomenon.strip():
+        raise PivotalError(
+            "QUESTION is a phenomenon or a file, but it is empty. Name one, or leave it out to score the run's pairs."
+        )
+    reading = {name: value for name, value in reading.items() if not shared_options.is_default(ctx, name)}
     if sentences is not None and not panel:
         raise PivotalError(
             f"--sentences is the text of --panel, but --panel was not given. Add --panel to read {sentences}."
@@ -93,9 +99,8 @@ def evaluate(
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     if panel:
+        _check_panel({"phenomenon": phenomenon, "part": part, "labels": labels or None, **reading})
         saved.note_means("Another phenomenon or text")
-        if phenomenon is not None or part is not None:
-            raise PivotalError("--panel asks every bundled phenomenon. Leave --phenomenon and --part out.")
         _panel(
             saved, saved.load_model(question, device, any_model, download=model is not None), sentences, json
         )
@@ -114,10 +119,34 @@ def evaluate(
         return
     if labels:
         raise PivotalError("--labels is for another question, but none was given.")
+    _check_own_reading(saved, question, reading)
     pairs = _checked_pairs(saved, question, part)
     lm = saved.load_model(question, device, any_model, download=model is not None)
     chosen, which = _chosen(saved, question, lm, pairs, part)
     _score(saved, question, lm, chosen, which, any_model, json)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _check_panel(options: dict[str, Any]) -> None:
+    """Raise PivotalError if the user has chosen a question, or how it is read. `options` are None if not given."""
+    if given := [_flag(name) for name, value in options.items() if value is not None]:
+        raise PivotalError(
+            f"--panel asks every bundled phenomenon, all of it and as it is. Leave {' and '.join(given)} out."
+        )
+
+
+def _check_own_reading(saved: Saved, question: Question, reading: dict[str, Any]) -> None:
+    """Raise PivotalError if the run's own question is to be read in another way than in the run."""
+    if given := [_flag(name) for name, value in reading.items() if value != getattr(question, name)]:
+        cure = f"Leave {' and '.join(given)} out."
+        if saved.folder is None:
+            cure = f"Name the question, too: `pivotal evaluate {saved.path} QUESTION`."
+        raise PivotalError(
+            f"{given[0]} says how another question is read, but the run's own is read as in the run. {cure}"
+        )
 
 
 def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
@@ -127,7 +156,8 @@ def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
 
 
 def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: dict[str, Any]) -> Question:
-    """The other question. It is read as the run's, unless the user says otherwise."""
+    """The other question. It is read in the case and with the unknown words of the run, unless the user says otherwise.
+    `reading` holds what the user has given."""
     from dataclasses import replace
 
     if part in ("test", "train"):
@@ -135,11 +165,8 @@ def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: d
             f"The run never split '{phenomenon}', so it has no {part} part. "
             "Leave --part out: all its pairs are new."
         )
-    kept = {"lower": question.lower, "unknown": question.unknown}
-    given = {
-        name: kept.get(name, value) if value in (False, "skip") else value for name, value in reading.items()
-    }
-    return replace(question, phenomenon=phenomenon, labels="", **given)
+    of_its_own_file = {"labels": "", "columns": "", "skip_bad": False}
+    return replace(question, phenomenon=phenomenon, **{**of_its_own_file, **reading})
 
 
 def _score_other(
