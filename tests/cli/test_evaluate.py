@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.cli.conftest import Outcome
 
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
 from pivotal.questions.relabel import relabelled
+
+FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none", "-q")
+"""For runs whose pairs matter, and not what they find."""
 
 
 def test_the_runs_own_held_out_pairs_give_its_own_scores(pivotal: Any, run_folder: Path) -> None:
@@ -76,6 +83,80 @@ def test_labels_in_another_order_are_the_same_question(
         for name in ("same", "turned")
     )
     assert {**second, "phenomenon": "same"} == first
+
+
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run on a.jsonl and b.jsonl, which have no pair in common."""
+    path = tmp_path_factory.mktemp("joint")
+    pairs = load_phenomenon("planted").sample(120)
+    files = path / "a.jsonl", path / "b.jsonl"
+    pairs[:60].save(files[0])
+    pairs[60:].save(files[1])
+    assert Outcome(("find", "planted", *map(str, files), *FEW, "--out", str(path / "run"))).code == 0
+    return path
+
+
+def trained_in(folder: Path, name: str) -> int:
+    """How many pairs of a file have a prefix of the training pairs, by hand."""
+    question = Question.of(RunFolder.open(folder).settings)
+    prefixes = {pair.prefix for pair in question.divide(question.load_pairs())[0]}
+    return sum(pair.prefix in prefixes for pair in load_phenomenon(folder.parent / name))
+
+
+def test_one_question_of_a_joint_run_is_not_called_new(pivotal: Any, joint: Path) -> None:
+    run, one = joint / "run", joint / "a.jsonl"
+    expected = trained_in(run, "a.jsonl")
+    assert 0 < expected < 60
+    scores = json.loads(pivotal("evaluate", run, one, "--json").out)
+    assert scores["pairs"] == {"which": "all", "asked": 60, "prefix_in_training": expected}
+    said = f"Prefixes of the run's training pairs occur in {expected} of these 60 pairs"
+    assert said in pivotal("evaluate", run, one).out
+    refused = pivotal("evaluate", run, one, "--part", "test")
+    refused.refused("never split", "Leave --part out")
+    assert "new" not in refused.err
+
+
+def test_pairs_with_other_labels_may_have_prefixes_of_the_training_pairs(
+    pivotal: Any, joint: Path, tmp_path: Path
+) -> None:
+    pairs = load_phenomenon(joint / "a.jsonl")
+    other = replace(pairs, labels=("one", "many"), pairs=[replace(pair, label="") for pair in pairs])
+    other.save(tmp_path / "other.jsonl")
+    run, expected = joint / "run", trained_in(joint / "run", "a.jsonl")
+    found = json.loads(pivotal("evaluate", run, tmp_path / "other.jsonl", "--json").out)
+    assert [row["prefix_in_training"] for row in found["rows"]] == [expected]
+    assert (
+        f"other: Prefixes of the run's training pairs occur in {expected} of these 60"
+        in pivotal("evaluate", run, tmp_path / "other.jsonl").out
+    )
+
+
+def test_new_pairs_need_no_note(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
+    pairs = load_phenomenon("planted").sample(20)
+    longer = [replace(pair, prefix=f"{pair.prefix} near behind", counterfactuals=("", "")) for pair in pairs]
+    replace(pairs, pairs=longer).save(tmp_path / "new.jsonl")
+    done = pivotal("evaluate", run_folder, tmp_path / "new.jsonl")
+    assert done.code == 0 and "training pairs" not in done.out + done.err
+
+
+def test_training_pairs_that_are_not_known_are_mentioned(
+    pivotal: Any, run_folder: Path, strange: Path, tmp_path: Path
+) -> None:
+    alone = shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
+    done = pivotal("evaluate", alone, strange, "--json")
+    assert "prefix_in_training" not in json.loads(done.out)["pairs"]
+    assert "is not known" in done.err and "without its run" in done.err
+
+
+def test_another_spelling_of_the_path_is_the_runs_own_question(
+    pivotal: Any, joint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(joint)
+    (joint / "linked.jsonl").symlink_to("b.jsonl")
+    own = pivotal("evaluate", joint / "run", "--json").out
+    for spelling in ("a.jsonl + b.jsonl", "./a.jsonl + linked.jsonl"):
+        assert pivotal("evaluate", joint / "run", spelling, "--part", "test", "--json").out == own
 
 
 @pytest.fixture
@@ -171,7 +252,7 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Pat
     assert not rows["order"]["effect"]["related"] and rows["order"]["effect"]["flipped"] is None
     assert rows["whole"]["effect"] is None and "sentences" in rows["whole"]["reason"]
     one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/number.jsonl", "--json").out)
-    assert one["flip_accuracy"] == 1 and one["pairs"] == {"which": "all", "asked": 24}
+    assert one["flip_accuracy"] == 1 and (one["pairs"]["which"], one["pairs"]["asked"]) == ("all", 24)
     pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused(
         "whole.jsonl: it compares whole sentences"
     )
@@ -189,10 +270,6 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     assert json.loads(pivotal("evaluate", tmp_path / "units", "--json").out)["pairs"]["which"] == "all"
     pivotal("evaluate", tmp_path / "units", "--part", "test").refused("does not know which pairs")
     pivotal("evaluate", tmp_path / "units", "--run", "1").refused("is a single intervention")
-
-
-FEW = ("--updates", "5", "-o", "refit=0", "--controls", "0", "--evidence", "none", "-q")
-"""For runs whose pairs matter, and not what they find."""
 
 
 def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(

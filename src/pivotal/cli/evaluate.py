@@ -112,10 +112,10 @@ def evaluate(
         )
     # Files are read before the model is loaded, which may take long.
     if phenomenon is not None and not _is_own(saved, question, phenomenon):
-        question = _elsewhere(question, phenomenon, part, reading)
+        own, question = question, _elsewhere(question, phenomenon, part, reading)
         parts, mapping = question.load_parts(), parse_labels(labels)
         lm = saved.load_model(question, device, any_model, download=model is not None)
-        _score_other(saved, question, lm, parts, mapping, any_model, json)
+        _score_other(saved, question, lm, parts, mapping, _trained_prefixes(saved, own, lm), any_model, json)
         return
     if labels:
         raise PivotalError("--labels is for another question, but none was given.")
@@ -150,9 +150,28 @@ def _check_own_reading(saved: Saved, question: Question, reading: dict[str, Any]
 
 
 def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
-    """Whether the user has named the run's own question. An intervention without its run has only a name for it, which
-    may be that of another file, so what the user names is read."""
-    return saved.folder is not None and phenomenon == question.phenomenon
+    """Whether the user has named the run's own question, in any spelling of its files. An intervention without its run
+    has only a name for it, which may be that of another file, so what the user names is read."""
+    from pivotal.questions.joint import names_of
+    from pivotal.questions.phenomena import place_of
+
+    there, here = (list(map(place_of, names_of(name))) for name in (question.phenomenon, phenomenon))
+    return saved.folder is not None and there == here
+
+
+def _trained_prefixes(saved: Saved, question: Question, lm: LanguageModel) -> frozenset[str] | None:
+    """The prefixes of the run's training pairs, as the model reads them. If they are not known, the user is told."""
+    from pivotal.problem.prepare import as_read
+
+    try:
+        pairs = question.load_pairs()
+        train, _ = saved.divided(question, pairs, "", as_read(question, lm, pairs))
+    except PivotalError as error:
+        terminal.note(
+            f"How many of the pairs have a prefix of the training pairs is not known. {error}".strip()
+        )
+        return None
+    return frozenset(pair.prefix for pair in train)
 
 
 def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: dict[str, Any]) -> Question:
@@ -162,8 +181,8 @@ def _elsewhere(question: Question, phenomenon: str, part: str | None, reading: d
 
     if part in ("test", "train"):
         raise PivotalError(
-            f"The run never split '{phenomenon}', so it has no {part} part. "
-            "Leave --part out: all its pairs are new."
+            f"The run never split '{phenomenon}' by itself, so it has no {part} part. "
+            "Leave --part out to score all its pairs."
         )
     of_its_own_file = {"labels": "", "columns": "", "skip_bad": False}
     return replace(question, phenomenon=phenomenon, **{**of_its_own_file, **reading})
@@ -175,6 +194,7 @@ def _score_other(
     lm: LanguageModel,
     parts: list[Part],
     labels: dict[str, str],
+    trained: frozenset[str] | None,
     any_model: bool,
     json: bool,
 ) -> None:
@@ -186,10 +206,10 @@ def _score_other(
     if len(parts) == 1 and parts[0].pairs is not None:
         mapped = relabelled(parts[0].pairs, saved.intervention.directions, labels)
         if mapped is not None:
-            _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json)
+            _score(saved, question, lm, as_read(question, lm, mapped), "all", any_model, json, trained)
             return
     saved.note_means("A question with other labels")
-    found = score_transfer(saved.intervention, lm, question, parts, labels)
+    found = score_transfer(saved.intervention, lm, question, parts, labels, trained)
     if all(row.effect is None for row in found.rows):
         raise PivotalError(f"{question.phenomenon} cannot be asked: {found.rows[0].reason}")
     if json:
@@ -206,8 +226,11 @@ def _score(
     which: str,
     any_model: bool,
     json: bool,
+    trained: frozenset[str] | None = None,
 ) -> None:
-    """All scores of the intervention on pairs with its labels."""
+    """All scores of the intervention on pairs with its labels. `trained` are the prefixes of the run's training pairs,
+    if the pairs are of another question."""
+    from pivotal.cli.transfer import count_trained
     from pivotal.evidence.evaluation import evaluate as score
     from pivotal.evidence.summarise import scores_row
     from pivotal.problem.prepare import problem_of
@@ -223,6 +246,8 @@ def _score(
         **scores_row(scores),
         "clean_accuracy": scores.clean_accuracy,
     }
+    if trained is not None:
+        row["pairs"]["prefix_in_training"] = count_trained(problem.pairs, trained)
     if json:
         terminal.as_json(row)
         return
@@ -285,6 +310,7 @@ def _chosen(
 
 
 def _print(row: dict[str, Any], scores: Evaluation) -> None:
+    from pivotal.cli.transfer import trained_sentence
     from pivotal.report import tables
 
     called = {"test": "held-out ", "train": "training ", "all": ""}[row["pairs"]["which"]]
@@ -298,6 +324,8 @@ def _print(row: dict[str, Any], scores: Evaluation) -> None:
     )
     if skipped := tables.skipped_sentence(row["rejected"]):
         terminal.line(skipped)
+    if trained := row["pairs"].get("prefix_in_training"):
+        terminal.line(trained_sentence(trained, row["pairs"]["asked"]))
     terminal.table(tables.shares_table(scores))
     if scores.drop_one:
         terminal.table(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))

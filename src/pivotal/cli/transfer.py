@@ -9,6 +9,7 @@ from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.models import LanguageModel
+    from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
     from pivotal.questions.readers import Part
     from pivotal.records.intervention import Intervention
@@ -21,15 +22,17 @@ def score_transfer(
     question: Question,
     parts: list[Part],
     labels: Mapping[str, str],
+    trained: frozenset[str] | None,
 ) -> Transfer:
-    """Every question with the intervention applied."""
+    """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
+    known."""
     from pivotal.records.transfer import Transfer
 
     return Transfer(
         model=lm.name,
         phenomenon=intervention.phenomenon,
         directions=intervention.directions,
-        rows=tuple(_row(intervention, lm, question, part, labels) for part in parts),
+        rows=tuple(_row(intervention, lm, question, part, labels, trained) for part in parts),
     )
 
 
@@ -39,8 +42,9 @@ def _row(
     question: Question,
     part: Part,
     labels: Mapping[str, str],
+    trained: frozenset[str] | None,
 ) -> TransferRow:
-    from pivotal.evidence.checks.effects import effect_on
+    from pivotal.evidence.checks.effects import effect_on, prepared
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import relabelled
     from pivotal.records.transfer import TransferRow
@@ -50,10 +54,22 @@ def _row(
     known = {label: to for label, to in labels.items() if label in part.pairs.labels}
     pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
     try:
-        effect = effect_on(intervention, lm, as_read(question, lm, pairs), most=len(pairs))
+        asked = prepared(lm, as_read(question, lm, pairs), intervention.steps, most=len(pairs))
+        effect = effect_on(intervention, lm, asked)
     except PivotalError as error:
         return TransferRow(question=part.name, reason=str(error))
-    return TransferRow(question=part.name, effect=effect)
+    seen = None if trained is None else count_trained(asked.pairs, trained)
+    return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
+
+
+def count_trained(pairs: PairSet, trained: frozenset[str]) -> int:
+    """The number of pairs whose prefix is one of those of the training pairs."""
+    return sum(pair.prefix in trained for pair in pairs)
+
+
+def trained_sentence(count: int, asked: int) -> str:
+    """Says that some of the scored pairs are not new."""
+    return f"Prefixes of the run's training pairs occur in {count:,} of these {asked:,} pairs, so not all are new."
 
 
 def print_transfer(found: Transfer) -> None:
@@ -63,7 +79,6 @@ def print_transfer(found: Transfer) -> None:
     from pivotal.report.tables import counted
 
     asked = [row.effect for row in found.rows if row.effect is not None]
-    refused = [row for row in found.rows if row.effect is None]
     terminal.line(
         f"The intervention of {found.phenomenon} in {found.model} on {counted(len(asked), 'other question')}.",
         style="bold",
@@ -75,5 +90,8 @@ def print_transfer(found: Transfer) -> None:
             f"No labels are {' and '.join(found.directions)}, so accuracy is shown and no flips. Map labels with "
             f"--labels LABEL={found.directions[0]},LABEL={found.directions[1]}."
         )
-    for row in refused:
-        terminal.line(f"{row.question}: {row.reason}")
+    for row in found.rows:
+        if row.effect is None:
+            terminal.line(f"{row.question}: {row.reason}")
+        elif row.prefix_in_training:
+            terminal.line(f"{row.question}: {trained_sentence(row.prefix_in_training, row.effect.pairs)}")

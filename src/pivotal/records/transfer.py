@@ -14,6 +14,8 @@ class TransferRow(Record, frozen=True, kw_only=True):
     """Null if it cannot be asked."""
     reason: str = ""
     """Why it cannot be asked."""
+    prefix_in_training: int | None = None
+    """How many of its pairs have a prefix that the run's training pairs have. Null if it is not known."""
 
 
 class Transfer(Record, frozen=True, kw_only=True):

@@ -5,7 +5,13 @@ import pytest
 from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.phenomena import PHENOMENA, listed_phenomena, load_phenomenon, phenomenon_names
+from pivotal.questions.phenomena import (
+    PHENOMENA,
+    listed_phenomena,
+    load_phenomenon,
+    phenomenon_names,
+    place_of,
+)
 from pivotal.registry import options_of
 
 
@@ -26,6 +32,14 @@ def test_a_generator_is_deterministic_and_makes_what_is_listed():
 
 def test_the_names_are_those_that_are_listed():
     assert phenomenon_names() == [one.name.replace(":PATH", ":") for one in listed_phenomena()]
+
+
+def test_spellings_of_one_file_have_one_place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert place_of("a.jsonl") == place_of("./a.jsonl") == place_of(str(tmp_path / "a.jsonl"))
+    assert place_of("blimp:x") == place_of("blimp:./y/../x") != place_of("x")
+    assert place_of("planted") == "planted" != place_of("./planted")  # the name is not that of a file
+    assert place_of("a\0b") == "a\0b"
 
 
 def test_a_file_is_a_phenomenon(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,15 @@ from pivotal.questions.phenomena.base import Phenomenon
 from pivotal.questions.readers import READERS, ReadOptions, hint, reader_of
 from pivotal.registry import Registry
 
-__all__ = ["PHENOMENA", "Listed", "Phenomenon", "listed_phenomena", "load_phenomenon", "phenomenon_names"]
+__all__ = [
+    "PHENOMENA",
+    "Listed",
+    "Phenomenon",
+    "listed_phenomena",
+    "load_phenomenon",
+    "phenomenon_names",
+    "place_of",
+]
 
 PHENOMENA: Registry[Phenomenon] = Registry(
     "phenomena",
@@ -65,6 +74,23 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
         f"({', '.join(pairs_file.SUFFIXES)}) or a file in another format (blimp:PATH …), but '{spec}' is none of them."
         f"{f' Did you mean {near[0]!r}?' if near else ''} `pivotal list phenomena` lists the names."
     )
+
+
+def place_of(spec: str) -> str:
+    """The name of a phenomenon, or its file with the whole path. Two spellings of the same file have one place."""
+    if spec in templates.bundled() or spec in PHENOMENA:
+        return spec
+    reader, colon, path = spec.partition(":")
+    if colon and reader in READERS:
+        return f"{reader}:{_whole_path(path)}"
+    return _whole_path(spec)
+
+
+def _whole_path(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # a path with a null character, from a damaged run.json
+        return path
 
 
 def phenomenon_names() -> list[str]:
