@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pivotal.errors import PivotalError
 from pivotal.jobs.machine import machine
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.watch import Watch, say_left_out
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.options import stored_settings
-from pivotal.problem.prepare import as_read, training_problem
+from pivotal.problem.bases import given_bases
+from pivotal.problem.prepare import as_read, stays_of, training_problem
 from pivotal.problem.problem import Problem
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.run import Kind
+from pivotal.searches.base import Search
 
 
 @dataclass(frozen=True)
@@ -76,21 +82,20 @@ def prepare(
     model: LanguageModel,
     options: Mapping[str, Any],
     *,
+    search: Search | None = None,
     out: str | None,
     overwrite: bool,
 ) -> Prepared:
-    """Make a question ready. `options` are the settings of the job besides those of the question."""
+    """Make a question ready. `options` are the settings of the job besides those of the question. `search` is that of a
+    run."""
     pairs = question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
     settings = {
         **stored_settings(question),
         **options,
-        "model_fingerprint": model.fingerprint(),
-        "data_fingerprint": pairs.fingerprint(),
+        **fingerprints(question, model, pairs, search),
     }
-    if question.values == "interchange":  # the counterfactual prefixes decide what the search finds
-        settings["counterfactual_fingerprint"] = pairs.counterfactual_fingerprint()
     name = pairs.name if kind == "run" else f"compare-{pairs.name}"
     path = Path(out) if out else default_path(name, question.steps, model.name, settings, kind)
     earlier = None if overwrite else RunFolder.of_job(path, settings, kind)
@@ -110,6 +115,37 @@ def prepare(
         merged=pairs.merged,
         notes=asked.notes,
     )
+
+
+def fingerprints(
+    question: Question, model: LanguageModel, pairs: PairSet, search: Search | None = None
+) -> dict[str, str]:
+    """Identifies everything that the settings of a job name. Counterfactual prefixes decide what a search with the
+    values `interchange` finds. They decide some of the evidence for every search."""
+    found = {
+        "model_fingerprint": model.fingerprint(),
+        "data_fingerprint": pairs.fingerprint(),
+        "counterfactual_fingerprint": pairs.counterfactual_fingerprint(),
+        "keep_fingerprint": _joint([stay.fingerprint() for stay in stays_of(question, model)]),
+        "sites_fingerprint": _joint(_bases(question, model)),
+        "start_fingerprint": None if search is None else search.start_fingerprint(),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _bases(question: Question, model: LanguageModel) -> list[str]:
+    """The fingerprints of the bases of the question's sites that no job makes. There are none if one cannot be read: a
+    folder that holds the bases does without their files, and any other job raises the error when it needs them."""
+    try:
+        bases = given_bases(model, question.sites)
+    except PivotalError:
+        return []
+    return [f"{name} {basis.fingerprint}" for name, basis in sorted(bases.items())]
+
+
+def _joint(parts: Sequence[str]) -> str | None:
+    """16 hex digits for several fingerprints; None if there are none."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16] if parts else None
 
 
 def default_path(

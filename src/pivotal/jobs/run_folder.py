@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import (
-    differences,
     disk,
     inside,
     is_partial,
@@ -23,6 +22,7 @@ from pivotal.files import (
     write_atomically,
     write_text,
 )
+from pivotal.jobs.fingerprints import changes
 from pivotal.jobs.run_files import (
     ABLATION,
     CERTIFICATE,
@@ -36,7 +36,7 @@ from pivotal.jobs.run_files import (
     WHOLE_BASES,
     remove_own_files,
 )
-from pivotal.questions.question import complete, updated
+from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.ablation import Ablations
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
@@ -129,7 +129,7 @@ class RunFolder:
         if not (Path(path) / RUN).is_file():
             return None
         found = RunFolder.open(path)
-        same = found.kind == kind and not found._differences(serial.plain(settings))
+        same = found.kind == kind and not changes(found.settings, serial.plain(settings))
         return found if same else None
 
     @staticmethod
@@ -177,7 +177,7 @@ class RunFolder:
                 f"{self.path} holds a {self.kind}, not a {kind}. "
                 "Name another folder with --out, or replace its content with --overwrite."
             )
-        if differing := self._differences(wanted):
+        if differing := changes(self.settings, wanted):
             raise PivotalError(
                 f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
                 f"Name another folder with --out, or replace that {self.kind} with --overwrite."
@@ -187,10 +187,6 @@ class RunFolder:
                 f"This {self.kind} is finished: see {self.result}. To run it again use --overwrite, or another folder "
                 "with --out."
             )
-
-    def _differences(self, wanted: dict[str, Any]) -> list[str]:
-        """Where other settings differ from those of the folder, in words."""
-        return differences(complete(self.settings), complete(wanted))
 
     def discard(self) -> None:
         """Delete the files of the job, and the folder if it is then empty."""

@@ -7,6 +7,8 @@ KL after its words.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -58,6 +60,12 @@ class Stay:
         inside = tuple(pair for pair in pairs if pair.prefix in half)
         outside = tuple(pair for pair in pairs if pair.prefix not in half)
         return Stay(name, pairs=replace(pairs, pairs=inside), held_out=replace(pairs, pairs=outside))
+
+    def fingerprint(self) -> str:
+        """16 hex digits that depend on the sentences, but not on the name."""
+        sets = [pairs.fingerprint() for pairs in (self.pairs, self.held_out) if pairs is not None]
+        content = json.dumps([self.lines, self.held_out_lines, sets])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

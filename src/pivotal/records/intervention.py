@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -190,6 +192,15 @@ class Intervention:
         units = tuple(self.units[i] for i in keep)
         values, active = self.values[:, owner != unit], self.active[:, keep]
         return replace(self, units=units, values=values, active=active, scores={})
+
+    def fingerprint(self) -> str:
+        """16 hex digits that depend on the units, their bases and their values. Names and scores are not in it."""
+        units = [(unit.site, unit.index, unit.size) for unit in self.units]
+        bases = {name: basis.card.fingerprint for name, basis in sorted(self.bases.items())}
+        digest = hashlib.sha256(json.dumps([units, bases, self.directions, self.steps]).encode())
+        for array in (self.values, self.active):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()[:16]
 
     def check_model(self, name: str, fingerprint: str, *, any_model: bool = False) -> None:
         """Raise PivotalError if the intervention was found in another model, unless `any_model` is set."""

@@ -19,8 +19,9 @@ class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
 
     format: Format
     settings: dict[str, Any]
-    """Everything that decides the result: the question, the search with its options, the fingerprints of model and
-    pairs. Equal settings make it the same run."""
+    """Everything that decides the result: the question, the search with its options, and the fingerprints of all that
+    they name: the model, the pairs, what must stay, bases in files, and an intervention to start from. Equal settings
+    make it the same run."""
     versions: dict[str, str] = {}
     """Of Python, pivotal, torch and numpy."""
     started: str = ""

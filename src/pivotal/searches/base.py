@@ -169,6 +169,10 @@ class Search(ABC):
     def check_there(self) -> None:  # noqa: B027 - most searches name nothing
         """Raise PivotalError if the settings name something that does not exist. A study calls this first."""
 
+    def start_fingerprint(self) -> str | None:
+        """Identifies the saved intervention that the search starts from. None if it starts from none."""
+        return None
+
     def check(self, problem: Problem, runs: int, seed: int) -> None:  # noqa: B027 - a search may have nothing to refuse
         """Raise PivotalError if these settings cannot solve the problem."""
 

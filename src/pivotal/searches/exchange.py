@@ -68,6 +68,10 @@ class Exchange(Selection):
     def check_there(self) -> None:
         self._start()
 
+    def start_fingerprint(self) -> str | None:
+        start = self._start()
+        return start.fingerprint() if isinstance(start, Intervention) else None
+
     def check(self, problem: Problem, runs: int, seed: int) -> None:
         super().check(problem, runs, seed)
         start = self._start()

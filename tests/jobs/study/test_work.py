@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 from small_study import tiny
 
+from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.work import MODELS, StudyPlace, carry_out
@@ -58,6 +60,20 @@ def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, 
     ]
     assert all(re.search(said, row.error or "") for row in rows), rows[0].error
     assert torch.get_num_threads() == threads
+
+
+def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path: Path) -> None:
+    file = tmp_path / "rotation.npy"
+    whole = batch("bug", tmp_path)
+    question = replace(whole.cell.question, sites=f"hidden.0@rotation:{file}")
+    whole = replace(whole, cell=replace(whole.cell, question=question))
+    prints = []
+    for sign in (1, 1, -1):
+        np.save(file, sign * np.eye(64, dtype=np.float32))
+        (row, _) = carry_out(whole, StudyPlace("tiny", tmp_path))
+        assert (row.error or "").startswith("ZeroDivisionError")
+        prints.append(RunFolder.open(tmp_path / whole.folder).settings["sites_fingerprint"])
+    assert prints[0] == prints[1] != prints[2]
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from pivotal.evidence.checks.nothing import search_permuted, search_shuffled
 from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.trace import trace
 from pivotal.models.planted import plant
-from pivotal.problem.bases import BASES
+from pivotal.problem.bases import BASES, given_bases
 from pivotal.problem.bases.probe import probe_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
@@ -65,6 +65,17 @@ def asked(model, pairs, tmp_path_factory):
 @pytest.mark.parametrize("name", BASES.names())
 def test_an_empty_mask_changes_nothing_in_any_basis(name: str, asked) -> None:
     check_basis(asked(name).model, PREFIXES)
+
+
+@pytest.mark.parametrize("name", BASES.names())
+def test_a_basis_in_a_file_is_given_and_a_fitted_one_is_made(name: str, asked, model) -> None:
+    problem = asked(name)
+    given = given_bases(model, problem.sites)
+    if name in ("rotation", "sae"):
+        assert given[f"hidden.0@{name}"].fingerprint == problem.model.bases[f"hidden.0@{name}"].fingerprint
+    else:
+        assert given == {}
+    assert list(given_bases(problem.model, problem.sites)) == [f"hidden.0@{name}"], "the model has it already"
 
 
 def test_every_kind_has_one_line_about_it() -> None:

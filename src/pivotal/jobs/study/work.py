@@ -14,6 +14,8 @@ from pivotal.evidence.check import Untouched, what_is_known
 from pivotal.evidence.checks.effects import prepared
 from pivotal.files import inside
 from pivotal.jobs.find import find
+from pivotal.jobs.fingerprints import changed_files
+from pivotal.jobs.preparation import fingerprints
 from pivotal.jobs.run_files import ABLATION, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
@@ -28,7 +30,7 @@ from pivotal.questions.question import Question
 from pivotal.records.ablation import Ablations
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.ablation import found_by_ablation
-from pivotal.searches.base import Progress
+from pivotal.searches.base import Progress, Search
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,9 @@ MODELS = ModelCache()
 def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch) -> None:
     cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
-    stale = begun is not None and _is_stale(begun, question, model)
+    stale = begun is not None and _is_stale(begun, question, model, cell.search)
     if stale and begun is not None and begun.finished:
-        watch.say(f"The weights or the pairs have changed since the run in {path}, which stays as it is.")
+        watch.say(f"The weights or files of the run in {path} have changed since, so it stays as it is.")
     else:  # a finished run gets the evidence that it lacks
         find(
             question,
@@ -148,10 +150,10 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
         _ablate(folder, question, model)
 
 
-def _is_stale(begun: RunFolder, question: Question, model: LanguageModel) -> bool:
-    """Whether the weights or the pairs have changed, so that the run cannot be resumed or completed."""
-    was = begun.settings.get("model_fingerprint"), begun.settings.get("data_fingerprint")
-    return was != (model.fingerprint(), question.load_pairs().fingerprint())
+def _is_stale(begun: RunFolder, question: Question, model: LanguageModel, search: Search) -> bool:
+    """Whether the weights, the pairs or other files have changed, so that the run cannot be resumed or completed."""
+    now = fingerprints(question, model, question.load_pairs(), search)
+    return bool(changed_files(begun.settings, now))
 
 
 def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:

@@ -26,6 +26,10 @@ class BasisKind(ABC):
     def make(self, asked: InBasis, problem: Problem) -> Basis:
         """The basis of a site. `problem` asks the training pairs, with the model's own units of that site."""
 
+    def read(self, asked: InBasis) -> Basis | None:
+        """The basis that a file or folder holds. None if the basis is made from training pairs."""
+        return None
+
 
 BASES: Registry[BasisKind] = Registry("bases", "pivotal.problem.bases", BasisKind)  # type: ignore[type-abstract]
 
@@ -39,7 +43,22 @@ def with_bases(model: LanguageModel, sites: str, ask: Callable[[str], Problem]) 
     for one in sites_in_bases(model.sites, sites):
         kind = BASES.get(one.basis)
         if one.name not in model.bases:
-            basis = kind().make(one, ask(one.site.name))
-            check_basis(basis, one.site.name, one.site.coordinates, one.argument or one.name)
-            made[one.name] = basis
+            made[one.name] = _checked(one, kind().make(one, ask(one.site.name)))
     return in_bases(model, made)
+
+
+def given_bases(model: LanguageModel, sites: str) -> dict[str, Basis]:
+    """The bases of a pattern of sites that no job makes: those that the model has already, and those in files."""
+    found: dict[str, Basis] = {}
+    for one in sites_in_bases(model.sites, sites):
+        if one.name in model.bases:
+            found[one.name] = model.bases[one.name]
+        elif (basis := BASES.get(one.basis)().read(one)) is not None:
+            found[one.name] = _checked(one, basis)
+    return found
+
+
+def _checked(asked: InBasis, basis: Basis) -> Basis:
+    """The basis. Raises PivotalError if it does not fit the site."""
+    check_basis(basis, asked.site.name, asked.site.coordinates, asked.argument or asked.name)
+    return basis

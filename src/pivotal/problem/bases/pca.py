@@ -36,9 +36,10 @@ class PCA(BasisKind):
     )
 
     def make(self, asked: InBasis, problem: Problem) -> Basis:
-        if asked.argument:
-            return read_folder(asked.argument, asked.site.name, self.name)
-        return pca(torch.cat(training_states(problem)))
+        return self.read(asked) or pca(torch.cat(training_states(problem)))
+
+    def read(self, asked: InBasis) -> Basis | None:
+        return read_folder(asked.argument, asked.site.name, self.name) if asked.argument else None
 
 
 class Whitened(BasisKind):
@@ -48,6 +49,7 @@ class Whitened(BasisKind):
     summary: ClassVar[str] = "like pca, with every coordinate in units of its own standard deviation"
 
     def make(self, asked: InBasis, problem: Problem) -> Basis:
-        if asked.argument:
-            return read_folder(asked.argument, asked.site.name, self.name)
-        return whitened(torch.cat(training_states(problem)))
+        return self.read(asked) or whitened(torch.cat(training_states(problem)))
+
+    def read(self, asked: InBasis) -> Basis | None:
+        return read_folder(asked.argument, asked.site.name, self.name) if asked.argument else None

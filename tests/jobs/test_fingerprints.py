@@ -1,0 +1,118 @@
+"""A run is another one if a file that decides its result has changed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pivotal.errors import PivotalError
+from pivotal.jobs.find import Finding, find
+from pivotal.jobs.fingerprints import changes
+from pivotal.jobs.fit_basis import fit_basis
+from pivotal.models.planted import plant
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
+from pivotal.searches.base import Search
+from pivotal.searches.exchange import Exchange
+from pivotal.searches.greedy import Greedy
+from pivotal.searches.learned import LearnedMask
+
+QUESTION = Question(model="planted", phenomenon="planted", test=81)
+SHORT = LearnedMask(max_units=3.0, updates=5, refit=2)
+TEXT = "The noun0a near noun1a\nThe noun1as often noun2a\nThe noun2a quite\n"
+
+
+def again(question: Question, search: Search, out: Path, **options: object) -> Finding:
+    return find(question, search, controls=0, evidence="none", out=str(out), **options)
+
+
+def forget(out: Path, name: str) -> None:
+    """Make run.json what an earlier version wrote."""
+    run = json.loads((out / "run.json").read_text())
+    del run["settings"][name]
+    (out / "run.json").write_text(json.dumps(run))
+
+
+def refuses(question: Question, search: Search, out: Path, words: str, name: str) -> None:
+    """The job is refused with these words, but not if the folder lacks the fingerprint."""
+    with pytest.raises(
+        PivotalError, match=rf"holds another run: {words} \({name} is \w+ there and \w+ here\)\."
+    ):
+        again(question, search, out)
+    forget(out, name)
+    assert again(question, search, out).already
+
+
+@pytest.mark.parametrize("kind", ["text", "question"])
+def test_what_must_stay(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / ("keep.txt" if kind == "text" else "keep.jsonl")
+    pairs = load_phenomenon("planted")
+
+    def write(part: int) -> None:
+        if kind == "text":
+            file.write_text(TEXT * 4 if part == 0 else "The noun2a near noun0a\n" * 3)
+        else:
+            pairs[part * 90 : part * 90 + 90].save(file)
+
+    write(0)
+    asked, out = replace(QUESTION, keep=str(file)), tmp_path / "run"
+    again(asked, SHORT, out)
+    write(0)
+    assert again(asked, SHORT, out).already
+    write(1)
+    refuses(asked, SHORT, out, "the questions or texts of --keep have changed", "keep_fingerprint")
+
+
+def test_a_basis_in_a_folder(tmp_path: Path) -> None:
+    model, folder, out = plant().model, tmp_path / "basis", tmp_path / "run"
+    corpus = tmp_path / "text.txt"
+    corpus.write_text(TEXT * 40)
+    fit_basis(model, "hidden.0", out=folder, corpus=corpus)
+    asked = replace(QUESTION, sites=f"hidden.0@pca:{folder}", values="unbounded")
+    again(asked, SHORT, out)
+    assert again(asked, SHORT, out).already
+    kept = folder.rename(tmp_path / "elsewhere")
+    assert again(asked, SHORT, out).already, "the run holds its basis"
+    kept.rename(folder)
+    corpus.write_text("The noun0as quite near noun2a\nThe noun2as near\n" * 60)
+    fit_basis(model, "hidden.0", out=folder, corpus=corpus, overwrite=True)
+    refuses(asked, SHORT, out, "the bases of --sites have changed", "sites_fingerprint")
+
+
+def test_the_intervention_to_start_from(tmp_path: Path) -> None:
+    start, out = tmp_path / "start", tmp_path / "run"
+    greedy = Greedy(max_units=3, candidates=8, sample=24, polish=2, refit=2)
+    found = again(QUESTION, greedy, tmp_path / "greedy").folder.intervention()
+    found.save(start)
+    search = Exchange(start=str(start), max_units=3, candidates=1, sample=24, rounds=1, polish=1, refit=1)
+    again(QUESTION, search, out)
+    replace(found, scores={}).save(start)
+    assert again(QUESTION, search, out).already, "scores are for the reader"
+    replace(found, values=found.values + 1).save(start)
+    words = "the intervention that the search starts from has changed"
+    refuses(QUESTION, search, out, words, "start_fingerprint")
+
+
+def test_counterfactual_prefixes_decide_evidence_too(tmp_path: Path) -> None:
+    file, out = tmp_path / "pairs.jsonl", tmp_path / "run"
+    pairs = load_phenomenon("planted")
+    pairs.save(file)
+    asked = replace(QUESTION, phenomenon=str(file))
+    assert asked.values == "natural"
+    again(asked, SHORT, out)
+    assert again(asked, SHORT, out).already
+    replace(pairs, pairs=tuple(replace(pair, counterfactuals=("", "")) for pair in pairs)).save(file)
+    words = "the counterfactual prefixes of the pairs have changed"
+    refuses(asked, SHORT, out, words, "counterfactual_fingerprint")
+
+
+def test_a_change_of_settings_is_said_before_that_of_files() -> None:
+    there = {"seed": 0, "data_fingerprint": "a", "keep_fingerprint": "b"}
+    assert changes(there, {**there, "seed": 1, "data_fingerprint": "c"}) == ["seed is 0 there and 1 here"]
+    assert changes(there, {"seed": 0, "data_fingerprint": "a"}) == []
+    assert changes(there, {"seed": 0}) == [
+        "the pairs have changed (data_fingerprint is a there and not set here)"
+    ]
