@@ -18,7 +18,7 @@ from pivotal.models.base import LanguageModel
 from pivotal.problem.counterfactuals import unusable
 from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
-from pivotal.problem.prepare import as_read, model_of, problem_of
+from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import options_for_more
 from pivotal.questions.pairs import PairSet
@@ -52,7 +52,7 @@ def check(
     All pairs are read and divided into tokens. The model runs on a random sample of at most `most` of them; 0 takes
     all. By default these are 2,000 pairs, and fewer in a model with more than 4,000 units, down to 100.
     """
-    model = model or model_of(question)
+    model = model_of(question) if model is None else checked_model(question, model)
     if most is None:
         most = min(_SAMPLE, max(_FEWEST, _UNIT_PAIRS // len(model.unit_space("all"))))
     read = as_read(question, model, question.load_pairs() if pairs is None else pairs)

@@ -29,7 +29,7 @@ from pivotal.options import stored_settings
 from pivotal.printing import duration
 from pivotal.problem.examples import Examples
 from pivotal.problem.outcome import Work
-from pivotal.problem.prepare import model_of, stays_of
+from pivotal.problem.prepare import checked_model, model_of, stays_of
 from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
@@ -78,7 +78,8 @@ def find(
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
     before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `others` are phenomena
     that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` is the
-    question's model, if it is already loaded. A run that was stopped is resumed. A finished one is read from its
+    question's model, if it is already loaded; one that the question clearly does not mean is refused
+    (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from its
     folder, and the random sets and checks that it lacks are added; `overwrite` runs it again instead. `progress=True`
     shows a bar in a notebook or a terminal.
     """
@@ -89,7 +90,7 @@ def find(
     check_runs(runs, question.seed)
     shown: AbstractContextManager[Watch] = bars() if progress else nullcontext(watch or Nobody())
     with shown as watching:
-        model = model or model_of(question, device, batch_nodes)
+        model = model_of(question, device, batch_nodes) if model is None else checked_model(question, model)
         if model.describe() != model.name:
             watching.say(f"{model.describe()}.")
         options = {"runs": runs, "search": {"name": search.name, **stored_settings(search)}}

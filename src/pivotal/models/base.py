@@ -43,6 +43,8 @@ class LanguageModel(ABC):
 
     name: str
     device: torch.device
+    dtype: torch.dtype | None = None
+    """The number format that the model computes in. None if the adapter does not say."""
     batch_nodes: int | None = None
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
@@ -68,6 +70,10 @@ class LanguageModel(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """An identifier of the weights and the vocabulary. Models with the same fingerprint are the same function."""
+
+    def is_primed_with(self, text: str) -> bool | None:
+        """Whether the model reads this text before every sentence. None if the adapter cannot tell."""
+        return None
 
     @abstractmethod
     def encode(self, text: str) -> Encoding:

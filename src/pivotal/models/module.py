@@ -60,6 +60,7 @@ class ModuleLM(ChunkedLM):
         self._module = module.eval().requires_grad_(False)
         weight = next(module.parameters(), None)
         self.device = torch.device("cpu") if weight is None else weight.device
+        self.dtype = None if weight is None else weight.dtype
         tokens = torch.arange(_STEPS, device=self.device)[None] % 2
         with lock_of(module):
             logits = self._logits(tokens)
@@ -96,6 +97,9 @@ class ModuleLM(ChunkedLM):
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def is_primed_with(self, text: str) -> bool:
+        return self._words.is_priming(text)
 
     def encode(self, text: str) -> Encoding:
         return self._words.encode(text)

@@ -34,6 +34,13 @@ class WordVocabulary:
             raise PivotalError(f"outside the vocabulary: {', '.join(missing)}")
         return Encoding(tuple(ids), tuple(of))
 
+    def is_priming(self, text: str) -> bool:
+        """Whether the tokens of a text are those of the priming."""
+        try:
+            return self.encode(text).ids == self.priming
+        except PivotalError:
+            return False
+
     def tokens_of(self, word: str) -> tuple[int, ...]:
         tokens = self._tokens(word)
         if tokens is None:

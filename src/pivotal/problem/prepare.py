@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from pivotal.models import LanguageModel, load_model
+from pivotal.errors import PivotalError
+from pivotal.models import LanguageModel, list_models, load_model
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.problem import Problem
 from pivotal.problem.unknown import with_unknown
@@ -29,6 +31,39 @@ def model_of(
         batch_nodes=batch_nodes,
         download=download,
     )
+
+
+def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
+    """A model that somebody loaded for a question. Raises PivotalError if it is another than the question states.
+
+    The number format and the priming are compared if the question states them and the model can tell. The names are
+    compared if both are among `pivotal list models`. A path or a name of your own may stand for any model.
+    """
+    if _are_two_listed(question.model, model.name):
+        raise PivotalError(
+            f"A question must be asked of its own model, {question.model}, but the model that was given is "
+            f"{model.name}. Give that model, or name {model.name} in the question.",
+            "model",
+        )
+    if question.priming is not None and model.is_primed_with(question.priming) is False:
+        raise PivotalError(
+            f"The question must state what the model reads before every sentence, but it states {question.priming!r}, "
+            f"and {model.name} was loaded with another priming. Load it with priming={question.priming!r}.",
+            "priming",
+        )
+    dtype = str(model.dtype).removeprefix("torch.")
+    if question.dtype is not None and model.dtype is not None and dtype != question.dtype:
+        raise PivotalError(
+            f"The question must state the number format of the model, but it states {question.dtype}, and {model.name} "
+            f"was loaded in {dtype}. Load it with dtype={question.dtype!r}.",
+            "dtype",
+        )
+    return model
+
+
+def _are_two_listed(one: str, other: str) -> bool:
+    """Whether two names are those of different models that can be loaded by name. A path is no such name."""
+    return one != other and not Path(one).exists() and {one, other} <= {name for name, _ in list_models()}
 
 
 def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:

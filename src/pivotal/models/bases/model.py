@@ -61,6 +61,10 @@ class ModelInBases(LanguageModel):
         return self._model.device
 
     @property
+    def dtype(self) -> torch.dtype | None:  # type: ignore[override]
+        return self._model.dtype
+
+    @property
     def batch_nodes(self) -> int | None:  # type: ignore[override]
         return self._model.batch_nodes
 
@@ -95,6 +99,9 @@ class ModelInBases(LanguageModel):
 
     def fingerprint(self) -> str:
         return self._model.fingerprint()
+
+    def is_primed_with(self, text: str) -> bool | None:
+        return self._model.is_primed_with(text)
 
     def encode(self, text: str) -> Encoding:
         return self._model.encode(text)

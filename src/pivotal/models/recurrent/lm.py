@@ -36,6 +36,8 @@ from pivotal.units import Site, Unit
 class RecurrentLM(LanguageModel):
     """A word-level recurrent language model: embedding, layers of one cell, linear decoder."""
 
+    dtype: torch.dtype
+
     def __init__(
         self,
         name: str,
@@ -127,6 +129,9 @@ class RecurrentLM(LanguageModel):
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def is_primed_with(self, text: str) -> bool:
+        return text == self.priming
 
     def encode(self, text: str) -> Encoding:
         return self._vocabulary.encode(text)

@@ -75,7 +75,9 @@ class TransformersLM(ChunkedLM):
         self._model = model.eval().requires_grad_(False)
         _check_finite(name, model)
         self.device = _first_device(model)
-        self._vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        embedding = model.get_input_embeddings().weight
+        self.dtype = embedding.dtype
+        self._vocabulary = int(embedding.shape[0])
         self._tokens = Tokens(tokenizer, self._vocabulary, priming)
         if priming is not None and self._tokens.priming == Tokens(tokenizer, self._vocabulary, None).priming:
             priming = None  # the tokenizer's own, written out
@@ -147,6 +149,9 @@ class TransformersLM(ChunkedLM):
 
     def fingerprint(self) -> str:
         return self._fingerprint
+
+    def is_primed_with(self, text: str) -> bool:
+        return self._tokens.is_priming(text)
 
     def describe(self) -> str:
         """One line about how this model reads sentences."""

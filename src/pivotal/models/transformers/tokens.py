@@ -66,6 +66,10 @@ class Tokens:
                 return tuple(whole[:start])
         return ()
 
+    def is_priming(self, text: str) -> bool:
+        """Whether the tokens of a text are those of the priming."""
+        return self._priming(text) == self.priming
+
     def priming_text(self) -> str:
         """The priming as text."""
         return "".join(str(t) for t in self._tokenizer.convert_ids_to_tokens(list(self.priming)))

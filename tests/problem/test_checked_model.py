@@ -1,0 +1,76 @@
+"""A model that was loaded before must be the one that the question states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import pivotal as pv
+from pivotal.errors import PivotalError
+from pivotal.models.bases import in_bases
+from pivotal.models.planted import plant
+from pivotal.problem.prepare import checked_model, model_of
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.question import Question
+from pivotal.searches.learned import LearnedMask
+
+PLANTED = plant().model
+DOUBLE = plant(dtype=torch.float64).model
+
+REFUSED = {
+    "name": (
+        Question("wiki-lstm", "planted"),
+        "its own model, wiki-lstm, but .* given is planted. Give that model",
+    ),
+    "priming": (
+        Question("planted", "planted", priming="The"),
+        r"states 'The', .* Load it with priming='The'\.",
+    ),
+    "dtype": (
+        Question("planted", "planted", dtype="float64"),
+        r"in float32\. Load it with dtype='float64'\.",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_another_model_is_refused_before_anything_is_written(what: str, tmp_path: Path) -> None:
+    question, said = REFUSED[what]
+    with pytest.raises(PivotalError, match=said):
+        pv.find(question, LearnedMask(updates=2), model=PLANTED, out=str(tmp_path / "run"))
+    with pytest.raises(PivotalError, match=said):
+        pv.check(question, PLANTED)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question("planted", priming="The", dtype="float64"),
+        Question("planted:0", priming="<eos>"),
+        Question("planted:2"),
+    ],
+)
+def test_the_model_of_the_question_is_accepted(question: Question) -> None:
+    model = model_of(question)
+    assert checked_model(question, model) is model
+
+
+@pytest.mark.parametrize("name", ["mine", "/models/planted", "hf:some/planted"])
+def test_a_name_of_ones_own_may_stand_for_any_model(name: str) -> None:
+    assert checked_model(Question(name), PLANTED) is PLANTED
+    shuffled = PLANTED.shuffled()
+    assert checked_model(Question("planted"), shuffled) is shuffled
+
+
+def test_the_bases_of_a_model_do_not_hide_how_it_was_loaded() -> None:
+    pairs = load_phenomenon("planted").sample(40)
+    bare = Problem(DOUBLE, pairs, sites="hidden.0@probe").model
+    model = in_bases(DOUBLE, bare.bases)
+    assert checked_model(Question("planted", priming="<eos>", dtype="float64"), model) is model
+    for question in (Question("planted", priming="The"), Question("planted", dtype="float32")):
+        with pytest.raises(PivotalError, match="planted was loaded"):
+            checked_model(question, model)
