@@ -213,8 +213,8 @@ def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
     (began[1] / "run.json").write_text(json.dumps(run))
     dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
     note = (
-        f"The pairs of {path} have changed since 1 run of this study, whose rows stay as they are. Use another folder "
-        "to ask the new pairs."
+        f"The pairs of {path} have changed. 1 run used the earlier pairs; the rows stay. To ask the new pairs, use "
+        "another folder."
     )
     more = tiny(("phenomenon: planted", f"phenomenon: {path}, controls: 120"))
     assert dry_run(more, out=tmp_path / "s", runs=1, only="planted, every").note == note

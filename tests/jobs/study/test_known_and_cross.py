@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_study import Said, lasting
+from small_study import Said, lasting, tiny
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
@@ -14,6 +14,7 @@ from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.merge import merge
 from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.study_rows import UNKNOWN, StudyRow
 
 pytestmark = pytest.mark.slow
@@ -119,6 +120,57 @@ def test_evidence_that_a_recipe_asks_for_later_is_added(
     again = Said()
     study(atlas_recipe, out=tmp_path / "study", watch=again)
     assert again.cells == [] and again.lines == []
+
+
+def test_a_batch_of_more_seeds_than_the_recipe_asks_for_now_is_completed_as_a_whole(tmp_path: Path) -> None:
+    three = tiny(("runs: 2", "runs: 3"), ("max_units: 3", "max_units: 3, controls: 1"))
+    two = tiny(("max_units: 3", "max_units: 3, controls: 2"))
+    before = study(three, out=tmp_path / "study", only="planted, every").rows
+    said = Said()
+    after = study(two, out=tmp_path / "study", only="planted, every", watch=said).rows
+    assert [(row.seed, row.folder, row.found) for row in after] == [
+        (row.seed, row.folder, row.found) for row in before
+    ]
+    assert any("3 runs have less evidence than the recipe asks for" in line for line in said.lines)
+    study(two, out=tmp_path / "study", only="planted, every", watch=(again := Said()))
+    assert again.cells == []
+
+
+def test_rows_stay_if_evidence_cannot_be_added(tmp_path: Path) -> None:
+    """The text that must stay has changed, or is gone; a summary is damaged; another question cannot be read."""
+    text, other = tmp_path / "keep.txt", tmp_path / "other.jsonl"
+    text.write_text("The noun0a verb0as\nThe noun1a verb1as\nThe noun0b near\nThe noun1b near\n")
+    load_phenomenon("planted")[:90].save(other)
+
+    def recipe(controls: int) -> Recipe:
+        return parse_recipe(
+            f"""
+            name: kept
+            resources: {{cpus: 1}}
+            defaults: {{model: planted, updates: 12, refit: 2, max_units: 3, controls: {controls}, cross: true}}
+            grid:
+              question:
+                - {{label: kept, phenomenon: planted, keep: {text}}}
+                - {{label: other, phenomenon: {other}}}
+            """,
+            "kept.yaml",
+        )
+
+    def again(controls: int) -> tuple[StudyRow, ...]:
+        return study(recipe(controls), out=tmp_path / "study", only="kept", watch=said).rows
+
+    said = Said()
+    before = again(1)
+    text.write_text("The noun1a verb1as\nThe noun0a verb0as\nThe noun1b near\nThe noun0b near\n")
+    assert again(2) == before and "have changed, so nothing can be added" in said.lines[-1]
+    text.unlink()
+    assert again(2) == before and "keep.txt" in said.lines[-1]
+    count = len(said.cells)
+    other.unlink()
+    assert again(1) == before and len(said.cells) == count
+    (summary,) = (tmp_path / "study").rglob("summary.json")
+    summary.write_text("{")
+    assert again(2) == before and len(said.cells) == count
 
 
 def test_more_evidence_than_a_recipe_asks_for_is_kept(

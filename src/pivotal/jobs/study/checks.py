@@ -30,7 +30,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
     cells = list(cells)
     pairs = cache(Question.load_pairs)
     models = dict.fromkeys(cell.question.model for cell in cells)
-    read = dict.fromkeys(only(cell.question, *READING) for cell in cells)
+    read = dict.fromkeys(with_only(cell.question, *READING) for cell in cells)
     wrong = [
         *_missing("model", ((name, partial(_find_model, name)) for name in models)),
         *_missing("phenomenon", ((asked.phenomenon, partial(pairs, asked)) for asked in read)),
@@ -40,7 +40,7 @@ def check_cells(cells: Iterable[Cell]) -> None:
         raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(wrong))
 
 
-def only(question: Question, *names: str) -> Question:
+def with_only(question: Question, *names: str) -> Question:
     """A question with some settings of another, to do once what depends on these alone."""
     return Question(**{name: getattr(question, name) for name in names})
 
@@ -68,12 +68,12 @@ def _impossible(cells: Sequence[Cell], pairs: Callable[[Question], PairSet]) -> 
 
     @cache
     def divide(question: Question) -> None:
-        question.divide(pairs(only(question, *READING)))
+        question.divide(pairs(with_only(question, *READING)))
 
     sites = cache(_light_sites)
     slips: dict[str, list[str]] = {}
     for cell in cells:
-        parts = only(cell.question, *READING, "test", "split", "split_seed")
+        parts = with_only(cell.question, *READING, "test", "split", "split_seed")
         for check in (cell.search.check_there, partial(divide, parts), partial(_check_units, cell, sites)):
             try:
                 check()

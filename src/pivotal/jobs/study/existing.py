@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from pivotal.errors import PivotalError
 from pivotal.evidence.collect import has_level, unanswered
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch, begun_folders
 from pivotal.jobs.study.cells import Cell
-from pivotal.jobs.study.checks import READING, only
+from pivotal.jobs.study.checks import READING, with_only
 from pivotal.jobs.study.harvest import recovered
 from pivotal.questions.question import Question
 from pivotal.records.serial import replace
@@ -73,11 +75,16 @@ class Readings:
         self._pairs = cache(Question.load_pairs)
         self._fingerprint = cache(lambda question: self._pairs(question).fingerprint())
 
-    def name(self, question: Question) -> str:
-        return self._pairs(only(question, *READING)).name
+    def names(self, questions: Iterable[Question]) -> list[str]:
+        """The names of questions, without those that cannot be read now."""
+        found = []
+        for question in questions:
+            with suppress(PivotalError):
+                found.append(self._pairs(with_only(question, *READING)).name)
+        return found
 
     def fingerprint(self, question: Question) -> str:
-        return self._fingerprint(only(question, *READING))
+        return self._fingerprint(with_only(question, *READING))
 
 
 def of_other_pairs(rows: Iterable[StudyRow], cells: Iterable[Cell], readings: Readings) -> list[StudyRow]:
@@ -105,12 +112,15 @@ def with_less_evidence(batches: Iterable[Batch], folder: Path, readings: Reading
             return True
         if cell.evidence == "none":
             return False
-        return bool(unanswered(evidence, summary.phenomenon, map(readings.name, cell.others or ())))
+        return bool(unanswered(evidence, summary.phenomenon, readings.names(cell.others or ())))
 
-    finished = (
-        (batch, there) for batch in batches if (there := RunFolder.open(folder / batch.folder)).finished
-    )
-    return [batch for batch, there in finished if lacks(batch.cell, there.summary())]
+    found = []
+    for batch in batches:
+        there = RunFolder.open(folder / batch.folder)
+        with suppress(PivotalError):  # a damaged summary: the row has what the tables need
+            if there.finished and lacks(batch.cell, there.summary()):
+                found.append(batch)
+    return found
 
 
 def in_order(rows: Iterable[StudyRow], cells: Sequence[Cell]) -> list[StudyRow]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -176,12 +176,15 @@ def _run(
     watch.stands(plan.standings(), plan.seconds)
     try:
         with signals():  # a run that is under way saves itself
-            for batch, found in executor.run(plan.batches, place, watch):
+            for batch, new in executor.run(plan.batches, place, watch):
+                found = [_better(row, rows.get(row.run)) for row in new]
+                if found != new:
+                    watch.say(f"{batch.cell.name}: The row stays as it is. {new[0].error}")
                 sheet.append(found)
                 rows |= {row.run: row for row in found}
                 tried |= {row.run: row for row in found}
                 left.remove(batch)
-                again = estimate(left, tried.values(), _kind(place.device), width)
+                again = estimate(_searched(left, plan.again), tried.values(), _kind(place.device), width)
                 watch.stands(plan.standings(tried.values()), None if plan.check else again.seconds)
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come after rows were written and before they were counted.
@@ -191,6 +194,16 @@ def _run(
     ordered = in_order(rows.values(), plan.all_cells)  # not in the order in which the runs finished
     Sheet(path, ordered).close()
     return ordered
+
+
+def _better(new: StudyRow, former: StudyRow | None) -> StudyRow:
+    """The new row of a run. A finished run keeps its row if the evidence for it could not be completed."""
+    return former if former is not None and former.done and not new.done else new
+
+
+def _searched(batches: Iterable[Batch], again: Collection[Run]) -> list[Batch]:
+    """The batches that are searched. The others only lack evidence, which takes a small part of the time."""
+    return [batch for batch in batches if (batch.cell.key, batch.seeds[0]) not in again]
 
 
 def _plan(
@@ -207,13 +220,17 @@ def _plan(
     other = of_other_pairs(there.rows.values(), picked, readings)
     left_alone = {row.key for row in other}
     keys = set() if check else {cell.key for cell in picked} - left_alone
-    short = with_less_evidence((batch for batch in there.begun if batch.cell.key in keys), folder, readings)
+    used = {row.folder for row in there.rows.values() if row.done and row.key in keys}
+    short = with_less_evidence((batch for batch in there.begun if batch.folder in used), folder, readings)
     again = {(batch.cell.key, seed) for batch in short for seed in batch.seeds}
-    whole = (there.whole | (there.known if check else frozenset())) - again
+    whole = there.whole | again | (there.known if check else frozenset())
     batches = [
         batch
         for cell in _by_model(picked)
-        for batch in batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in whole))
+        for batch in (
+            *(batch for batch in short if batch.cell.key == cell.key),
+            *batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in whole)),
+        )
     ]
     ordered = in_order(there.rows.values(), cells)
     return StudyPlan(
@@ -222,7 +239,7 @@ def _plan(
         all_cells=tuple(cells),
         rows=tuple(ordered),
         batches=tuple(batches),
-        estimate=None if check else estimate(batches, ordered, _kind(device), width),
+        estimate=None if check else estimate(_searched(batches, again), ordered, _kind(device), width),
         note=_note(there, folder, len(again), other),
         former=there.former,
         again=frozenset(again),
@@ -269,12 +286,13 @@ def _note(there: Existing, folder: Path, again: int, other: Sequence[StudyRow]) 
     if other:
         names = dict.fromkeys(row.phenomenon for row in other)
         said.append(
-            f"The pairs of {' and of '.join(names)} have changed since {counted(len(other))} of this study, whose rows "
-            "stay as they are. Use another folder to ask the new pairs."
+            f"The pairs of {' and of '.join(names)} have changed. {counted(len(other))} used the earlier pairs; the "
+            "rows stay. To ask the new pairs, use another folder."
         )
     if again:
         said.append(
-            f"{counted(again)} have less evidence than the recipe asks for. It is added; their units stay."
+            f"{counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence "
+            "is added without a new search."
         )
     if there.former:
         said.append(

@@ -16,7 +16,7 @@ from pivotal.files import inside
 from pivotal.jobs.find import find
 from pivotal.jobs.fingerprints import changed_files
 from pivotal.jobs.preparation import fingerprints
-from pivotal.jobs.run_files import ABLATION, RUN
+from pivotal.jobs.run_files import ABLATION, RUN, SUMMARY
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
@@ -53,7 +53,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
         torch.set_num_threads(place.threads or before)
         question = replace(batch.cell.question, seed=batch.seeds.start)
         model = MODELS.take(question, place.device, batch.cell.batch_nodes)
-        if batch.cell.known:
+        if batch.cell.known and not (place.folder / batch.folder / SUMMARY).is_file():
             untouched = what_is_known(question, model, MODELS.untouched)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
@@ -129,21 +129,23 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
     stale = begun is not None and _is_stale(begun, question, model, cell.search)
     if stale and begun is not None and begun.finished:
-        watch.say(f"The weights or files of the run in {path} have changed since, so it stays as it is.")
-    else:  # a finished run gets the evidence that it lacks
-        find(
-            question,
-            cell.search,
-            runs=len(batch.seeds),
-            controls=cell.controls,
-            evidence=cell.evidence,
-            others=None if cell.others is None else MODELS.others(question, model, cell.others),
-            out=str(path),
-            overwrite=stale,
-            model=model,
-            command=place.command,
-            watch=watch,
+        raise PivotalError(
+            f"The weights or the files of the run in {path} have changed, so nothing can be added to it. Use another "
+            "folder."
         )
+    find(  # a finished run gets the evidence that it lacks
+        question,
+        cell.search,
+        runs=len(batch.seeds),
+        controls=cell.controls,
+        evidence=cell.evidence,
+        others=None if cell.others is None else MODELS.others(question, model, cell.others),
+        out=str(path),
+        overwrite=stale,
+        model=model,
+        command=place.command,
+        watch=watch,
+    )
     folder = RunFolder.open(path)
     if cell.ablation and not (path / ABLATION).is_file():
         watch.progress(Progress("ablating single units", 0, 1, [], [], []))
