@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pivotal.cli.run_argument import Saved
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, find
 from pivotal.jobs.fingerprints import changes
@@ -107,6 +108,37 @@ def test_counterfactual_prefixes_decide_evidence_too(tmp_path: Path) -> None:
     replace(pairs, pairs=tuple(replace(pair, counterfactuals=("", "")) for pair in pairs)).save(file)
     words = "the counterfactual prefixes of the pairs have changed"
     refuses(asked, SHORT, out, words, "counterfactual_fingerprint")
+
+
+TEMPLATE = """\
+name: mine
+labels: [singular, plural]
+summary: Verbs after a noun.
+test: 0.5
+cue: noun
+words: verb
+lexicon:
+  noun: {singular: [noun0a, noun0b, noun1a, noun1b], plural: [noun0as, noun0bs, noun1as, noun1bs]}
+  verb: [{singular: verb0as, plural: verb0a}, {singular: verb1as, plural: verb1a}, {singular: verb0bs, plural: verb0b}]
+templates:
+  - {prefix: "The {noun}"}
+"""
+
+
+def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
+    file, out = tmp_path / "mine.yaml", tmp_path / "run"
+    file.write_text(TEMPLATE)
+    asked = Question(model="planted", phenomenon=str(file))
+    summary = again(asked, SHORT, out).summary
+    assert summary.pairs.test == summary.pairs.train
+    file.write_text(TEMPLATE.replace("0.5", "0.25"))
+    with pytest.raises(PivotalError, match="stated other held-out pairs") as refused:
+        Saved.read(str(out), None).divided(asked, asked.load_pairs(), "Cure.")
+    assert str(refused.value).endswith("(0.5 then, 0.25 now), so those of the run are not known. Cure.")
+    words = "the number or the share of held-out pairs that the phenomenon states has changed"
+    with pytest.raises(PivotalError, match=f"holds another run: {words}"):
+        again(asked, SHORT, out)
+    assert again(replace(asked, test=4), SHORT, tmp_path / "stated").folder.settings.get("held_out") is None
 
 
 def test_a_change_of_settings_is_said_before_that_of_files() -> None:

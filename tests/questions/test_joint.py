@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pivotal.errors import PivotalError
@@ -38,6 +40,12 @@ def test_each_question_is_a_group_and_words_follow_the_labels_of_the_first() -> 
         and last.counterfactuals == ("b y", "b x")
     )
     assert default_test(both) == default_test(ONE) + default_test(TWO)
+
+
+def test_the_shares_that_questions_state_are_held_out_of_each() -> None:
+    half = replace(ONE, held_out=0.5)
+    both = pooled([half, TWO], {"she": "female", "he": "male"})
+    assert default_test(both) == 10 + default_test(TWO)
 
 
 @pytest.mark.parametrize(

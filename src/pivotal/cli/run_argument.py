@@ -94,11 +94,17 @@ class Saved:
             raise PivotalError(
                 f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
             )
-        there = self.folder.settings.get("data_fingerprint")
+        then = self.folder.settings
+        there, stated = then.get("data_fingerprint"), then.get("held_out", str(pairs.held_out))
         if pairs.fingerprint() != there:
             raise PivotalError(
                 f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
                 f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
+            )
+        if stated != str(pairs.held_out):
+            raise PivotalError(
+                f"'{question.phenomenon}' stated other held-out pairs when it was run ({stated} then, "
+                f"{pairs.held_out} now), so those of the run are not known. {cure}"
             )
         return question.divide(pairs if read is None else read)
 
@@ -106,8 +112,8 @@ class Saved:
         """Say so if nothing tells whether the question of the card has the pairs that the units were found on."""
         if self.folder is None and not self.intervention.question_fingerprint:
             terminal.note(
-                f"This intervention is without its run folder, and its card does not identify its pairs. They are read "
-                f"from '{self.intervention.phenomenon}', which may have others."
+                "This intervention is without its run folder, and its card does not identify its pairs. pivotal reads "
+                f"those of '{self.intervention.phenomenon}'. They may differ from those that the units were found on."
             )
 
     def note_means(self, where: str) -> None:

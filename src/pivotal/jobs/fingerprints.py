@@ -11,6 +11,7 @@ from pivotal.questions.question import complete
 _FINGERPRINTS = {
     "model_fingerprint": "the weights, the words or the priming of the model have changed",
     "data_fingerprint": "the pairs have changed",
+    "held_out": "the number or the share of held-out pairs that the phenomenon states has changed",
     "counterfactual_fingerprint": "the counterfactual prefixes of the pairs have changed",
     "keep_fingerprint": "the questions or texts of --keep have changed",
     "sites_fingerprint": "the bases of --sites have changed",

@@ -125,6 +125,7 @@ def fingerprints(
     found = {
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),
+        "held_out": str(pairs.held_out) if question.test is None else None,
         "counterfactual_fingerprint": pairs.counterfactual_fingerprint(),
         "keep_fingerprint": _joint([stay.fingerprint() for stay in stays_of(question, model)]),
         "sites_fingerprint": _joint(_bases(question, model)),

@@ -46,11 +46,18 @@ def pooled(sets: Sequence[PairSet], labels: Mapping[str, str] | None = None) -> 
         name=JOINT.join(one.name for one in sets),
         labels=first.labels,
         pairs=tuple(replace(pair, group=one.name) for one in mapped for pair in one),
-        held_out=sum(default_test(one) for one in mapped),
+        held_out=_held_out(mapped),
         merged=sum(one.merged for one in mapped),
         joint=True,
         notes=tuple(note for one in mapped for note in one.notes),
     )
+
+
+def _held_out(sets: Sequence[PairSet]) -> int | float:
+    """What a split holds out: a share if one of the sets states a share, otherwise a number."""
+    number = sum(default_test(one) for one in sets)
+    stated = any(one.held_out is not None and one.held_out < 1 for one in sets)
+    return number / sum(len(one) for one in sets) if stated else number
 
 
 def _mapped(pairs: PairSet, first: PairSet, given: Mapping[str, str]) -> PairSet:

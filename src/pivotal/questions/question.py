@@ -56,8 +56,7 @@ class Question:
     """What is unseen in a held-out pair: its prefix, its words (no held-out noun or verb occurs in training), or only
     the pair."""
     test: int | float | None = None
-    """Held-out pairs: a number, or a fraction below 1. Default: as in the paper for its two phenomena,
-    otherwise a fifth."""
+    """Held-out pairs: a number, or a fraction below 1. Default: what the phenomenon states, otherwise a fifth."""
     seed: int = 0
     """Seed of the split and of everything random."""
     priming: str | None = None
