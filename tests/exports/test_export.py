@@ -148,7 +148,8 @@ def test_a_folder_of_weights_is_named_in_full(
     model = tiny("gpt2")
     (tmp_path / "my model").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert Portable.of(model.lm, model.intervention(), base="my model").base == str(tmp_path / "my model")
+    monkeypatch.setattr(model.lm.network, "name_or_path", "my model", raising=False)
+    assert Portable.of(model.lm, model.intervention()).base == str(tmp_path / "my model")
     assert Portable.of(model.lm, model.intervention(), base="org/model").base == "org/model"
 
 

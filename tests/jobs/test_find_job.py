@@ -284,7 +284,7 @@ def test_a_finished_run_is_read_and_not_run_again(tmp_path: Path) -> None:
 
 
 def test_a_level_of_evidence_that_does_not_exist_is_refused_before_the_search(tmp_path: Path) -> None:
-    with pytest.raises(PivotalError, match=r"'ful' is none\. Did you mean 'full'"):
+    with pytest.raises(PivotalError, match=r"no level of evidence 'ful'\. Did you mean 'full'"):
         pv.find(QUESTION, evidence="ful", out=str(tmp_path / "r"))  # type: ignore[arg-type]
     assert not (tmp_path / "r").exists()
 

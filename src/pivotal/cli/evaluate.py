@@ -99,7 +99,7 @@ def evaluate(
     saved = Saved.read(run_folder, run)
     question = saved.question(model, priming, dtype)
     if panel:
-        _check_panel({"phenomenon": phenomenon, "part": part, "labels": labels or None, **reading})
+        _check_panel({"QUESTION": phenomenon, "part": part, "labels": labels or None, **reading})
         saved.note_means("Another phenomenon or text")
         _panel(
             saved, saved.load_model(question, device, any_model, download=model is not None), sentences, json
@@ -127,14 +127,14 @@ def evaluate(
 
 
 def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
+    return name if name.isupper() else f"--{name.replace('_', '-')}"
 
 
 def _check_panel(options: dict[str, Any]) -> None:
     """Raise PivotalError if the user has chosen a question, or how it is read. `options` are None if not given."""
     if given := [_flag(name) for name, value in options.items() if value is not None]:
         raise PivotalError(
-            f"--panel asks every bundled phenomenon, all of it and as it is. Leave {' and '.join(given)} out."
+            f"--panel asks all pairs of every bundled phenomenon. Leave {' and '.join(given)} out."
         )
 
 
@@ -168,7 +168,7 @@ def _trained_prefixes(saved: Saved, question: Question, lm: LanguageModel) -> fr
         train, _ = saved.divided(question, pairs, "", as_read(question, lm, pairs))
     except PivotalError as error:
         terminal.note(
-            f"How many of the pairs have a prefix of the training pairs is not known. {error}".strip()
+            f"pivotal cannot say how many of these pairs share a prefix with the training pairs. {error}".strip()
         )
         return None
     return frozenset(pair.prefix for pair in train)

@@ -103,7 +103,7 @@ def check_level(level: str) -> None:
     """Raise PivotalError if there is no such level."""
     if level not in LEVELS:
         raise PivotalError(
-            f"evidence names a level, but {level!r} is none.{did_you_mean(level, LEVELS)}", "evidence"
+            f"There is no level of evidence {level!r}.{did_you_mean(level, LEVELS)}", "evidence"
         )
 
 

@@ -103,11 +103,11 @@ class Portable:
                     f"An export sets at least one unit, but this intervention sets none to flip to {label}. "
                     f"Export the other direction only: --direction {others[0]}."
                 )
-        named = base or model.network.name_or_path or model.name
-        if Path(
-            named
-        ).is_dir():  # an export is used in its own folder, from which a relative path leads nowhere
+        named = model.network.name_or_path or model.name
+        # An export is used in its own folder, from which a relative path leads nowhere.
+        if Path(named).is_dir():
             named = str(Path(named).resolve())
+        named = base or named
         return Portable(model, intervention, named, wanted, train, test)
 
     @cached_property

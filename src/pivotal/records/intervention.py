@@ -220,7 +220,7 @@ class Intervention:
         )
 
     def check_pairs(self, fingerprint: str, cure: str) -> None:
-        """Raise PivotalError if all pairs of the question are others than those of the run that found it. A card that
+        """Raise PivotalError if the question's pairs are not those of the run that found the intervention. A card that
         does not identify them is not refused."""
         if self.question_fingerprint not in ("", fingerprint):
             raise PivotalError(
