@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import time
+from contextlib import closing
 from dataclasses import replace
 from math import isnan, nan
 from pathlib import Path
@@ -21,7 +24,7 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.problem.outcome import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
-from pivotal.stopping import Stop
+from pivotal.stopping import Interrupted, Stop
 from pivotal.units import Unit
 
 SETTINGS = {"model": "planted", "seed": 0, "search": {"name": "learned", "max_units": 3}}
@@ -188,6 +191,26 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     history.close()
     first, last = folder.history()
     assert first.update == 1 and isnan(first.loss[0]) and last == Progress("learn", 20, 90, [], [], [])
+
+
+def test_a_signal_at_any_moment_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes after the checkpoint was found not to be due: the next step saves the state, and stops then."""
+    folder = RunFolder.create(tmp_path, SETTINGS)
+    stop = Stop()
+    with closing(History(folder)) as history, pytest.raises(Interrupted), stop.deferred():
+        checkpoint = RunCheckpoint(folder, history, Work(), stop)
+        now = time.monotonic()
+
+        def late() -> float:
+            stop.handle(signal.SIGINT, None)
+            return now
+
+        monkeypatch.setattr("pivotal.jobs.checkpoint.time.monotonic", late)
+        checkpoint.between_steps(lambda: {"update": 1})
+        monkeypatch.undo()
+        assert stop.requested and not (tmp_path / "checkpoint.pt").exists()
+        checkpoint.between_steps(lambda: {"update": 2})
+    assert (tmp_path / "checkpoint.pt").is_file()
 
 
 def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:

@@ -85,10 +85,12 @@ class RunCheckpoint:
         self._write(reached, {"state": rest})
 
     def between_steps(self, state: Callable[[], dict[str, Any]] | None = None) -> None:
-        due = self._stop.requested or time.monotonic() - self._saved >= EVERY_SECONDS
+        stopping = self._stop.requested  # read once: a signal that comes later waits for the next step
+        due = stopping or time.monotonic() - self._saved >= EVERY_SECONDS
         if state is not None and due:
             self.save(state())
-        self._stop.check()
+        if stopping:
+            self._stop.check()
 
     def discovery(self) -> Discovery | None:
         """The result of the search, if it had finished when the run was killed."""

@@ -70,9 +70,11 @@ class TrainingCourse:
                     self._validate()
                     for learner in self.learners:
                         learner.next_epoch()
-                if stop.requested or time.monotonic() - self._saved >= self.checkpoint_seconds:
+                stopping = stop.requested  # read once: a signal that comes later waits for the next step
+                if stopping or time.monotonic() - self._saved >= self.checkpoint_seconds:
                     self._save()
-                stop.check()
+                if stopping:
+                    stop.check()
             if self._rows:
                 self._tell()
             if missed := self.snapshots.tokens[len(self.taken) :]:
