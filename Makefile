@@ -30,7 +30,7 @@ SSE := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
 AVX2 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_CBWR=AVX2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast peers attack test-portable lint docs results fix clean
+.PHONY: help demo test test-all peers attack test-portable lint docs results fix clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -38,11 +38,11 @@ help: ## show this list
 demo: .venv/installed ## install, then find the number units of the bundled model and write a report
 	$(BIN)/$(DEMO)
 
-test: .venv/installed-dev ## install, then run every test, the slow ones too
-	$(PYTEST)
-
-test-fast: .venv/installed-dev ## run the tests that take no more than a few seconds each; shapes are not checked
+test: .venv/installed-dev ## install, then run the quick tests: at most four minutes on two cores
 	OMP_NUM_THREADS=1 $(UNCHECKED) $(WORKERS) -m "not slow"
+
+test-all: .venv/installed-dev ## run every test, and check the shapes in signatures
+	$(PYTEST)
 
 peers: $(foreach peer,$(PEERS),build/peers/$(firstword $(subst ==, ,$(peer)))/installed) ## install the libraries that exports are tested and compared with, each in an environment of its own
 

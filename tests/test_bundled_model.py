@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import lzma
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from tests.paths import ROOT
+from safetensors.torch import load_file
 
 from pivotal.files import asset
 from pivotal.models import load_model
@@ -23,7 +19,6 @@ from pivotal.questions.phenomena import load_phenomenon
 MODELS = asset("models")
 FOLDER = MODELS / "wiki-lstm"
 BOTH = pytest.mark.parametrize("folder", [FOLDER, MODELS / "wiki-lstm-tied"], ids=lambda folder: folder.name)
-SCRIPT = ROOT / "scripts" / "cut_wiki_lstm.py"
 PHENOMENA = ("number-agreement", "gender-bias")
 CONSTRUCTIONS = {"simple", "adv", "adv_adv", "adv_conjunction", "namepp", "nounpp", "nounpp_adv"}
 
@@ -143,56 +138,3 @@ def plain_accuracy(folder: Path, pairs: PairSet) -> float:
         expected = torch.tensor([pair.label == "singular" for pair in some])
         right += int(((singular > plural) == expected).sum())
     return right / len(pairs)
-
-
-@pytest.mark.slow
-def test_script_keeps_rows_exactly_and_rounds_the_rest(tmp_path: Path) -> None:
-    """On a small random model: what the phenomena need and the frequent words stay, in order of frequency."""
-    needed, frequent = sorted(words_of(*PHENOMENA)), ["wug", "dax", "blick", "fep"]
-    source, stored = tmp_path / "source", random_model(["<unk>", *needed, *reversed(frequent), "<eos>"])
-    source.mkdir()
-    save_file(stored[1], source / "model.safetensors")
-    (source / "vocab.txt").write_text("\n".join(stored[0]) + "\n", encoding="utf-8")
-    facts = dict.fromkeys(("name", "architecture", "corpus", "training", "note"), "made up")
-    (source / "card.json").write_text(json.dumps(facts), encoding="utf-8")
-    text = tmp_path / "text.xz"
-    counts = {word: 2 ** (5 - i) for i, word in enumerate(frequent)}
-    text.write_bytes(
-        lzma.compress("".join(f"{word} the doctor\n" * n for word, n in counts.items()).encode())
-    )
-    small = tmp_path / "small"
-    size = len(needed) + 2 + 2
-    subprocess.run(
-        [sys.executable, SCRIPT, source, small, "--words", str(size), "--corpus", text, "--text", text],
-        check=True,
-        capture_output=True,
-    )
-
-    words, tensors = vocabulary(small), load_file(small / "model.safetensors")
-    assert words[:2] == ["<eos>", "<unk>"]
-    assert set(words) == {"<eos>", "<unk>", *needed, "wug", "dax"}
-    assert words.index("the") < words.index("wug") < words.index("dax")
-    rows = [stored[0].index(word) for word in words]
-    for name in ("encoder.weight.int8", "encoder.weight.scale", "decoder.weight.int8", "decoder.bias"):
-        assert torch.equal(tensors[name], stored[1][name][rows])
-    for name in ("rnn.weight_ih_l0", "rnn.weight_hh_l1"):
-        found = tensors[f"{name}.int8"].float() * tensors[f"{name}.scale"][:, None]
-        assert (found - stored[1][name]).abs().max() < 0.05 * stored[1][name].abs().max()
-    assert str(tmp_path) not in (small / "card.json").read_text(encoding="utf-8")
-
-
-def random_model(words: list[str], width: int = 8) -> tuple[list[str], dict[str, torch.Tensor]]:
-    generator = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(*shape, generator=generator)
-
-    tensors = {"decoder.bias": normal(len(words)).half()}
-    for name in ("encoder.weight", "decoder.weight"):
-        tensors[f"{name}.int8"] = (normal(len(words), width) * 30).clamp(-127, 127).to(torch.int8)
-        tensors[f"{name}.scale"] = torch.full((len(words),), 0.02).half()
-    for layer in (0, 1):
-        for side in ("ih", "hh"):
-            tensors[f"rnn.weight_{side}_l{layer}"] = normal(4 * width, width).half()
-            tensors[f"rnn.bias_{side}_l{layer}"] = normal(4 * width).half()
-    return words, tensors

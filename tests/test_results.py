@@ -14,7 +14,6 @@ import pytest
 from tests.paths import ROOT
 from tests.report.study_rows import runs
 
-from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
@@ -146,13 +145,6 @@ def test_the_time_to_a_quality_is_that_of_the_cheapest_set_that_has_it() -> None
     assert peers.first_to_pass([searched], 0.98, 1.0, costs, "") == [(30.0, 0)]
 
 
-def test_a_study_that_no_recipe_knows_is_named(script: ModuleType, tmp_path: Path) -> None:
-    (tmp_path / "results" / "parts").mkdir(parents=True)
-    (tmp_path / "results" / "parts" / "1.md").write_text("<!-- study: sumary -->\n")
-    with pytest.raises(PivotalError, match=r"'sumary'.*Did you mean 'summary'"):
-        script.page(tmp_path)
-
-
 @pytest.mark.parametrize("check", [[], ["--check"]])
 def test_what_is_wrong_with_a_source_is_a_sentence(tmp_path: Path, check: list[str]) -> None:
     """As one meets it: the script itself, beside documents of which one names a study that there is not."""
@@ -179,36 +171,3 @@ def test_a_study_with_results_shows_its_tables(script: ModuleType, tmp_path: Pat
         "| number single | without | unbounded | 3 | 90.0 ± 10.0 | 88.0 ± 0.2 |" in made
         and "not measured yet" not in made
     )
-
-
-def test_the_figure_of_emergence_takes_tokens_and_perplexity_from_the_cards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    rows = []
-    for seed, (tokens, perplexity) in enumerate([(10_000_000, 186.7), (1_000_000_000, 38.7)]):
-        folder = Path("snapshots") / f"seed-{seed}"
-        folder.mkdir(parents=True)
-        (folder / "config.json").write_text(json.dumps({"format": "pivotal-recurrent-1", "cell": "lstm"}))
-        card = {"tokens": {"read": tokens}, "seed": seed, "validation": {"perplexity": perplexity}}
-        (folder / "card.json").write_text(json.dumps(card))
-        for units in (1, 5):
-            cell = {"tokens read": str(tokens), "units allowed": str(units)}
-            told = {"model": str(folder), "options": {"max_units": units}, "clean_accuracy": 0.9}
-            rows += runs(cell, [units / 10], **told)
-    emergence = loaded("emergence")
-    gone = runs({"tokens read": "2B"}, [0.5], model="snapshots/gone", options={"max_units": 1})
-    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in [*rows, *gone]))
-    with pytest.raises(PivotalError, match=r"snapshots/gone is neither here nor among the local models"):
-        emergence.points(Path())
-    Path("results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
-    points = emergence.points(Path())
-    assert [(one["tokens"], one["perplexity"], one["units"], one["flipped"]) for one in points] == [
-        (10_000_000, 186.7, 1, 0.1),
-        (10_000_000, 186.7, 5, 0.5),
-        (1_000_000_000, 38.7, 1, 0.1),
-        (1_000_000_000, 38.7, 5, 0.5),
-    ]
-    flips, *models = emergence.chart(points).to_dict()["hconcat"]
-    assert len(flips["data"]["values"]) == 4
-    assert [len(panel["data"]["values"]) for panel in models] == [2, 2]  # a point per model, not per run
