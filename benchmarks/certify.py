@@ -21,7 +21,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import model_of, problem_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
 from pivotal.report.certified import sentences, verdict
 from pivotal.searches.base import Progress, interventions_of

@@ -25,8 +25,7 @@ from pivotal.models import LanguageModel, load_model
 from pivotal.questions.joint import names_of
 from pivotal.questions.question import Question
 from pivotal.records import serial
-from pivotal.records.evidence import Effect
-from pivotal.records.share import Share
+from pivotal.records.evidence import Effect, Share
 from pivotal.report.tables import interval, number, percent, points
 from pivotal.searches.learned import LearnedMask
 from pivotal.units import KEEP_CHANGE, MAX_UNITS, Values

@@ -28,7 +28,7 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel, load_model
 from pivotal.questions.question import Question
 from pivotal.records import serial
-from pivotal.records.share import Share
+from pivotal.records.evidence import Share
 from pivotal.records.summary import Summary
 from pivotal.report.tables import interval, number, percent
 from pivotal.searches.learned import LearnedMask

@@ -17,17 +17,12 @@ from typing import Any
 import msgspec
 
 from pivotal.options import field_docs
-from pivotal.records.ablation import Ablations
 from pivotal.records.basis import BasisRecord
-from pivotal.records.certificate import Certificate
-from pivotal.records.checkpoint import CheckpointRecord
+from pivotal.records.certificate import Ablations, Certificate
 from pivotal.records.comparison import ComparisonRecord
-from pivotal.records.export import ExportRecord
-from pivotal.records.history import Progress
-from pivotal.records.intervention import Card
-from pivotal.records.run import RunRecord
+from pivotal.records.intervention import Card, ExportRecord, SourceRecord
+from pivotal.records.run import CheckpointRecord, Progress, RunRecord
 from pivotal.records.serial import Number, Record
-from pivotal.records.source import SourceRecord
 from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import StudyRow
 from pivotal.records.summary import Summary

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet, read_pairs
     from pivotal.questions.phenomena import load_phenomenon
     from pivotal.questions.question import Question
-    from pivotal.records.certificate import Certificate
+    from pivotal.records.certificate import Certificate, Effort
     from pivotal.records.check import CheckReport
-    from pivotal.records.effort import Effort
     from pivotal.records.intervention import Intervention
     from pivotal.records.traces import Trace
     from pivotal.searches import Discovery, Progress, Search

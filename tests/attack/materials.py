@@ -13,7 +13,7 @@ from tests.attack.command import ended, fork
 from tests.attack.surroundings import hastened
 
 from pivotal.lm.training_folder import TrainingFolder
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 
 FIND = ("--updates", "2", "-o", "refit=1", "--controls", "0", "--test", "12")
 RESUME = ("--updates", "4", "-o", "refit=4", "--controls", "0", "--test", "12", "--runs", "2", "-q")

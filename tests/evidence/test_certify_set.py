@@ -16,9 +16,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.ablation import Ablated
-from pivotal.records.certificate import Certificate
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Ablated, Certificate, Effort
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.report.certified import sentences, units_table, verdict

@@ -12,8 +12,7 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.certificate import Look
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort, Look
 from pivotal.searches.tools.trials import placed
 from pivotal.units import Site, UnitSpace
 

@@ -12,15 +12,16 @@ from pivotal.records.evidence import (
     Effect,
     Evidence,
     Interchange,
+    Knowledge,
+    LabelKnowledge,
     Natural,
     NullSearch,
     Paths,
+    Share,
     TextCost,
     UnitRange,
 )
-from pivotal.records.knowledge import Knowledge, LabelKnowledge
 from pivotal.records.serial import replace
-from pivotal.records.share import Share
 from pivotal.records.summary import (
     Control,
     Example,

@@ -14,8 +14,7 @@ from tests.exports.conftest import ALL, FEATURES, INPUTS, Tiny
 from pivotal.errors import PivotalError
 from pivotal.exports import TARGETS, Portable, export
 from pivotal.models import load_model
-from pivotal.records.export import ExportRecord
-from pivotal.records.intervention import Intervention
+from pivotal.records.intervention import ExportRecord, Intervention
 from pivotal.records.serial import read
 from pivotal.units import Unit
 

@@ -15,7 +15,7 @@ from pivotal.jobs.certify import certify_run
 from pivotal.jobs.find import Finding, find
 from pivotal.problem.prepare import problem_of
 from pivotal.questions.question import Question
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort
 from pivotal.report.page import write_report
 from pivotal.searches.greedy import Greedy
 

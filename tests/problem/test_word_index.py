@@ -23,7 +23,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort
 from pivotal.records.intervention import Intervention
 from pivotal.searches import SEARCHES
 from pivotal.searches.base import interventions_of

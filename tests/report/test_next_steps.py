@@ -8,9 +8,8 @@ import pytest
 from tests.evidence.test_verdict import HIGH, LOW, effect, evidence, knowledge, label, natural, summary
 
 from pivotal.evidence.verdict import verdict_of
-from pivotal.records.evidence import Natural, TextCost, UnitRange
+from pivotal.records.evidence import Natural, Share, TextCost, UnitRange
 from pivotal.records.serial import replace
-from pivotal.records.share import Share
 from pivotal.records.summary import Control, Summary
 from pivotal.report.html import suggestions
 from pivotal.report.next_steps import next_steps

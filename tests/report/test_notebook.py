@@ -20,8 +20,7 @@ from pivotal.evidence.certify import certify
 from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
-from pivotal.records.certificate import Certificate
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Certificate, Effort
 from pivotal.report.notebook import plot_run, run_html
 from pivotal.units import Site, pattern_of, select_sites
 

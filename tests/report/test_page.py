@@ -20,7 +20,7 @@ from pivotal.jobs.find import find
 from pivotal.jobs.run_files import own_files
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.question import Question
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 from pivotal.records.serial import replace
 from pivotal.records.summary import DropOne
 from pivotal.report import tables

@@ -9,7 +9,7 @@ import typer
 from pivotal.cli import shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.options import options_of
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved

@@ -66,7 +66,7 @@ def fit_basis(
     from pivotal.jobs.fit_basis import one_site
     from pivotal.models import load_model
     from pivotal.models.bases.train_sae import SAESettings
-    from pivotal.records.history import Progress
+    from pivotal.records.run import Progress
 
     for option in ("features", "top_k", "updates", "seed"):
         if kind != "sae" and not shared_options.is_default(ctx, option):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pivotal.cli import terminal
 from pivotal.jobs.watch import Watch
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 from pivotal.searches.progress import numbers, terminal_bars
 
 LINE_EVERY = 5.0

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pivotal.questions.pairs import PairSet
     from pivotal.questions.question import Question
     from pivotal.questions.readers import Part
+    from pivotal.records.evidence import Transfer, TransferRow
     from pivotal.records.intervention import Intervention
-    from pivotal.records.transfer import Transfer, TransferRow
 
 
 def score_transfer(
@@ -26,7 +26,7 @@ def score_transfer(
 ) -> Transfer:
     """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
     known."""
-    from pivotal.records.transfer import Transfer
+    from pivotal.records.evidence import Transfer
 
     return Transfer(
         model=lm.name,
@@ -47,7 +47,7 @@ def _row(
     from pivotal.evidence.checks.effects import effect_on, prepared
     from pivotal.problem.prepare import as_read
     from pivotal.questions.relabel import relabelled
-    from pivotal.records.transfer import TransferRow
+    from pivotal.records.evidence import TransferRow
 
     if part.pairs is None:
         return TransferRow(question=part.name, reason=part.reason)

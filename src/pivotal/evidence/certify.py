@@ -29,6 +29,7 @@ from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import (
     Certificate,
+    Effort,
     ExaminedPrefixes,
     Judged,
     Neighbours,
@@ -36,9 +37,8 @@ from pivotal.records.certificate import (
     Smaller,
     Without,
 )
-from pivotal.records.effort import Effort
-from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import Progress
 from pivotal.searches.base import Clock
 from pivotal.searches.progress import reporting
 from pivotal.searches.tools.refit import Refit

@@ -23,8 +23,8 @@ from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
 from pivotal.records.evidence import Effect, Evidence, Level
-from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import Progress
 from pivotal.records.serial import replace
 from pivotal.searches.base import Search
 

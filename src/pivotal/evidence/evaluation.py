@@ -15,8 +15,8 @@ from pivotal.evidence.scores import score_many
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.records import serial
+from pivotal.records.evidence import Share
 from pivotal.records.intervention import Intervention
-from pivotal.records.share import Share
 from pivotal.records.summary import Control, DropOne
 from pivotal.records.traces import PairOutcome
 

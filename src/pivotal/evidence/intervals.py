@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pivotal.records.share import Share
+from pivotal.records.evidence import Share
 
 _TAIL, _Z = 0.025, 1.959964
 _TRUSTED = 2

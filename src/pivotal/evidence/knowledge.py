@@ -16,8 +16,7 @@ from pivotal.printing import chance
 from pivotal.problem.asking import Tokens
 from pivotal.problem.problem import Problem
 from pivotal.questions.cue_labels import contradicted, cue_tells
-from pivotal.records.knowledge import Knowledge, LabelKnowledge
-from pivotal.records.share import Share
+from pivotal.records.evidence import Knowledge, LabelKnowledge, Share
 
 PREFIXES = 256
 """The most prefixes on which probability and rank of the words are measured. They need the whole vocabulary."""

@@ -14,8 +14,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.records.certificate import Look
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Effort, Look
 from pivotal.searches.tools.trials import (
     Scores,
     ends_of,

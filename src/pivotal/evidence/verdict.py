@@ -16,10 +16,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pivotal.printing import chance
-from pivotal.records.evidence import Check, Evidence, Interchange, NullSearch, TextCost, Verdict, Word
-from pivotal.records.knowledge import Knowledge
+from pivotal.records.evidence import (
+    Check,
+    Evidence,
+    Interchange,
+    Knowledge,
+    NullSearch,
+    Share,
+    TextCost,
+    Verdict,
+    Word,
+)
 from pivotal.records.serial import replace
-from pivotal.records.share import Share
 from pivotal.records.summary import Summary
 
 HALF = 0.5

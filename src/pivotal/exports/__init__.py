@@ -12,7 +12,7 @@ from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.readme import readme
 from pivotal.files import disk, inside, write_text
 from pivotal.records import serial
-from pivotal.records.export import EXPORT, ExportRecord
+from pivotal.records.intervention import EXPORT, ExportRecord
 from pivotal.registry import Registry
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]

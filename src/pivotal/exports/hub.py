@@ -14,8 +14,7 @@ from pivotal.exports.sharing import ADAPTERS, library
 from pivotal.files import disk
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
-from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
-from pivotal.records.source import SOURCE, SourceRecord
+from pivotal.records.intervention import BASES, CARD, SOURCE, VALUES, Intervention, SourceRecord
 
 CERTIFICATE = "certificate.json"
 OPTIONAL = (BASES, CERTIFICATE)

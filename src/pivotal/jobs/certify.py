@@ -13,8 +13,7 @@ from pivotal.options import build
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, model_of, training_problem
 from pivotal.questions.question import Question
-from pivotal.records.certificate import Certificate
-from pivotal.records.effort import Effort
+from pivotal.records.certificate import Certificate, Effort
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
 from pivotal.searches import SEARCHES

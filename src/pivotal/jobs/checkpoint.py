@@ -18,8 +18,8 @@ from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.outcome import Work
 from pivotal.records import serial
-from pivotal.records.checkpoint import CheckpointRecord
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import CheckpointRecord
 from pivotal.searches.base import Discovery
 from pivotal.stopping import Stop
 

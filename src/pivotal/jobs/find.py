@@ -35,8 +35,8 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.evidence import Level
-from pivotal.records.history import Progress
 from pivotal.records.intervention import Intervention
+from pivotal.records.run import Progress
 from pivotal.records.summary import Control, Seconds, Summary
 from pivotal.searches.base import Discovery, Search, check_runs
 from pivotal.searches.by_name import bounded, settled

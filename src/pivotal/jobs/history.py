@@ -8,7 +8,7 @@ from pivotal.files import disk, lock, open_to_append
 from pivotal.jobs.run_files import HISTORY
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.records import serial
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 
 
 class History:

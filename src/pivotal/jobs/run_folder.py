@@ -38,13 +38,11 @@ from pivotal.jobs.run_files import (
 )
 from pivotal.questions.question import updated
 from pivotal.records import serial
-from pivotal.records.ablation import Ablations
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
-from pivotal.records.certificate import Certificate
+from pivotal.records.certificate import Ablations, Certificate
 from pivotal.records.comparison import ComparisonRecord
-from pivotal.records.history import Progress
 from pivotal.records.intervention import BASES, CARD, Intervention
-from pivotal.records.run import FORMAT, Kind, RunRecord
+from pivotal.records.run import FORMAT, Kind, Progress, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles

@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.problem.problem import Problem
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 
 
 @runtime_checkable

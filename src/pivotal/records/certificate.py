@@ -1,14 +1,74 @@
-"""certificate.json: the results of certifying a found set."""
+"""certificate.json and ablation.json: whether fewer or other units would suffice, and how thoroughly that was tried."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 from msgspec.structs import force_setattr
 
-from pivotal.records.ablation import Ablated
-from pivotal.records.effort import Effort
+from pivotal.errors import PivotalError
 from pivotal.records.serial import Number, Record
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many sets a certificate tries, and how thoroughly."""
+
+    candidates: int = 32
+    """Units tried in place of each unit: those with the highest first-order gain. 0 tries all units."""
+    audit: int = 16
+    """Random units also tried in place of each unit; they show what the screening may have missed."""
+    points: int = 6
+    """Values per direction at which a unit is tried."""
+    sample: int = 96
+    """Training prefixes on which sets are tried; 0 takes all."""
+    finalists: int = 12
+    """How many of the best sets get fitted values: among the swaps, and among the sets of each smaller size."""
+    polish: int = 60
+    """Updates of the values."""
+    pairs: Literal["screened", "all", "none"] = "screened"
+    """Sets of two units to try: the best single units with promising partners, all pairs (for a GPU), or none."""
+    first: int = 24
+    """Single units that screened pairs start from."""
+    epsilon: float = 0.005
+    """Smallest difference in flips that counts, as a share of the pairs."""
+
+    def __post_init__(self) -> None:
+        least = {"points": 3} | dict.fromkeys(("finalists", "polish", "first"), 1)
+        for name in ("candidates", "audit", "sample", *least):
+            if getattr(self, name) < least.get(name, 0):
+                raise PivotalError(
+                    f"{name} must be {least.get(name, 0)} or more, but it is {getattr(self, name)}."
+                )
+        if not 0 <= self.epsilon < 1:
+            raise PivotalError(
+                f"epsilon must be a share of the pairs, from 0 to less than 1, but it is {self.epsilon:g}."
+            )
+
+
+class Ablated(Record, frozen=True, kw_only=True):
+    """The result of single-unit ablation for one unit."""
+
+    unit: str
+    """Site and index, such as `hidden.0:122`."""
+    rank: int
+    """Its rank among all units by effect, from 1."""
+    effect: Number
+    """How far the log ratio falls when this unit alone is set to zero, in nats."""
+    drop: Number
+    """How much of its accuracy the model loses in the condition where it loses most."""
+    condition: str
+    """The condition of the drop: a construction with a label, or all pairs."""
+    found: bool
+    """Whether single-unit ablation would have found the unit: the drop is more than 10 points."""
+
+
+class Ablations(Record, frozen=True, kw_only=True):
+    """ablation.json: single-unit ablation of every unit that a run of the folder found."""
+
+    units: dict[str, Ablated]
+    """One entry per unit, by site and index."""
 
 
 class Judged(Record, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pivotal.records.knowledge import Knowledge
+from pivotal.records.evidence import Knowledge
 from pivotal.records.serial import Number, Record
 from pivotal.records.summary import Overlap, Rejections
 from pivotal.units import Steps

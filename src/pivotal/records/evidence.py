@@ -1,12 +1,95 @@
-"""The evidence for a run's best intervention: what was checked, what was found, and the verdict."""
+"""The evidence for an intervention: what the untouched model knows, what was checked and found, and the verdict."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pivotal.records.knowledge import Knowledge
+from pivotal.printing import chance
 from pivotal.records.serial import Number, Record
-from pivotal.records.share import Share
+
+
+class Share(Record, frozen=True):
+    """A share of pairs with its 95% interval, for which the prefixes are the independent observations."""
+
+    value: Number
+    low: Number
+    high: Number
+    n: int
+    """The number of pairs."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+class LabelKnowledge(Record, frozen=True, kw_only=True):
+    """The pairs of one label."""
+
+    pairs: int
+    """The number of pairs whose expected word has this label."""
+    accuracy: Share | None
+    """The share of them in which the model prefers the expected word; null if there are none."""
+    preferred: int
+    """The number of all pairs in which the model prefers the word of this label; they are flipped to the other."""
+    prefixes: int
+    """The number of distinct prefixes among those pairs."""
+
+
+class Knowledge(Record, frozen=True, kw_only=True):
+    """What the untouched model prefers in the pairs that it can be asked."""
+
+    pairs: int
+    clusters: int
+    """The number of distinct prefixes. Pairs with the same prefix share a state, so they are not independent."""
+    labelled: int
+    """The number of pairs that state an expected word."""
+    accuracy: Share | None
+    """The share of labelled pairs in which the model prefers the expected word; null if no pair states one."""
+    by_label: dict[str, LabelKnowledge]
+    by_group: dict[str, Share]
+    """The accuracy by construction, for the groups with labelled pairs."""
+    one_sided: Number
+    """The share of pairs in which the model prefers the label that it prefers more often: 0.5 is balanced, 1 is always
+    the same label."""
+    mass: Number
+    """The median probability of the words of both labels together. If it is small, the model expects none of them."""
+    rank: Number
+    """The median rank of the words of the more likely label: 1 plus the number of tokens that are more likely."""
+    sampled: int | None = None
+    """The number of prefixes whose pairs give both medians, if that is a sample of them; else null."""
+    cue_tells: Number | None = None
+    """How well the cue word tells which label is right: 1 if each cue word goes with one label, 0 if it does no better
+    than with random labels. Null if the pairs cannot say, for example because no cue word is repeated."""
+    contradicted: int = 0
+    """The number of prefixes after which pairs with the same words expect different labels."""
+
+    def told(self) -> str:
+        """The figures in one line."""
+        right = "No pair states what is right"
+        if self.accuracy is not None:
+            share = self.accuracy
+            right = (
+                f"The untouched model prefers the expected word in {share.value:.1%} of {self.labelled:,} pairs (95% "
+                f"interval {share.low:.1%} to {share.high:.1%})"
+            )
+        prefers = " and ".join(f"“{label}” in {part.preferred:,}" for label, part in self.by_label.items())
+        sample = "" if self.sampled is None else f" in a sample of {self.sampled:,} prefixes"
+        return (
+            f"{right}; it prefers {prefers}. The words of both labels together have a median probability of "
+            f"{chance(self.mass)}{sample}."
+        )
+
+    @property
+    def directions(self) -> dict[str, int]:
+        """The number of pairs that are flipped to each label."""
+        first, second = self.by_label
+        return {first: self.by_label[second].preferred, second: self.by_label[first].preferred}
+
+    @property
+    def prefixes_towards(self) -> dict[str, int]:
+        """The number of distinct prefixes that are flipped to each label."""
+        first, second = self.by_label
+        return {first: self.by_label[second].prefixes, second: self.by_label[first].prefixes}
+
 
 Word = Literal["decide", "switch", "nudge", "no evidence"]
 """The verdicts, from the strongest to the weakest."""
@@ -211,3 +294,25 @@ class Verdict(Record, frozen=True, kw_only=True):
     @property
     def failed(self) -> tuple[Check, ...]:
         return tuple(check for check in self.checks if check.passed is False)
+
+
+class TransferRow(Record, frozen=True, kw_only=True):
+    """One question with the intervention applied."""
+
+    question: str
+    effect: Effect | None = None
+    """Null if it cannot be asked."""
+    reason: str = ""
+    """Why it cannot be asked."""
+    prefix_in_training: int | None = None
+    """How many of its pairs have a prefix that the run's training pairs have. Null if it is not known."""
+
+
+class Transfer(Record, frozen=True, kw_only=True):
+    """The transfer of an intervention to other questions than the one that it was found for."""
+
+    model: str
+    phenomenon: str
+    """The phenomenon that the intervention was found for."""
+    directions: tuple[str, str]
+    rows: tuple[TransferRow, ...]

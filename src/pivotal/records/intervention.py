@@ -18,6 +18,7 @@ from pivotal.errors import PivotalError, did_you_mean, in_short
 from pivotal.files import disk, write_atomically
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
+from pivotal.records.serial import Record
 from pivotal.units import Steps, Unit, Values
 
 CARD, VALUES, BASES = "card.json", "values.safetensors", "bases.safetensors"
@@ -306,3 +307,47 @@ def _arrays(path: Path, card: Card) -> tuple[np.ndarray, np.ndarray]:
                     f"the shape {there.get_shape()} and the type {there.get_dtype()}. It does not belong to this card."
                 )
         return file.get_tensor("values"), file.get_tensor("active").astype(bool)
+
+
+EXPORT = "export.json"
+
+
+class ExportRecord(Record, frozen=True, kw_only=True):
+    """export.json: an intervention in the format of another library."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-export-1",)
+
+    format: Literal["pivotal-export-1"] = "pivotal-export-1"
+    target: str
+    """The name of the format or library, such as `peft`."""
+    model: str
+    model_fingerprint: str
+    """Identifies the weights of the model and the text that it reads first."""
+    phenomenon: str
+    steps: Steps
+    """Whether the units are set at every step of the prefix or at the cue only."""
+    directions: tuple[str, ...]
+    """The labels that were exported."""
+    units: tuple[str, ...]
+    """Site and index, such as `mlp.3:122`."""
+    approximate: tuple[str, ...] = ()
+    """How the export differs from the intervention, a sentence each; empty if it is exact."""
+    files: tuple[str, ...] = ()
+    """The files of the export, by their paths in the folder."""
+
+
+SOURCE = "source.json"
+
+
+class SourceRecord(Record, frozen=True, kw_only=True):
+    """source.json: the repository and the commit that `pivotal pull` took an intervention from."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-source-1",)
+
+    format: Literal["pivotal-source-1"] = "pivotal-source-1"
+    repository: str
+    """The name of a repository on the Hugging Face hub, or the path of a folder."""
+    commit: str | None = None
+    """The commit that the files belong to; null if they come from a folder."""
+    files: dict[str, str] = {}
+    """The SHA-256 of each file, by name."""

@@ -1,10 +1,11 @@
-"""run.json: the settings of a run or a comparison, the versions and the machine."""
+"""What a run writes while it searches: run.json, the rows of history.jsonl, and the JSON part of checkpoint.pt."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from pivotal.records.serial import Record
+from pivotal.records.intervention import Card
+from pivotal.records.serial import Number, Record
 
 Kind = Literal["run", "comparison"]
 Format = Literal["pivotal-run-1", "pivotal-comparison-1"]
@@ -39,3 +40,41 @@ class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def kind(self) -> Kind:
         return "run" if self.format == FORMAT["run"] else "comparison"
+
+
+class Progress(Record, frozen=True):
+    """The progress of a search, for a progress bar and as a row of history.jsonl. Lists have one number per run."""
+
+    phase: str
+    """What the search is doing, such as `learn`, `refit` or the name of a stage."""
+    update: int
+    """Updates done in this phase."""
+    updates: int
+    """All updates of this phase."""
+    loss: list[Number]
+    units: list[Number]
+    """Units in the mask; the expected number while the mask is relaxed."""
+    accuracy: list[Number]
+    """Share of flipped preferences on the training pairs of the batch."""
+    extra: dict[str, list[Number]] = {}
+    """Further series by name, such as `multiplier`."""
+
+
+class CheckpointRecord(Record, frozen=True, kw_only=True):
+    """The JSON in checkpoint.pt: the progress of a search. The file also holds tensors: the state of the search and the
+    arrays of the interventions."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-checkpoint-1",)
+
+    format: Literal["pivotal-checkpoint-1"] = "pivotal-checkpoint-1"
+    rows: int
+    """The number of rows in history.jsonl when the checkpoint was saved."""
+    forward: int
+    """Node evaluations so far."""
+    backward: int
+    seconds: float
+    """Time spent on the search, including earlier processes."""
+    interventions: tuple[Card, ...]
+    """The current intervention of each run; empty while there is none."""
+    stages: tuple[dict[str, dict[str, Number]], ...] | None = None
+    """The scores of each run at each stage; null until the search has finished."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from pivotal.records.evidence import Effect, Evidence, TextCost, Verdict
+from pivotal.records.evidence import Effect, Evidence, Share, TextCost, Verdict
 from pivotal.records.serial import Number, Record
-from pivotal.records.share import Share
 from pivotal.units import Steps, Values
 
 

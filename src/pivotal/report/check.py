@@ -7,7 +7,7 @@ from math import floor
 
 from pivotal.printing import chance, duration
 from pivotal.records.check import CheckReport
-from pivotal.records.share import Share
+from pivotal.records.evidence import Share
 from pivotal.records.summary import told_reasons
 from pivotal.report.tables import Table, counted, interval, percent, shared_sentence
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import floor
 from typing import Any, Protocol, runtime_checkable
 
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import BY_LABEL, CHOSEN, HOVER, OTHERS, WIDTH, Figure, draw
 from pivotal.report.evidence_figures import MOST_UNITS, cost_figure, dose_figure, natural_figure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isnan
 from typing import Any
 
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 from pivotal.records.summary import Summary
 from pivotal.report.drawing import CHOSEN, HOVER, OTHERS, WIDTH, Figure, draw
 from pivotal.report.tables import Table, number, percent, shown_stage, stages_table, table

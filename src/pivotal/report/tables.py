@@ -9,7 +9,7 @@ from math import isnan
 from typing import Protocol, runtime_checkable
 
 from pivotal.records.comparison import ComparisonRecord
-from pivotal.records.share import Share
+from pivotal.records.evidence import Share
 from pivotal.records.summary import DropOne, Overlap, Rejections, RunScores, Summary, told_reasons
 
 

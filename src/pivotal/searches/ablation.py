@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pivotal.problem.outcome import mean_of
 from pivotal.problem.problem import Problem
-from pivotal.records.ablation import Ablated
+from pivotal.records.certificate import Ablated
 from pivotal.searches.base import require_least
 from pivotal.searches.choose_then_fit import Ranked, Ranking
 from pivotal.units import Unit

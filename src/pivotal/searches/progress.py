@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pivotal.printing import visible
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -16,8 +16,8 @@ from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.sentence import pair_of
+from pivotal.records.evidence import Share
 from pivotal.records.serial import replace
-from pivotal.records.share import Share
 from pivotal.serve.live_intervention import LiveIntervention
 from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Paste, SentenceRequest
 

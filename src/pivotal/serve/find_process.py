@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.find import find
 from pivotal.questions.question import Question
 from pivotal.records import serial
-from pivotal.records.history import Progress
+from pivotal.records.run import Progress
 from pivotal.report.page import write_report
 from pivotal.searches.by_name import choose
 from pivotal.serve.requests import Start

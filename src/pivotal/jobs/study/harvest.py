@@ -12,7 +12,7 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.options import stored_settings
 from pivotal.records import serial
-from pivotal.records.ablation import Ablated
+from pivotal.records.certificate import Ablated
 from pivotal.records.evidence import Effect, Evidence, Verdict
 from pivotal.records.intervention import CARD, Card
 from pivotal.records.study_rows import (

@@ -27,7 +27,7 @@ from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.ablation import Ablations
+from pivotal.records.certificate import Ablations
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress, Search
