@@ -1,4 +1,4 @@
-"""`pivotal check` and `pivotal words`."""
+"""`pivotal check`, and the words of a model."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_nothing_can_be_asked(pivotal: Run, tmp_path: Path) -> None:
     done = pivotal("check", "planted", tmp_path / "a.jsonl")
     assert done.code == 2, "as in find"
     assert "0 of 1 pair of a can be asked of planted." in done.out
-    assert "outside the vocabulary: zebra (1)" in done.out and "pivotal words" in done.out
+    assert "outside the vocabulary: zebra (1)" in done.out and "pivotal check MODEL --words" in done.out
     assert json.loads(pivotal("check", "planted", tmp_path / "a.jsonl", "--json").out)["knowledge"] is None
 
 
@@ -203,15 +203,15 @@ def test_ranks() -> None:
 
 
 def test_words(pivotal: Run) -> None:
-    done = pivotal("words", "planted", "verb0as", "Noun0a", "zebra")
+    done = pivotal("check", "planted", "--words", "verb0as,Noun0a, zebra")
     rows = {line.split()[0]: line for line in done.out.splitlines() if line.strip()}
     assert "one token" in rows["verb0as"] and "verb0a" in rows["verb0as"]
     assert "not in the vocabulary" in rows["Noun0a"] and "noun0a" in rows["Noun0a"]
-    found = json.loads(pivotal("words", "planted", "zebra", "--json").out)
+    found = json.loads(pivotal("check", "planted", "--words", "zebra", "--json").out)
     assert found == [{"word": "zebra", "known": False, "tokens": [], "near": []}]
 
 
 def test_words_of_contractions(pivotal: Run) -> None:
-    found = json.loads(pivotal("words", "wiki-lstm", "can't", "docter", "--json").out)
+    found = json.loads(pivotal("check", "wiki-lstm", "--words", "can't,docter", "--json").out)
     assert found[0]["tokens"] == ["ca", "n't"] and found[0]["known"]
     assert not found[1]["known"] and "doctor" in found[1]["near"]

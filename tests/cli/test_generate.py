@@ -100,7 +100,7 @@ def test_every_step_takes_no_cue(pivotal: Any, run_folder: Path) -> None:
         (["The noun0a", "--direction", "plurl"], ["plurl", "Did you mean 'plural'?"]),
         (
             ["The dog", "--direction", "plural"],
-            ["must know every word of “The dog”", "`pivotal words` shows"],
+            ["must know every word of “The dog”", "`pivotal check MODEL --words WORD` shows"],
         ),
         ([" ", "--direction", "plural"], ["at least one word"]),
         (["The noun0a", "--direction", "plural", "--run", "9"], ["no run 9"]),

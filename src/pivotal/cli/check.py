@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -27,6 +28,12 @@ def check(
             min=0,
         ),
     ] = None,
+    words: Annotated[
+        str | None,
+        shared_options.in_question(
+            "Only look these words up in the model, without a question: criticizes,flurbs.", metavar="WORD,WORD"
+        ),
+    ] = None,
     device: shared_options.Device = None,
     batch_nodes: shared_options.BatchNodes = None,
     json: shared_options.Json = False,
@@ -34,8 +41,12 @@ def check(
 ) -> None:
     """Check a question before a search: what can be asked, what the model knows, what the split shares.
 
-    A folder with several questions, such as blimp:FOLDER, is checked question by question.
+    A folder with several questions, such as blimp:FOLDER, is checked question by question. With --words, only show
+    how the model reads some words: whether it knows them, their tokens after another word, and similar words.
     """
+    if words is not None:
+        _look_up(asked["model"], words, json)
+        return
     from pivotal.problem.prepare import model_of
     from pivotal.questions.question import Question
     from pivotal.report import check as report
@@ -94,3 +105,34 @@ def _checks(
                 )
             )
     return found
+
+
+def _look_up(model: str, words: str, json: bool) -> None:
+    from pivotal.models import load_model
+    from pivotal.report.tables import Table
+
+    lm = load_model(model, device="cpu")
+    known = lm.whole_words()
+    rows = [_word(lm, word.strip(), known) for word in words.split(",") if word.strip()]
+    if json:
+        terminal.as_json(rows)
+        return
+    lines = [(row["word"], _tokens(row["tokens"]), ", ".join(row["near"])) for row in rows]
+    terminal.table(Table("", ("word", f"in {lm.name}", "similar words"), tuple(lines)))
+
+
+def _word(lm: LanguageModel, word: str, known: Sequence[str]) -> dict[str, Any]:
+    from pivotal.errors import PivotalError
+    from pivotal.problem.unknown import near_words
+
+    try:
+        tokens = [lm.word(token).strip() or " " for token in lm.tokens_of(word)]
+    except PivotalError:
+        tokens = []
+    return {"word": word, "known": bool(tokens), "tokens": tokens, "near": near_words(word, known)}
+
+
+def _tokens(tokens: list[str]) -> str:
+    if not tokens:
+        return "not in the vocabulary"
+    return "one token" if len(tokens) == 1 else f"{len(tokens)} tokens: {'·'.join(tokens)}"

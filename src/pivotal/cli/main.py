@@ -45,7 +45,6 @@ from pivotal.cli import (
     terminal,
     trace,
     train_lm,
-    words,
 )
 from pivotal.errors import PivotalError
 from pivotal.stopping import exit_code, signals
@@ -144,7 +143,6 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "new-phenomenon": new_phenomenon.new_phenomenon,
         "convert": convert.convert,
         "check": check.check,
-        "words": words.words,
     },
     "Bases": {"fit-basis": fit_basis.fit_basis},
     "Compare": {

@@ -102,7 +102,7 @@ class LanguageModel(ABC):
         except PivotalError as error:
             raise PivotalError(
                 f"{self.name} must know every word of “{text}”, but it does not ({error}). Use other words; `pivotal "
-                "words` shows similar ones that it knows."
+                "check MODEL --words WORD` shows similar ones that it knows."
             ) from None
 
     def whole_words(self) -> list[str]:

@@ -71,8 +71,8 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     if steps == "single" and _count(model, some, "every"):
         cures.append("The pairs have no cue: use --steps every, or give each pair a cue.")
     return " ".join(cures) or (
-        "Use words that the model knows in texts that it has room for, or another model. `pivotal words` shows what it "
-        "knows."
+        "Use words that the model knows in texts that it has room for, or another model. `pivotal check MODEL --words "
+        "WORD,WORD` shows what it knows."
     )
 
 
