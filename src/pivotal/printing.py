@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 import sys
 from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys or cannot print: everything but the new line and the tabulator. The last ranges are line
@@ -21,6 +25,30 @@ def say(text: str) -> None:
     """Print a line to stderr. If stderr is full or closed, the line is lost, but not the run that prints it."""
     with suppress(OSError, ValueError):
         print(visible(text), file=sys.stderr, flush=True)
+
+
+def error_console() -> Console:
+    """The console on stderr. What cannot be written is lost: a full log must not stop a run."""
+    from rich.console import Console
+
+    return Console(file=cast("IO[str]", _Forgiving(sys.stderr)), highlight=False)
+
+
+class _Forgiving:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 _LEAST = 1e-6

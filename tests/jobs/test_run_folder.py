@@ -187,10 +187,10 @@ def test_history_is_cut_back_to_the_checkpoint(tmp_path: Path) -> None:
     assert state is not None and state["update"] == 1
     assert state["interventions"] == (intervention(),)
     assert again.forward == 70
-    history.append(Progress("learn", 20, 90, [], [], []))
+    history.append(Progress("learn", 20, 90))
     history.close()
     first, last = folder.history()
-    assert first.update == 1 and isnan(first.loss[0]) and last == Progress("learn", 20, 90, [], [], [])
+    assert first.update == 1 and isnan(first.loss[0]) and last == Progress("learn", 20, 90)
 
 
 def test_a_signal_at_any_moment_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import settings_of
 from pivotal.lm.snapshots import short_number, snapshot_tokens
 from pivotal.lm.training import Trained, train
-from pivotal.lm.watch import TrainingProgress
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.records.run import Progress
 
 SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 3, "rate": 0.02, "layers": 1}
 STEP = 160
@@ -46,7 +46,7 @@ class Killing:
         if text.startswith(self._at):
             raise RuntimeError("crashed")
 
-    def progress(self, progress: TrainingProgress) -> None:
+    def progress(self, progress: Progress) -> None:
         pass
 
 

@@ -23,9 +23,9 @@ from pivotal.lm.perplexity import lines_of, perplexity_of
 from pivotal.lm.recipes import Settings, settings_of
 from pivotal.lm.training import Trained, train
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
-from pivotal.lm.watch import TrainingProgress
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.records.run import Progress
 
 SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
 
@@ -57,7 +57,7 @@ class Stopping:
         if text.startswith("epoch 1:"):
             self._then()
 
-    def progress(self, progress: TrainingProgress) -> None:
+    def progress(self, progress: Progress) -> None:
         pass
 
 

@@ -154,6 +154,6 @@ def test_a_published_comparison_of_an_earlier_version_can_be_read() -> None:
 
 
 def test_defaults_are_not_shared() -> None:
-    one, two = (Progress("learn", 1, 2, [], [], []) for _ in range(2))
+    one, two = (Progress("learn", 1, 2) for _ in range(2))
     one.extra["x"] = [1.0]
     assert two.extra == {}

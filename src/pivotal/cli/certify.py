@@ -56,11 +56,11 @@ def certify(
     Writes certificate.json to the run folder and adds it to the report. For an intervention of a comparison, the file
     is written beside the intervention.
     """
-    from pivotal.cli.progress import watch
     from pivotal.cli.run_argument import Saved
     from pivotal.jobs.certify import certify_run, terms_of
     from pivotal.models import device_named
     from pivotal.report import certified
+    from pivotal.watch import display
 
     if exact and not shared_options.is_default(ctx, "candidates"):
         raise PivotalError(
@@ -78,7 +78,7 @@ def certify(
     )
     saved.note_pairs()
     label = saved.label
-    with watch(quiet) as watching:
+    with display(quiet) as watching:
         made = certify_run(
             saved.intervention,
             saved.question(model),

@@ -74,10 +74,10 @@ def compare(
     Every row is saved as soon as it is finished; after Ctrl-C or a kill the same command resumes the comparison. The
     folder gets compare.json, report.html, and the table and the figure as .md, .csv, .tex, .svg and .png.
     """
-    from pivotal.cli.progress import watch
     from pivotal.jobs.compare import ComparisonPlan, contenders, sizes_of
     from pivotal.jobs.compare import compare as solve
     from pivotal.report.comparison import write_comparison
+    from pivotal.watch import display
 
     asking = Question(**question)
     common = {"max_kl": max_kl, "kl_weight": kl_weight}
@@ -95,7 +95,7 @@ def compare(
         mode=mode,
         budget=budget,
     )
-    with watch(quiet) as watching:
+    with display(quiet) as watching:
         compared = solve(
             asking,
             plan,

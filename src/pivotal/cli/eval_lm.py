@@ -63,10 +63,10 @@ def eval_lm(
     quiet: shared_options.Quiet = False,
 ) -> None:
     """Evaluate language models: perplexity on a text, and how often they prefer the verb that agrees."""
-    from pivotal.cli.train_lm import watching
     from pivotal.lm.assess import assess
     from pivotal.models import load_model
     from pivotal.records.serial import encode
+    from pivotal.watch import display
 
     if tokens is not None and text is None:
         raise PivotalError("--tokens limits how much of the text is read, but there is no --text. Give one.")
@@ -76,7 +76,7 @@ def eval_lm(
     phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
     found = []
-    with watching(quiet) as watch:
+    with display(quiet) as watch:
         # All models are loaded first, so that a mistyped name shows before the long work begins.
         loaded = [load_model(spec, device=device, dtype=dtype) for spec in models]
         for spec, model in zip(models, loaded, strict=True):

@@ -116,11 +116,11 @@ def find(
     Without arguments: number agreement in the bundled LSTM. Ctrl-C saves a checkpoint; the same command resumes the
     run. If the run is finished, its result is shown again, with the random sets and checks that it lacked.
     """
-    from pivotal.cli.progress import watch
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
     from pivotal.searches.by_name import preset_values
+    from pivotal.watch import display
 
     question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
     if shared_options.is_default(ctx, "values"):
@@ -140,7 +140,7 @@ def find(
     }
     given = {name: value for name, value in given.items() if value is not None}
     chosen = build_search(search, preset, given, option or [], asking.steps)
-    with watch(quiet) as watching:
+    with display(quiet) as watching:
         found = solve(
             asking,
             chosen,

@@ -61,12 +61,12 @@ def fit_basis(
     import re
     from pathlib import Path
 
-    from pivotal.cli.progress import watch
     from pivotal.jobs.fit_basis import fit_basis as fit
     from pivotal.jobs.fit_basis import one_site
     from pivotal.models import load_model
     from pivotal.models.bases.train_sae import SAESettings
     from pivotal.records.run import Progress
+    from pivotal.watch import display
 
     for option in ("features", "top_k", "updates", "seed"):
         if kind != "sae" and not shared_options.is_default(ctx, option):
@@ -79,10 +79,9 @@ def fit_basis(
     )
 
     def show(what: str, done: int, total: int) -> None:
-        if watching is not None:
-            watching.progress(Progress(what, done, total, [], [], []))
+        watching.progress(Progress(what, done, total))
 
-    with watch(quiet) as watching:
+    with display(quiet) as watching:
         made = fit(
             lm,
             site,

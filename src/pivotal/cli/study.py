@@ -115,9 +115,9 @@ def carry_out(
 
     `machines` are the options --ray, --ray-address, --cpus and --gpus.
     """
-    from pivotal.cli.study_board import watch
     from pivotal.jobs.study.job import dry_run as plan_of
     from pivotal.jobs.study.job import study as solve
+    from pivotal.watch import display
 
     ray, ray_address, cpus, gpus = machines
     if gpus is not None and not ray and ray_address is None:
@@ -138,7 +138,7 @@ def carry_out(
         else:
             _print(plan)
         return None
-    with watch(quiet) as watching:
+    with display(quiet) as watching:
         return solve(
             recipe,
             out=out,

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import sys
-from contextlib import suppress
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pivotal.printing import visible
+from pivotal.printing import error_console, visible
 
 if TYPE_CHECKING:
     from pivotal.report.tables import Table
@@ -21,29 +20,6 @@ def out() -> Console:
     return Console(highlight=False)
 
 
-def err() -> Console:
-    return Console(file=cast("IO[str]", _Forgiving(sys.stderr)), highlight=False)
-
-
-class _Forgiving:
-    """stderr for messages and progress. What cannot be written is lost: a full log must not stop a run."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
-            self._stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        with suppress(OSError, ValueError):
-            self._stream.flush()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
 def text_of(content: str, style: str = "") -> Text:
     """Text to print, with control characters shown. Use this for everything that may come from a file."""
     return Text(visible(content), style=style)
@@ -51,7 +27,7 @@ def text_of(content: str, style: str = "") -> Text:
 
 def error(message: str) -> None:
     # Not wrapped: a terminal wraps by itself, and a log or a test gets the sentence on one line.
-    err().print(text_of(shortened(message), style="red"), soft_wrap=True)
+    error_console().print(text_of(shortened(message), style="red"), soft_wrap=True)
 
 
 def shortened(message: str, most: int = 4000) -> str:
@@ -61,7 +37,7 @@ def shortened(message: str, most: int = 4000) -> str:
 
 def note(message: str) -> None:
     """Print a message that is not part of the result."""
-    err().print(text_of(message), soft_wrap=True)
+    error_console().print(text_of(message), soft_wrap=True)
 
 
 def line(text: str, style: str = "") -> None:

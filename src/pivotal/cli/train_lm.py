@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, TaskID, TextColumn
-from rich.progress import Progress as RichProgress
 
 from pivotal.cli import command_line, shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
-from pivotal.lm.watch import Silent, TrainingLines, TrainingProgress, TrainingWatch
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
 from pivotal.questions.question import check_seed
@@ -79,12 +74,13 @@ def train_lm(
     """
     from pivotal.errors import PivotalError
     from pivotal.lm.training import train
+    from pivotal.watch import display
 
     if out is None:
         raise PivotalError("Training needs a folder to write the model to. Give one with --out.")
     settings = settings_of(recipe, {name: value for name, value in given.items() if value is not None})
     check_seed(seed)
-    with watching(quiet) as watch:
+    with display(quiet) as watch:
         trained = train(
             [*(corpus or []), *(more or [])],
             out,
@@ -141,45 +137,3 @@ def _defaults(option: Option) -> str:
 
 
 train_lm = shared_options.with_parameters(train_lm, [_parameter(option) for option in options_of(Settings)])
-
-
-# -- progress -------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def watching(quiet: bool) -> Iterator[TrainingWatch]:
-    console = terminal.err()
-    if quiet:
-        yield Silent()
-    elif console.is_terminal:
-        with RichProgress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[numbers]}"),
-            console=console,
-        ) as bars:
-            yield _TrainingBars(bars)
-    else:
-        yield TrainingLines(every=5.0)
-
-
-class _TrainingBars:
-    def __init__(self, bars: RichProgress) -> None:
-        self._bars = bars
-        self._tasks: dict[str, TaskID] = {}
-
-    def say(self, text: str) -> None:
-        self._bars.console.print(terminal.text_of(text), soft_wrap=True)
-
-    def progress(self, progress: TrainingProgress) -> None:
-        if progress.phase not in self._tasks:
-            for task in self._tasks.values():  # a new phase ends the previous one
-                self._bars.update(task, total=1, completed=1)
-            self._tasks[progress.phase] = self._bars.add_task(progress.phase, total=None, numbers="")
-        left = "" if progress.seconds_left is None else f"  {duration(progress.seconds_left)} left"
-        self._bars.update(
-            self._tasks[progress.phase],
-            completed=progress.done,
-            total=progress.total,
-            numbers=f"{progress.done / 1e6:.1f}M tokens  {progress.numbers}{left}",
-        )

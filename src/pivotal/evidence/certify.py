@@ -40,10 +40,10 @@ from pivotal.records.certificate import (
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.searches.base import Clock
-from pivotal.searches.progress import reporting
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Swaps, swaps_of
 from pivotal.searches.tools.trials import first_order, grid_of, placed, screened
+from pivotal.watch import reporting
 
 _JUDGES = 1024
 """Number of prefixes on which fitted sets are compared."""
@@ -270,7 +270,7 @@ class _Examination:
 
     def _tell(self, phase: str, done: int, of: int = 5) -> None:
         if self.progress is not None:
-            self.progress(Progress(phase, done, of, [], [], []))
+            self.progress(Progress(phase, done, of))
 
 
 def clustered_error(values: np.ndarray, clusters: np.ndarray) -> float:

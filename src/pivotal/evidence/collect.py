@@ -91,7 +91,7 @@ class Collection:
         return replace(evidence, effects=tuple(effects), unasked=unasked)
 
     def _say(self, phase: str, step: int) -> None:
-        self.progress(Progress(phase, step, 1, [], [], []))
+        self.progress(Progress(phase, step, 1))
 
 
 def bundled_phenomena() -> Iterable[PairSet]:

@@ -41,7 +41,7 @@ def summarise(
     best = found.best_run
     scores = []
     for r, intervention in enumerate(found.interventions):
-        progress(Progress("scoring", r, len(found.interventions), [], [], []))
+        progress(Progress("scoring", r, len(found.interventions)))
         compared = controls if r == best else 0
         scores.append(evaluate(intervention, test, train=train, controls=compared, terms=terms, seed=seed))
     runs = tuple(

@@ -110,7 +110,7 @@ def trace_pairs(
     tree = PrefixTree.build(
         [one.ids for one in asked], positions(asked), directions, intervention.steps, nodes
     )
-    watch = _Watch(model, intervention, tree, None if found is None else found.counterfactuals)
+    watch = _Recorder(model, intervention, tree, None if found is None else found.counterfactuals)
     seen = model.states(model.prepare(tree.told_apart()), watch)
     watch.check_reached()
     sets = sorted({side for one in asked for side in one.sides})
@@ -158,7 +158,7 @@ def _exchanged(
     return found
 
 
-class _Watch:
+class _Recorder:
     """An edit with two runs, untouched and edited. It records the activations of both."""
 
     runs = 2

@@ -7,7 +7,6 @@ from typing import Any
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.watch import Watch
 from pivotal.models.bases import in_bases
 from pivotal.options import build
 from pivotal.problem.objective import Terms
@@ -19,6 +18,7 @@ from pivotal.records.serial import replace
 from pivotal.searches import SEARCHES
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress
+from pivotal.watch import Watch
 
 
 def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
@@ -65,7 +65,7 @@ def certify_run(
         progress=progress,
     )
     if progress is not None:
-        progress(Progress("ablating single units", 4, 5, [], [], []))
+        progress(Progress("ablating single units", 4, 5))
     return replace(
         made,
         model=model.name,

@@ -19,10 +19,10 @@ from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.files import disk
 from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.history import History
+from pivotal.jobs.messages import say_known
 from pivotal.jobs.preparation import Prepared, prepare
 from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, UNITS
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.watch import Nobody, Watch, say_known
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
@@ -41,8 +41,8 @@ from pivotal.records.summary import Control, Seconds, Summary
 from pivotal.searches.base import Discovery, Search, check_runs
 from pivotal.searches.by_name import bounded, settled
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.progress import bars
 from pivotal.stopping import Stop, saying, signals
+from pivotal.watch import Silent, Watch, display
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def find(
     _check_controls(controls)
     check_level(evidence)
     check_runs(runs, question.seed)
-    shown: AbstractContextManager[Watch] = bars() if progress else nullcontext(watch or Nobody())
+    shown: AbstractContextManager[Watch] = display() if progress else nullcontext(watch or Silent())
     with shown as watching:
         model = model_of(question, device, batch_nodes) if model is None else checked_model(question, model)
         if model.describe() != model.name:
@@ -148,7 +148,7 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
 
 def _more_controls(folder: RunFolder, asked: Prepared, controls: int, collection: Collection) -> Control:
     """The control with so many random sets. It is the same as in a run that had this number from the start."""
-    collection.progress(Progress("random sets", 0, 1, [], [], []))
+    collection.progress(Progress("random sets", 0, 1))
     found, terms, seed = folder.intervention(), collection.search.terms, asked.question.seed
     return random_control(found, asked.test, asked.train, controls, terms, seed)
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.machine import machine
+from pivotal.jobs.messages import say_left_out
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.watch import Watch, say_left_out
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.options import stored_settings
@@ -24,6 +24,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.run import Kind
 from pivotal.searches.base import Search
+from pivotal.watch import Watch
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pivotal import printing
 from pivotal.errors import PivotalError
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.lm.training import train
-from pivotal.lm.watch import TrainingLines
 from pivotal.options import options_of
 from pivotal.stopping import exit_code, signals
+from pivotal.watch import Lines
 
 
 def main() -> int:
@@ -22,7 +22,7 @@ def main() -> int:
         settings = settings_of(given["recipe"], {name: x for name, x in chosen.items() if x is not None})
         command = shlex.join(["python", "-m", "pivotal.lm", *sys.argv[1:]])
         with signals():
-            for model in train(settings=settings, command=command, watch=TrainingLines(), **given):
+            for model in train(settings=settings, command=command, watch=Lines(), **given):
                 print(f"{model.path}: validation perplexity {model.perplexity:.2f}")
     except PivotalError as error:
         printing.say(str(error))

@@ -11,7 +11,6 @@ import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.lm.perplexity import Perplexity, lines_of, perplexity_of
-from pivotal.lm.watch import Silent, TrainingWatch
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
@@ -20,6 +19,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers.lakretz import attractor_numbers
+from pivotal.watch import Silent, Watch
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
     ("gulordava", "all"): 0.727,
@@ -77,7 +77,7 @@ def assess(
     phenomena: Sequence[str] = ("number-agreement",),
     text: Path | None = None,
     tokens: int | None = None,
-    watch: TrainingWatch | None = None,
+    watch: Watch | None = None,
 ) -> Assessment:
     """Measure agreement on the phenomena (`number-agreement`, `lakretz:FOLDER`, `gulordava:FILE` …), and perplexity on
     a text or its first `tokens` tokens. The perplexity is None for models that are not recurrent."""

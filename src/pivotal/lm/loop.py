@@ -15,8 +15,9 @@ from pivotal.lm.learner import SeedLearner
 from pivotal.lm.recipes import Settings
 from pivotal.lm.snapshots import Snapshots, short_number
 from pivotal.lm.training_folder import TrainingFolder
-from pivotal.lm.watch import TrainingProgress, TrainingWatch
+from pivotal.records.run import Progress
 from pivotal.stopping import signals
+from pivotal.watch import Watch
 
 TELL_EVERY = 2.0
 """Seconds between two reads of the loss. Each read waits for the device."""
@@ -30,7 +31,7 @@ class TrainingCourse:
     learners: Sequence[SeedLearner]
     valid: Tensor
     workplace: TrainingFolder
-    watch: TrainingWatch
+    watch: Watch
     checkpoint_seconds: float
     snapshots: Snapshots
     step: int = 0
@@ -175,14 +176,12 @@ class TrainingCourse:
         now = time.monotonic()
         self.stepping, self._told, self._rows = self.stepping + now - self._told, now, 0
         perplexity = math.exp(min(mean, 700)) if math.isfinite(mean) else math.nan
-        left = self.seconds * (1 / self.share - 1) if self.share > 0 else None
         self.watch.progress(
-            TrainingProgress(
+            Progress(
                 "training",
                 self.tokens,
                 self._epoch_tokens * self.settings.epochs,
-                f"perplexity {perplexity:.1f}  {self.speed / 1e6:.3g}M tokens/s",
-                left,
+                extra={"perplexity": [perplexity], "speed": [self.speed]},
             )
         )
 

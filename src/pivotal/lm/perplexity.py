@@ -14,9 +14,10 @@ from pivotal.errors import PivotalError
 from pivotal.lm.corpus import blocks, text_of
 from pivotal.lm.encoding import ids_of
 from pivotal.lm.stream import columns_for
-from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.words import EOS
+from pivotal.records.run import Progress
+from pivotal.watch import Silent, Watch
 
 _STEPS, _ROWS = 64, 512
 """Steps read before each readout, and rows of the softmax over the vocabulary computed at a time."""
@@ -47,7 +48,7 @@ def perplexity_of(
     name: str = "",
     tokens: int | None = None,
     columns: int | None = None,
-    watch: TrainingWatch | None = None,
+    watch: Watch | None = None,
 ) -> Perplexity:
     """Read the sentences as one stream, with `<eos>` after each and the state carried from one to the next.
 
@@ -69,7 +70,7 @@ def perplexity_of(
 
 @torch.no_grad()
 def surprisals(
-    model: RecurrentLM, stream: np.ndarray, columns: int | None = None, watch: TrainingWatch | None = None
+    model: RecurrentLM, stream: np.ndarray, columns: int | None = None, watch: Watch | None = None
 ) -> np.ndarray:
     """-log p of every token of the stream, in nats. The first token follows an `<eos>`."""
     columns, watch = columns or columns_for(len(stream)), watch or Silent()
@@ -82,7 +83,7 @@ def surprisals(
     )
     nats, states = [], None
     for start in range(0, length, _STEPS):
-        watch.progress(TrainingProgress(f"{model.name}: perplexity", start * columns, len(stream)))
+        watch.progress(Progress(f"{model.name}: perplexity", start * columns, len(stream)))
         tops, states = model.read(inputs[start : start + _STEPS], states)
         rows, words = tops.flatten(0, 1), aims[start : start + _STEPS].flatten()
         for some, aim in zip(rows.split(_ROWS), words.split(_ROWS), strict=True):

@@ -32,14 +32,15 @@ from pivotal.lm.snapshots import Snapshots, check_place, snapshot_tokens
 from pivotal.lm.stream import Stream
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.lm.vocabulary import Vocabulary
-from pivotal.lm.watch import Silent, TrainingProgress, TrainingWatch
 from pivotal.models import device_named
 from pivotal.models.recurrent.folder import check_name, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.questions.question import check_seed
 from pivotal.questions.words import EOS, UNK
 from pivotal.records import serial
+from pivotal.records.run import Progress
 from pivotal.stopping import saying
+from pivotal.watch import Silent, Watch
 
 MOST_SEEDS = 1000
 """The most models that are trained together."""
@@ -70,7 +71,7 @@ def train(
     snapshots: str | Sequence[int] = (),
     recipe: str = "",
     command: str = "",
-    watch: TrainingWatch | None = None,
+    watch: Watch | None = None,
 ) -> list[Trained]:
     """Train a recurrent language model on text with one sentence per line, and write it to `out`.
 
@@ -179,13 +180,13 @@ def _encoded(
     vocabulary: Path | None,
     settings: Settings,
     workplace: TrainingFolder,
-    watch: TrainingWatch,
+    watch: Watch,
 ) -> tuple[Vocabulary, np.ndarray, np.ndarray]:
     if (kept := workplace.encoded()) is not None:
         return kept
 
     def telling(phase: str) -> Any:
-        return lambda tokens: watch.progress(TrainingProgress(phase, tokens, None))
+        return lambda tokens: watch.progress(Progress(phase, tokens, 0))
 
     if vocabulary is not None:
         words = Vocabulary.read(vocabulary)
@@ -223,7 +224,7 @@ def _learn(
     seeds: list[int],
     device: torch.device,
     workplace: TrainingFolder,
-    watch: TrainingWatch,
+    watch: Watch,
     checkpoint_seconds: float,
     snapshots: Snapshots,
 ) -> TrainingCourse:

@@ -43,18 +43,18 @@ class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Progress(Record, frozen=True):
-    """The progress of a search, for a progress bar and as a row of history.jsonl. Lists have one number per run."""
+    """The progress of a job, for a progress bar and as a row of history.jsonl. Lists have one number per run."""
 
     phase: str
-    """What the search is doing, such as `learn`, `refit` or the name of a stage."""
+    """What the job is doing, such as `learn`, `refit` or the name of a stage."""
     update: int
     """Updates done in this phase."""
     updates: int
-    """All updates of this phase."""
-    loss: list[Number]
-    units: list[Number]
+    """All updates of this phase; 0 if their number is not known."""
+    loss: list[Number] = []
+    units: list[Number] = []
     """Units in the mask; the expected number while the mask is relaxed."""
-    accuracy: list[Number]
+    accuracy: list[Number] = []
     """Share of flipped preferences on the training pairs of the batch."""
     extra: dict[str, list[Number]] = {}
     """Further series by name, such as `multiplier`."""

@@ -22,8 +22,8 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.question import check_seed
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress as Progress  # noqa: PLC0414 - what a search reports
-from pivotal.searches.progress import reporting
 from pivotal.units import MAX_UNITS, Values
+from pivotal.watch import reporting
 
 
 @runtime_checkable

@@ -125,7 +125,7 @@ class Ranking(Selection):
     def _ranked(self, problem: Problem, attempt: Attempt) -> list[Ranked]:
         def tell(run: int, share: float) -> None:
             done = round(100 * (run + share) / attempt.runs)
-            attempt.report(Progress("rank", done, 100, [], [], []))
+            attempt.report(Progress("rank", done, 100))
             attempt.between_steps()
 
         return [self.rank(problem, attempt.seed + run, partial(tell, run)) for run in range(attempt.runs)]

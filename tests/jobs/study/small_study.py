@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.jobs.study.watch import Standing
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.base import Progress
@@ -50,20 +48,19 @@ def lasting(rows: Iterable[StudyRow]) -> list[StudyRow]:
 
 
 class Said:
-    """A watch that remembers."""
+    """A watch that remembers the cells that began, how far they were after each batch, and all other lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.cells: list[str] = []
-        self.standings: list[tuple[int, int]] = []
+        self.standings: list[str] = []
 
     def say(self, text: str) -> None:
-        self.lines.append(text)
+        if text.endswith(" …"):
+            self.cells.append(text.removesuffix(" …"))
+        elif " done in " in text:
+            self.standings.append(text)
+        else:
+            self.lines.append(text)
 
-    def stands(self, cells: Sequence[Standing], seconds_left: float | None) -> None:
-        self.standings.append((sum(s.done for s in cells), sum(s.failed for s in cells)))
-
-    def began(self, cell: Cell) -> None:
-        self.cells.append(cell.name)
-
-    def progress(self, cell: Cell, progress: Progress) -> None: ...
+    def progress(self, progress: Progress) -> None: ...

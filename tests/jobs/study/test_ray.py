@@ -102,7 +102,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
     assert not studied.failed
     assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)
-    assert said.standings[-1] == (8, 0)
+    assert said.standings and not any("failed" in line for line in said.standings)
 
 
 def test_an_atlas_on_two_workers_has_the_rows_of_one_process(

@@ -14,7 +14,6 @@ from pivotal.jobs.compare.rows import row_of
 from pivotal.jobs.preparation import Prepared, prepare
 from pivotal.jobs.run_files import COMPARE, INTERVENTIONS, RUN
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.watch import Nobody, Watch
 from pivotal.problem.prepare import model_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
@@ -24,6 +23,7 @@ from pivotal.records.summary import PairCounts
 from pivotal.searches.base import Point, Progress, Search, budget_of, check_runs
 from pivotal.stopping import saying, signals
 from pivotal.units import Values
+from pivotal.watch import Silent, Watch
 
 Modes = Literal["converged", "equal", "both"]
 Key = tuple[Mode, str, int]
@@ -108,7 +108,7 @@ def compare(
     watch: Watch | None = None,
 ) -> Comparison:
     """Run every search of the plan on training pairs, and score its sets on held-out pairs."""
-    watch = watch or Nobody()
+    watch = watch or Silent()
     check_runs(plan.runs, question.seed)
     if question.keep:
         raise PivotalError("A comparison is about flips and KL on the pairs alone. Leave keep out.", "keep")
@@ -256,7 +256,7 @@ class _Job:
         points = search.frontier(train, sizes, runs=self._plan.runs, seed=self._seed, progress=self._tell)
         for size in sizes:
             self._title = _title(contender.label, mode, size)
-            self._watch.progress(Progress(self._title, 0, 1, [], [], []))
+            self._watch.progress(Progress(self._title, 0, 1))
             point = next(points, None)
             if point is None or point.size != size:
                 raise PivotalError(

@@ -11,8 +11,8 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.messages import ending, planned
 from pivotal.jobs.study.recipe import read_recipe
-from pivotal.jobs.study.watch import StudyLines
 from pivotal.stopping import exit_code, signals
+from pivotal.watch import Lines
 
 
 def main() -> int:
@@ -35,7 +35,7 @@ def _run(given: argparse.Namespace, command: str) -> int:
     if given.dry_run:
         print("\n".join(planned(dry_run(recipe, **asked))))
         return 0
-    studied = study(recipe, **asked, command=command, watch=StudyLines())
+    studied = study(recipe, **asked, command=command, watch=Lines())
     print(ending(studied))
     return 1 if studied.failed else 0
 

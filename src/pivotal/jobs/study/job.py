@@ -26,11 +26,12 @@ from pivotal.jobs.study.existing import (
 from pivotal.jobs.study.folder import check_folder, default_folder, opened
 from pivotal.jobs.study.local import Local
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.jobs.study.watch import Standing, StudyWatch, UnwatchedStudy, counted
+from pivotal.jobs.study.standing import Standing, counted, told
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.models import device_named
 from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, Sheet, StudyRow, read_results
 from pivotal.stopping import saying, signals
+from pivotal.watch import Silent, Watch
 
 
 @runtime_checkable
@@ -42,7 +43,7 @@ class Executor(Protocol):
         for a batch, or no such device."""
 
     def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: StudyWatch
+        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
     ) -> Iterator[tuple[Batch, list[StudyRow]]]: ...
 
 
@@ -127,7 +128,7 @@ def study(
     device: str | None = None,
     executor: Executor | None = None,
     command: str = "",
-    watch: StudyWatch | None = None,
+    watch: Watch | None = None,
     check: bool = False,
 ) -> Studied:
     """Run the missing runs of a study; each row is on disk as soon as it is known.
@@ -135,7 +136,7 @@ def study(
     Without an executor it runs in this process, batch after batch. With `check`, it tests what the models know and
     searches nothing: the rows say known or unknown, and the same study without `check` searches what is known.
     """
-    executor, watch = executor or Local(), watch or UnwatchedStudy()
+    executor, watch = executor or Local(), watch or Silent()
     cells, picked, folder = _checked(recipe, out, only, runs, check)
     width = executor.width(device)
     with opened(folder, recipe, command):
@@ -165,15 +166,12 @@ def _checked(
     return cells, picked, default_folder(recipe) if out is None else Path(out)
 
 
-def _run(
-    plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, watch: StudyWatch
-) -> list[StudyRow]:
+def _run(plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, watch: Watch) -> list[StudyRow]:
     path = plan.folder / RESULTS
     rows = {row.run: row for row in plan.rows}
     tried = plan.settled
     sheet = Sheet(path, plan.rows, plan.former)
     left = list(plan.batches)
-    watch.stands(plan.standings(), plan.seconds)
     try:
         with signals():  # a run that is under way saves itself
             for batch, new in executor.run(plan.batches, place, watch):
@@ -185,7 +183,8 @@ def _run(
                 tried |= {row.run: row for row in found}
                 left.remove(batch)
                 again = estimate(_searched(left, plan.again), tried.values(), _kind(place.device), width)
-                watch.stands(plan.standings(tried.values()), None if plan.check else again.seconds)
+                seconds_left = None if plan.check else again.seconds
+                watch.say(told(_standing(batch.cell, tried.values()), seconds_left))
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come after rows were written and before they were counted.
         raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.job import Studied, StudyPlan
 from pivotal.jobs.study.merge import Merged
-from pivotal.jobs.study.watch import counted
+from pivotal.jobs.study.standing import counted
 from pivotal.printing import duration
 from pivotal.records.study_rows import KNOWN, RESULTS, UNKNOWN, Status
 

@@ -17,9 +17,9 @@ from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.folder import STUDY
 from pivotal.jobs.study.harvest import failed_rows
 from pivotal.jobs.study.recipe import Resources
-from pivotal.jobs.study.watch import StudyWatch
 from pivotal.jobs.study.work import StudyPlace, carry_out
 from pivotal.records.study_rows import StudyRow
+from pivotal.watch import Watch
 
 _PATIENCE = 10.0
 """Seconds in which a cluster must answer."""
@@ -73,7 +73,7 @@ class OnRay:
         return max(1, int(min(rooms)))
 
     def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: StudyWatch
+        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
     ) -> Iterator[tuple[Batch, list[StudyRow]]]:
         asked = self._resources
         place = replace(
@@ -89,7 +89,7 @@ class OnRay:
         )(_work)
         waiting = {task.remote(batch, place, os.getcwd()): batch for batch in batches}
         for batch in batches:
-            watch.began(batch.cell)
+            watch.say(f"{batch.cell.name} …")
         try:
             while waiting:
                 (ready,), _ = self._ray.wait(list(waiting), num_returns=1)

@@ -20,7 +20,6 @@ from pivotal.jobs.run_files import ABLATION, RUN, SUMMARY
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
-from pivotal.jobs.watch import Nobody, Watch
 from pivotal.models import LanguageModel
 from pivotal.models.bases import in_bases
 from pivotal.problem.examples import Examples
@@ -31,6 +30,7 @@ from pivotal.records.certificate import Ablations
 from pivotal.records.study_rows import StudyRow
 from pivotal.searches.ablation import found_by_ablation
 from pivotal.searches.base import Progress, Search
+from pivotal.watch import Silent, Watch
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
             untouched = what_is_known(question, model, MODELS.untouched)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
-        _run(batch, question, model, place, watch or Nobody())
+        _run(batch, question, model, place, watch or Silent())
         return rows_of(batch, place.study, place.folder)
     except PivotalError as error:
         return failed_rows(batch, place.study, str(error))
@@ -148,7 +148,7 @@ def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPla
     )
     folder = RunFolder.open(path)
     if cell.ablation and not (path / ABLATION).is_file():
-        watch.progress(Progress("ablating single units", 0, 1, [], [], []))
+        watch.progress(Progress("ablating single units", 0, 1))
         _ablate(folder, question, model)
 
 

@@ -1,31 +1,10 @@
-"""Who watches a job, and what a job says before it searches."""
+"""What a job says before it searches."""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from pivotal.evidence.knowledge import few_to_flip, knowledge_of, warnings_of
 from pivotal.problem.problem import Problem
-from pivotal.records.run import Progress
-
-
-@runtime_checkable
-class Watch(Protocol):
-    """Receives messages and progress while a job runs."""
-
-    def say(self, text: str) -> None: ...
-
-    def progress(self, progress: Progress) -> None: ...
-
-
-class Nobody:
-    """A watch that ignores everything."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def progress(self, progress: Progress) -> None:
-        pass
+from pivotal.watch import Watch
 
 
 def say_left_out(watch: Watch, train: Problem, test: Problem, *, dropped: int, merged: int) -> None:

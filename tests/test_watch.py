@@ -1,13 +1,15 @@
-"""The argument `progress` of a search: a bar, a function, or nothing."""
+"""The argument `progress` of a search, and the displays of what a job reports."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from rich.progress import Progress as RichProgress
 
 import pivotal as pv
-from pivotal.searches.progress import NotebookBar, Progress, bar_html
+from pivotal.records.run import Progress
+from pivotal.watch import Bars, Named, NotebookBar, bar_html, display
 
 SEARCH = pv.LearnedMask(max_units=3, updates=20, refit=4)
 
@@ -17,12 +19,10 @@ def problem() -> pv.Problem:
     return pv.Problem(pv.load_model("planted"), pv.load_phenomenon("planted").sample(100, seed=0))
 
 
-def test_true_shows_a_bar_with_the_phases_on_stderr(
-    problem: pv.Problem, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_true_shows_the_phases_on_stderr(problem: pv.Problem, capfd: pytest.CaptureFixture[str]) -> None:
     shown = SEARCH.solve(problem, progress=True)
     out, err = capfd.readouterr()
-    assert "20/20" in err and "flipped" in err and not out
+    assert "/20  loss" in err and "flipped" in err and not out
     assert shown.interventions == SEARCH.solve(problem).interventions
     assert capfd.readouterr() == ("", "")
 
@@ -50,9 +50,9 @@ def test_the_bar_of_a_notebook_is_one_line_of_html() -> None:
     report = Progress("learn <1>", 3, 12, [0.5, 0.7], [4.0, float("nan")], [0.25])
     assert bar_html(report) == (
         '<div>learn &lt;1&gt; <progress value="3" max="12"></progress> '
-        "3/12 loss 0.600  units 4.0  flipped 25.0%</div>"
+        "3/12  loss 0.600  units 4.0  flipped 25.0%</div>"
     )
-    assert 'max="1"' in bar_html(Progress("begin", 0, 0, [], [], []))
+    assert 'max="1"' in bar_html(Progress("begin", 0, 0))
 
 
 def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
@@ -64,7 +64,7 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
         with capture() as shown:
             report = NotebookBar()
             for update in (0, 5, 10):
-                report.progress(Progress("learn", update, 10, [], [], []))
+                report.progress(Progress("learn", update, 10))
     finally:
         shell.clear_instance()
     assert [output.update for output in shown.outputs] == [False, True]
@@ -74,4 +74,34 @@ def test_a_notebook_gets_one_bar_that_is_redrawn() -> None:
 def test_find_takes_the_same_argument(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     question = pv.Question(model="planted", phenomenon="planted", test=80)
     pv.find(question, SEARCH, controls=0, out=str(tmp_path / "run"), progress=True)
-    assert "20/20" in capfd.readouterr().err
+    assert "/20  loss" in capfd.readouterr().err
+
+
+def test_lines_say_when_a_phase_begins_and_then_every_few_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter((0.0, 1.0, 6.0, 6.1))
+    monkeypatch.setattr("pivotal.watch.time.monotonic", lambda: next(clock))
+    with display() as shown:
+        for phase, update in (("learn", 0), ("learn", 100), ("learn", 600), ("refit", 0)):
+            Named("cell", shown).progress(Progress(phase, update, 1000, loss=[0.5]))
+    assert capsys.readouterr().err.splitlines() == [
+        "cell: learn 0/1,000  loss 0.500",
+        "cell: learn 600/1,000  loss 0.500  4 s left",
+        "cell: refit 0/1,000  loss 0.500",
+    ]
+
+
+def test_a_new_phase_completes_the_bar_of_the_one_before() -> None:
+    bars = RichProgress(disable=True)
+    shown = Bars(bars)
+    for phase, update, updates in (("count [red]", 5, 0), ("learn", 3, 10), ("refit", 0, 4)):
+        shown.progress(Progress(phase, update, updates, extra={"perplexity": [8.25]}))
+    assert [(task.completed, task.total) for task in bars.tasks] == [(1, 1), (10, 10), (0, 4)]
+    assert bars.tasks[1].fields["report"] == "3/10  perplexity 8.2"
+
+
+def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with display(quiet=True) as shown:
+        shown.say("a message")
+    assert capsys.readouterr() == ("", "")
