@@ -22,7 +22,7 @@ from pivotal.questions.question import default_test
 from pivotal.searches.base import Clock, Search
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
-from pivotal.searches.relaxed.learner import Learner
+from pivotal.searches.tools.learner import Learner
 from pivotal.searches.tools.refit import bounds_of
 
 

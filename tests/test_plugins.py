@@ -106,7 +106,7 @@ class SingleUnit(Search):
 MASK = '''
 from dataclasses import dataclass
 from typing import ClassVar
-from pivotal.searches.masks.base import MaskFamily
+from pivotal.searches.masks import MaskFamily
 from pivotal.searches.masks.hard_concrete import HardConcrete
 
 _WIDE = HardConcrete(temperature=0.5, low=-0.3, high=1.3)

@@ -22,7 +22,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena.base import Phenomenon
 from pivotal.searches.base import Search, most_units
-from pivotal.searches.masks.base import MaskFamily
+from pivotal.searches.masks import MaskFamily
 from pivotal.units import Site, Steps
 
 __all__ = ["check_basis", "check_mask", "check_model", "check_phenomenon", "check_search"]

@@ -23,7 +23,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.masks.hard_concrete import LOUIZOS
-from pivotal.searches.relaxed.learner import likeliest
+from pivotal.searches.tools.learner import likeliest
 from pivotal.testing import check_model
 
 

@@ -18,7 +18,7 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.ablation import ablation_ranks
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.tools.thinning import prune
+from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 
 PLANTED = plant()

@@ -20,7 +20,7 @@ from pivotal.searches.base import Search
 from pivotal.searches.greedy import Greedy
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.reinforce import Reinforce
-from pivotal.searches.tools.thinning import prune
+from pivotal.searches.tools.hardening import prune
 from pivotal.searches.tools.trials import score_runs
 from pivotal.units import Unit
 

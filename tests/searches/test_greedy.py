@@ -17,10 +17,9 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Search, interventions_of
-from pivotal.searches.exchange import Exchange
+from pivotal.searches.exchange import BestOf, Exchange
 from pivotal.searches.greedy import Greedy
 from pivotal.searches.random import RandomUnits
-from pivotal.searches.tools.best_of import BestOf
 from pivotal.searches.tools.swaps import Exchanger
 from pivotal.testing import check_search
 

@@ -119,7 +119,7 @@ def find(
     from pivotal.cli.show import print_result
     from pivotal.jobs.find import find as solve
     from pivotal.report.page import write_report
-    from pivotal.searches.by_name import preset_values
+    from pivotal.searches import preset_values
     from pivotal.watch import display
 
     question["phenomenon"] = JOINT.join([question["phenomenon"], *(more or ())])
@@ -171,7 +171,7 @@ def build_search(
     name: str, preset: str | None, given: dict[str, Any], options: Sequence[str], steps: Steps
 ) -> Search:
     """The search with its settings: those of the preset, overridden by the options."""
-    from pivotal.searches.by_name import choose
+    from pivotal.searches import choose
 
     for text in options:
         key, equals, value = text.partition("=")

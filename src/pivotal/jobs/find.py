@@ -38,8 +38,8 @@ from pivotal.records.evidence import Level
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
 from pivotal.records.summary import Control, Seconds, Summary
+from pivotal.searches import bounded, settled
 from pivotal.searches.base import Discovery, Search, check_runs
-from pivotal.searches.by_name import bounded, settled
 from pivotal.searches.learned import LearnedMask
 from pivotal.stopping import Stop, saying, signals
 from pivotal.watch import Silent, Watch, display

@@ -2,9 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from pivotal.errors import PivotalError
+from pivotal.options import build, preset_of
+from pivotal.problem.kept import is_text
 from pivotal.registry import Registry
 from pivotal.searches.base import Attempt, Checkpoint, Discovery, Progress, Search
+from pivotal.units import KEEP_CHANGE, KEEP_KL, MAX_UNITS, Steps, Values
+
+__all__ = [
+    "SEARCHES",
+    "Attempt",
+    "Checkpoint",
+    "Discovery",
+    "Progress",
+    "Search",
+    "bounded",
+    "choose",
+    "preset_values",
+    "settled",
+]
 
 SEARCHES: Registry[Search] = Registry("searches", __name__, Search)  # type: ignore[type-abstract]
 
-__all__ = ["SEARCHES", "Attempt", "Checkpoint", "Discovery", "Progress", "Search"]
+
+def choose(name: str, preset: str | None, given: Mapping[str, object], steps: Steps) -> Search:
+    """The search with the settings of a preset. The given settings override those of the preset."""
+    cls = SEARCHES.get(name)
+    return settled(build(cls, {**preset_of(cls, preset), **given}), steps)
+
+
+def preset_values(name: str, preset: str | None) -> dict[str, Values]:
+    """The setting `values` of a question, if the preset states it."""
+    stated = SEARCHES.get(name).preset_values if name in SEARCHES else {}
+    return {} if preset is None or preset not in stated else {"values": stated[preset]}
+
+
+def bounded(search: Search, keep: Iterable[str]) -> Search:
+    """The same search with bounds for what must stay: on the KL of text, and on the change of questions."""
+    texts = {is_text(name) for name in keep}
+    needed = {"max_kl": KEEP_KL} if True in texts else {}
+    needed |= {"max_change": KEEP_CHANGE} if False in texts else {}
+    if any(not hasattr(search, name) for name in needed):
+        raise PivotalError(
+            f"--keep needs a search with bounds, but the search '{search.name}' has none. Use another search, or "
+            "leave --keep out.",
+            "keep",
+        )
+    missing = {name: bound for name, bound in needed.items() if getattr(search, name) is None}
+    return replace(search, **missing)  # type: ignore[type-var]
+
+
+def settled(search: Search, steps: Steps) -> Search:
+    """The same search with `max_units` as a number, so that run folders and studies store that number."""
+    if getattr(search, "max_units", 0) is not None:
+        return search
+    return replace(search, max_units=MAX_UNITS[steps])  # type: ignore[type-var]

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pivotal.searches.base import require
-from pivotal.searches.masks.base import Estimator, MaskFamily
+from pivotal.searches.learned import RelaxedSearch
+from pivotal.searches.masks import Estimator, MaskFamily, ScoreFunction
 from pivotal.searches.masks.bernoulli import Bernoulli
-from pivotal.searches.relaxed.estimators import ScoreFunction
-from pivotal.searches.relaxed.search import RelaxedSearch
 from pivotal.units import Values
 
 

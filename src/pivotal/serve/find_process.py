@@ -18,7 +18,7 @@ from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.run import Progress
 from pivotal.report.page import write_report
-from pivotal.searches.by_name import choose
+from pivotal.searches import choose
 from pivotal.serve.requests import Start
 from pivotal.stopping import exit_code, signals
 

@@ -20,8 +20,8 @@ from typing import ClassVar
 
 import torch
 
-from pivotal.searches.masks.base import MaskFamily
-from pivotal.searches.relaxed.estimators import Pathwise
+from pivotal.searches.masks import MaskFamily
+from pivotal.searches.masks import Pathwise
 
 
 @dataclass(frozen=True)

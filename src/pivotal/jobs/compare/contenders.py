@@ -10,8 +10,7 @@ from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.options import build, options_of, preset_of, stored_settings
-from pivotal.searches import SEARCHES, Search
-from pivotal.searches.by_name import preset_values
+from pivotal.searches import SEARCHES, Search, preset_values
 from pivotal.units import Values
 
 _MOST_SIZES = 1000

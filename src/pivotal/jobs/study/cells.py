@@ -20,9 +20,8 @@ from pivotal.questions.question import Question, updated
 from pivotal.questions.splits import FORMER
 from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
-from pivotal.searches import SEARCHES, Search
+from pivotal.searches import SEARCHES, Search, choose, preset_values
 from pivotal.searches.base import check_runs
-from pivotal.searches.by_name import choose, preset_values
 from pivotal.units import Steps
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))

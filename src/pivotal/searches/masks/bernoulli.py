@@ -10,8 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pivotal.searches.masks.base import Estimator, MaskFamily
-from pivotal.searches.relaxed.estimators import ScoreFunction
+from pivotal.searches.masks import Estimator, MaskFamily, ScoreFunction
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.searches.masks.base import Estimator, MaskFamily
-from pivotal.searches.relaxed.estimators import Pathwise
+from pivotal.searches.masks import Estimator, MaskFamily, Pathwise
 
 _EDGE = 1e-6
 """Minimum distance of the noise from 0 and 1, where its logit is infinite."""

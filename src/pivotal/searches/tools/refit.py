@@ -16,8 +16,7 @@ from pivotal.models.edits import spread, touched
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
-from pivotal.searches.tools.gradients import adam, drop_infinite, set_gradients
-from pivotal.searches.tools.lagrangian import Bounds
+from pivotal.searches.tools.lagrangian import Bounds, adam, drop_infinite, set_gradients
 
 _AIM = 0.7
 """The part of the bound on a change that the fit aims at. A batch has few sentences of each question, so the change

@@ -10,7 +10,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Attempt
-from pivotal.searches.relaxed.hardening import Hardening
+from pivotal.searches.tools.hardening import Hardening
 
 
 def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:

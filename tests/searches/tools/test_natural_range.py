@@ -9,7 +9,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.learned import LearnedMask
-from pivotal.searches.relaxed.learner import filled
+from pivotal.searches.tools.learner import filled
 
 PLANTED = plant(hidden=128)
 PAIRS = load_phenomenon("planted").sample(120)

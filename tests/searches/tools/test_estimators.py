@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from pivotal.searches.masks import Pathwise, ScoreFunction
 from pivotal.searches.masks.bernoulli import Bernoulli
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
-from pivotal.searches.relaxed.estimators import Pathwise, ScoreFunction
 
 
 def test_the_score_function_is_the_gradient_of_the_expected_cost() -> None:

@@ -1,1 +1,0 @@
-"""Searches that learn a distribution over masks by gradient descent."""
