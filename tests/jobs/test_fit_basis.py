@@ -5,12 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.fit_basis import fit_basis, one_site, text_states
-from pivotal.models.bases.sae_files import read_sae
-from pivotal.models.bases.train_sae import SAESettings, train_sae
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
@@ -28,34 +25,19 @@ def corpus(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.mark.parametrize("kind", ["pca", "whitened", "sae"])
+@pytest.mark.parametrize("kind", ["pca", "whitened"])
 def test_a_fitted_basis_is_searched_by_its_folder(kind, model, corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / kind
-    settings = SAESettings(features=30, top_k=4, updates=5)
-    made = fit_basis(model, "hidden", kind=kind, corpus=corpus, out=out, sae=settings)
-    assert made.coordinates == (30 if kind == "sae" else 24) and made.site == "hidden.0"
+    made = fit_basis(model, "hidden", kind=kind, corpus=corpus, out=out)
+    assert made.coordinates == 24 and made.site == "hidden.0"
     problem = Problem(model, PlantedAgreement().pairs()[:20], sites=f"hidden.0@{kind}:{out}")
     assert len(problem.space) == made.coordinates
-    states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500, print)
+    states = text_states(model, one_site(model, "hidden.0"), corpus.read_text().splitlines(), 500)
     z = problem.model.bases[f"hidden.0@{kind}"].encode(states)
-    if kind == "whitened":
-        assert z.std(0).max() < 3
-    if kind == "sae":
-        assert ((z != 0).sum(1) <= 4).all() and read_sae(str(out)).site == "hidden.0"
+    assert (z.std(0).max() < 3) == (kind == "whitened")
     with pytest.raises(PivotalError, match="holds a basis already"):
-        fit_basis(model, "hidden.0", kind=kind, corpus=corpus, out=out, sae=settings)
+        fit_basis(model, "hidden.0", kind=kind, corpus=corpus, out=out)
     fit_basis(model, "hidden.0", kind="pca", corpus=corpus, out=out, overwrite=True)
-
-
-def test_an_autoencoder_finds_the_directions_of_sparse_states() -> None:
-    noise = torch.Generator().manual_seed(0)
-    directions = torch.linalg.qr(torch.randn(16, 16, generator=noise)).Q[:8]
-    on = torch.rand(2000, 8, generator=noise) < 0.2
-    states = (on * (1 + torch.rand(2000, 8, generator=noise))) @ directions
-    trained = train_sae(states, SAESettings(features=16, top_k=4, updates=400))
-    assert trained.unexplained < 0.2
-    like = (trained.basis.decoder @ directions.T).abs().amax(0)
-    assert (like > 0.8).sum() >= 6
 
 
 def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> None:
@@ -63,10 +45,6 @@ def test_what_cannot_be_fitted_is_said(model, corpus: Path, tmp_path: Path) -> N
         fit_basis(model, "hidden.0", out=tmp_path / "a")
     with pytest.raises(PivotalError, match="must match a site"):
         fit_basis(model, "resid.3", corpus=corpus, out=tmp_path / "a")
-    with pytest.raises(PivotalError, match="more features than may be active"):
-        fit_basis(
-            model, "hidden.0", kind="sae", corpus=corpus, out=tmp_path / "a", sae=SAESettings(features=4)
-        )
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "mine.txt").write_text("keep")
     with pytest.raises(PivotalError, match=r"holds mine\.txt"):

@@ -7,11 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
-from pivotal.errors import PivotalError
 
 
 def fit_basis(
-    ctx: typer.Context,
     model: Annotated[
         str,
         typer.Argument(
@@ -22,10 +20,8 @@ def fit_basis(
     ],
     site: Annotated[str, typer.Argument(help="One site, such as resid.12 or hidden.0.", show_default=False)],
     kind: Annotated[
-        Literal["pca", "whitened", "sae"],
-        typer.Option(
-            help="Principal components, the same in units of their standard deviations, or a sparse autoencoder."
-        ),
+        Literal["pca", "whitened"],
+        typer.Option(help="Principal components, or the same in units of their standard deviations."),
     ] = "pca",
     out: Annotated[
         str | None,
@@ -39,15 +35,6 @@ def fit_basis(
         ),
     ] = None,
     tokens: Annotated[int, typer.Option(help="Maximum number of tokens to read.", min=2)] = 200_000,
-    features: Annotated[
-        int,
-        typer.Option(help="sae: number of features. 0: eight for every coordinate of the site.", min=0),
-    ] = 0,
-    top_k: Annotated[
-        int, typer.Option(help="sae: number of features that may be active in a state.", min=1)
-    ] = 16,
-    updates: Annotated[int, typer.Option(help="sae: number of optimisation steps.", min=1)] = 2000,
-    seed: Annotated[int, typer.Option(help="sae: seed of the training.", min=0)] = 0,
     device: shared_options.Device = None,
     overwrite: shared_options.Overwrite = False,
     json: shared_options.Json = False,
@@ -55,8 +42,7 @@ def fit_basis(
 ) -> None:
     """Fit a basis of a site to text, so that a search can use its coordinates as units.
 
-    The sites of a search then name the folder: `--sites resid.12@pca:FOLDER`. An autoencoder is written in the layout
-    of SAELens.
+    The sites of a search then name the folder: `--sites resid.12@pca:FOLDER`.
     """
     import re
     from pathlib import Path
@@ -64,22 +50,16 @@ def fit_basis(
     from pivotal.jobs.fit_basis import fit_basis as fit
     from pivotal.jobs.fit_basis import one_site
     from pivotal.models import load_model
-    from pivotal.models.bases.train_sae import SAESettings
     from pivotal.records.run import Progress
     from pivotal.watch import display
 
-    for option in ("features", "top_k", "updates", "seed"):
-        if kind != "sae" and not shared_options.is_default(ctx, option):
-            raise PivotalError(
-                f"--{option.replace('_', '-')} is an option of --kind sae, but --kind is {kind}. Leave it out."
-            )
     lm = load_model(model, device=device)
     name = "-".join(
         re.sub(r"[^\w.]+", "-", part).strip("-") for part in (lm.name, one_site(lm, site).name, kind)
     )
 
-    def show(what: str, done: int, total: int) -> None:
-        watching.progress(Progress(what, done, total))
+    def show(done: int, total: int) -> None:
+        watching.progress(Progress("reading", done, total))
 
     with display(quiet) as watching:
         made = fit(
@@ -88,21 +68,12 @@ def fit_basis(
             kind=kind,
             corpus=sentences,
             out=Path(out) if out is not None else Path("bases") / name,
-            sae=SAESettings(features, top_k, updates),
             tokens=tokens,
-            seed=seed,
             overwrite=overwrite,
             progress=show,
         )
     if json:
         terminal.as_json({**vars(made), "folder": str(made.folder)})
         return
-    about = (
-        ""
-        if made.unexplained is None
-        else f" It leaves {made.unexplained:.0%} of the variance unexplained; {made.dead:,} features are never active."
-    )
-    terminal.line(
-        f"{made.coordinates:,} coordinates of {made.site}, fitted to {made.states:,} states.{about}"
-    )
+    terminal.line(f"{made.coordinates:,} coordinates of {made.site}, fitted to {made.states:,} states.")
     terminal.line(f"Written to {made.folder}; search it with --sites {made.site}@{made.kind}:{made.folder}")

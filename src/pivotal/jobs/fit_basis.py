@@ -13,16 +13,15 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
-from pivotal.models.bases.files import BASIS, write_folder
+from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
 from pivotal.models.bases.fit import pca, whitened
-from pivotal.models.bases.train_sae import SAESettings, save_sae, train_sae
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import states_to_edit
 from pivotal.problem.ordinary_text import BUNDLED, mostly_unknown, sentences_of, tokens_of
 from pivotal.records.basis import BasisRecord
 from pivotal.units import Site, UnitSpace
 
-Kind = Literal["pca", "whitened", "sae"]
+Kind = Literal["pca", "whitened"]
 _TOGETHER = 64
 """Sentences that are read at once."""
 
@@ -36,10 +35,6 @@ class FittedBasis:
     kind: Kind
     states: int
     coordinates: int
-    unexplained: float | None = None
-    """For an autoencoder: the share of the variance that it leaves unexplained."""
-    dead: int | None = None
-    """For an autoencoder: the features that no state activates."""
 
 
 def fit_basis(
@@ -49,48 +44,29 @@ def fit_basis(
     kind: Kind = "pca",
     corpus: str | Path | None = None,
     out: str | Path,
-    sae: SAESettings | None = None,
     tokens: int = 200_000,
-    seed: int = 0,
     overwrite: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> FittedBasis:
     """Fit a basis of a site to a text, one sentence per line, and write it to a folder.
 
     At most `tokens` tokens are read. By default the text is the bundled one, which is short. The folder is then named
-    as `SITE@KIND:FOLDER` among the sites of a search.
+    as `SITE@KIND:FOLDER` among the sites of a search. `progress` is told how many sentences are read, of how many.
     """
-    folder, report = Path(out), progress or _silent
-    there = one_site(model, site)
+    folder, fitted = Path(out), one_site(model, site)
     _check_folder(folder, overwrite)
-    settings = sae or SAESettings()
-    if kind == "sae":
-        settings.check(there.coordinates)
-    states = text_states(model, there, sentences_of(corpus), tokens, report)
-    named = BUNDLED if corpus is None else Path(corpus).name
-    if kind == "sae":
-        trained = train_sae(states, settings, seed, lambda done: report("training", done, settings.updates))
-        save_sae(folder, trained, there.name, model.name, named)
-        return FittedBasis(
-            folder,
-            there.name,
-            kind,
-            len(states),
-            trained.basis.coordinates,
-            trained.unexplained,
-            trained.dead,
-        )
+    states = text_states(model, fitted, sentences_of(corpus), tokens, progress)
     basis = pca(states) if kind == "pca" else whitened(states)
     record = BasisRecord(
         model=model.name,
         model_fingerprint=model.fingerprint(),
-        site=there.name,
-        corpus=named,
+        site=fitted.name,
+        corpus=BUNDLED if corpus is None else Path(corpus).name,
         states=len(states),
         basis=basis.card(),
     )
     write_folder(folder, basis, record)
-    return FittedBasis(folder, there.name, kind, len(states), basis.coordinates)
+    return FittedBasis(folder, fitted.name, kind, len(states), basis.coordinates)
 
 
 def one_site(model: LanguageModel, pattern: str) -> Site:
@@ -108,7 +84,7 @@ def text_states(
     site: Site,
     sentences: Sequence[str],
     tokens: int,
-    progress: Callable[[str, int, int], None],
+    progress: Callable[[int, int], None] | None = None,
 ) -> Float[Tensor, "states width"]:
     """The states of a site at every token of some sentences. Where a site has no bounds, the first tokens are left out:
     transformers have extreme states there."""
@@ -126,13 +102,14 @@ def text_states(
             f"A basis is fitted to text that the model can read, but {model.name} does not know most of its words. "
             "Give a text in the model's own words (--sentences)."
         )
-    found, space = [], UnitSpace((site,))
+    states, space = [], UnitSpace((site,))
     for start in range(0, len(chosen), _TOGETHER):
         part = chosen[start : start + _TOGETHER]
         tree = PrefixTree.build(part, directions=[0] * len(part), steps="every")
-        found += states_to_edit(model, tree, space)
-        progress("reading", start + len(part), len(chosen))
-    return torch.cat(found)
+        states += states_to_edit(model, tree, space)
+        if progress is not None:
+            progress(start + len(part), len(chosen))
+    return torch.cat(states)
 
 
 def _check_folder(folder: Path, overwrite: bool) -> None:
@@ -143,7 +120,7 @@ def _check_folder(folder: Path, overwrite: bool) -> None:
         raise PivotalError(
             f"A basis is written to a folder, but {folder} is a file. Name another with --out."
         )
-    ours = {BASIS, "basis.safetensors", "cfg.json", "sae_weights.safetensors"}
+    ours = {BASIS, ARRAYS}
     if foreign := sorted(entry.name for entry in folder.iterdir() if entry.name not in ours):
         raise PivotalError(
             f"A basis needs a folder of its own, but {folder} holds {foreign[0]}. Name another folder with --out."
@@ -155,7 +132,3 @@ def _check_folder(folder: Path, overwrite: bool) -> None:
             )
         for name in ours:
             (folder / name).unlink(missing_ok=True)
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Progress that nobody sees."""

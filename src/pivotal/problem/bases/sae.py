@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class SparseAutoencoder(BasisKind):
-    """Features of a sparse autoencoder that somebody trained, or that `pivotal fit-basis` trained."""
+    """Features of a sparse autoencoder that another library trained."""
 
     name: ClassVar[str] = "sae"
     summary: ClassVar[str] = (
@@ -28,8 +28,7 @@ class SparseAutoencoder(BasisKind):
     def read(self, asked: InBasis) -> Basis:
         if not asked.argument:
             raise PivotalError(
-                f"A sparse autoencoder is read from a folder, but {asked.name} names none. Write {asked.name}:FOLDER. "
-                f"`pivotal fit-basis MODEL {asked.site.name} --kind sae` trains one."
+                f"A sparse autoencoder is read from a folder, but {asked.name} names none. Write {asked.name}:FOLDER."
             )
         found = read_sae(asked.argument)
         here = asked.site.name
