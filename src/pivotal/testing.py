@@ -44,7 +44,7 @@ def check_model(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
         trial.runs_are_independent(steps)
         trial.tree_equals_one_at_a_time(steps)
         trial.gradients_flow(steps)
-    for site in model.plain.sites:
+    for site in (site for site in model.sites if not site.basis):
         trial.edit_changes(site.name, -1, f"An edit of {site.name} must change the same step's prediction.")
         if site.within:
             trial.units_are_replaced_whole(site)
@@ -56,7 +56,7 @@ def check_basis(model: LanguageModel, prefixes: Sequence[str], *, tolerance: flo
     prefixes that it can encode. `tolerance` is as in `check_model`."""
     assert model.bases, "The model must have a site in another basis."
     sequences = [model.encode(prefix).ids for prefix in prefixes]
-    own = {site.name: site for site in model.plain.sites}
+    own = {site.name: site for site in model.sites if not site.basis}
     for site in model.sites:
         if site.name not in model.bases:
             continue

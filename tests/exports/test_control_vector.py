@@ -35,7 +35,7 @@ def ready(model: Tiny, units: tuple[tuple[str, int], ...]) -> Portable:
     sites = ",".join(site for site, _ in units)
     found = model.intervention(units)
     asked = PairSet("pairs", ("one", "two"), tuple(pairs))
-    problem = Problem(model.lm.carrying(found), asked, sites=sites, steps="every")
+    problem = Problem(model.lm.in_bases(found.bases), asked, sites=sites, steps="every")
     return Portable.of(model.lm, found, train=problem, test=problem)
 
 

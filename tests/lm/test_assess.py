@@ -31,7 +31,6 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers.lakretz import attractor_numbers
-from pivotal.units import Site
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
@@ -142,11 +141,7 @@ class Other(LanguageModel):
 
     def __init__(self) -> None:
         self.inside = plant().model
-        self.name, self.device = "other", self.inside.device
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self.inside.sites
+        self.name, self.device, self.sites = "other", self.inside.device, self.inside.sites
 
     @property
     def vocabulary_size(self) -> int:
@@ -167,7 +162,7 @@ class Other(LanguageModel):
     def prepare(self, tree: PrefixTree) -> Any:
         return self.inside.prepare(tree)
 
-    def states(self, prepared: Any, edit: Edit | None = None) -> torch.Tensor:
+    def compute(self, prepared: Any, edit: Edit | None) -> torch.Tensor:
         return self.inside.states(prepared, edit)
 
     def readout(self, states: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:

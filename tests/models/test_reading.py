@@ -14,7 +14,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.bases import Basis, in_bases, stored_bases
+from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.reading import Applied, Rereading
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -186,7 +186,7 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
         "resid.0@pca": Basis.rotation("pca", turned),
         "mlp.1@sae": Basis("sae", encoder, encoder.T.contiguous(), torch.zeros(40), "topk", top_k=8),
     }
-    there = in_bases(model, bases)
+    there = model.in_bases(bases)
     found = intervention(there, "resid.0@pca,mlp.1@sae,mlp.2", steps)
     found = replace(found, bases=stored_bases(bases, found.units))
     cues = None if steps == "every" else [3, 1]

@@ -9,7 +9,6 @@ import torch
 
 import pivotal as pv
 from pivotal.errors import PivotalError
-from pivotal.models.bases import in_bases
 from pivotal.models.planted import plant
 from pivotal.problem.prepare import checked_model, model_of
 from pivotal.problem.problem import Problem
@@ -69,7 +68,7 @@ def test_a_name_of_ones_own_may_stand_for_any_model(name: str) -> None:
 def test_the_bases_of_a_model_do_not_hide_how_it_was_loaded() -> None:
     pairs = load_phenomenon("planted").sample(40)
     bare = Problem(DOUBLE, pairs, sites="hidden.0@probe").model
-    model = in_bases(DOUBLE, bare.bases)
+    model = DOUBLE.in_bases(bare.bases)
     assert checked_model(Question("planted", priming="<eos>", dtype="float64"), model) is model
     for question in (Question("planted", priming="The"), Question("planted", dtype="float32")):
         with pytest.raises(PivotalError, match="planted was loaded"):

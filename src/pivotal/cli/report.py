@@ -105,13 +105,12 @@ def _profile(folder: str, text: str | None, model: str | None, device: str | Non
     pairs = question.load_pairs()
     saved.divided(question, pairs, _CURE)
     from pivotal.evidence.unit_profiles import profile_units
-    from pivotal.models.bases import in_bases
     from pivotal.problem.ordinary_text import sentences_of
     from pivotal.problem.prepare import as_read, problem_of
 
     sentences = None if text is None else sentences_of(text)
     lm = saved.load_model(question, device, any_model=False, download=model is not None)
-    lm = in_bases(lm, found.bases())
+    lm = lm.in_bases(found.bases())
     train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
     problem = problem_of(question, lm, train).on(test)
     name = {} if text is None else {"name": Path(text).name}

@@ -129,13 +129,12 @@ class Saved:
     ) -> LanguageModel:
         """The model of the question. `download` says whether the user named it. A folder from somebody else may name
         any model, and that must not download anything."""
-        from pivotal.models.bases import in_bases
         from pivotal.problem.prepare import model_of
 
         model = model_of(question, device, download=download)
         self.intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
         whole = {} if self.folder is None else self.folder.bases()
-        return in_bases(model, whole).carrying(self.intervention)
+        return model.in_bases(whole).in_bases(self.intervention.bases)
 
 
 def _folder_of(intervention: Path) -> RunFolder | None:

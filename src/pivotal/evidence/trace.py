@@ -49,7 +49,7 @@ def trace(
 ) -> Trace:
     """Trace one sentence. By default it is edited towards the word that the untouched model does not prefer."""
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
-    model = model.carrying(intervention)
+    model = model.in_bases(intervention.bases)
     if direction is None:
         asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
         to = int(Problem(model, asked, steps=intervention.steps).direction[0])

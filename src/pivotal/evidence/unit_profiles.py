@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
+from pivotal.models.bases.edit import writes_of
 from pivotal.models.tree import PrefixTree, Span
 from pivotal.problem.ordinary_text import mostly_unknown, sentences_of, tokens_of
 from pivotal.problem.problem import Problem
@@ -217,7 +218,7 @@ def _moments(
 def _written(intervention: Intervention, problem: Problem, most: int) -> list[dict[str, Written]] | None:
     """For each unit and direction, the mean change of the logits at the last word if this unit alone is set there."""
     model = problem.model
-    writes = model.writes(intervention.units[:most])
+    writes = writes_of(model, intervention.units[:most])
     if writes is None:
         return None
     last = problem.sample(_STATES).at_last_step()

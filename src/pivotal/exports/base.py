@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import write_atomically
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
-from pivotal.models.bases.edit import own
+from pivotal.models.bases.edit import own_site
 from pivotal.models.hooks import Tap
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
@@ -83,7 +83,6 @@ class Portable:
         test: Problem | None = None,
     ) -> Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
-        model = model.plain
         if not isinstance(model, TransformersLM):
             raise PivotalError(
                 f"Exports are for models of transformers, but {model.name} is none, and other libraries cannot "
@@ -91,7 +90,7 @@ class Portable:
                 "model.intervened(…) in Python."
             )
         sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
-        model.carrying(intervention).unit_space(sites)  # the sites exist, and the bases fit them
+        model.in_bases(intervention.bases).unit_space(sites)  # the sites exist, and the bases fit them
         if direction is not None:
             wanted: tuple[str, ...] = (intervention.directions[intervention.direction(direction)],)
         else:
@@ -127,7 +126,7 @@ class Portable:
                 found.setdefault(unit.site, []).extend(zip(places, values, strict=True))
         edits = []
         for tap in self.model.taps:
-            for name in (name for name in found if own(name) == tap.site.name):
+            for name in (name for name in found if own_site(name) == tap.site.name):
                 ids, values = zip(*sorted(found[name]), strict=True)
                 edits.append(SiteEdit(name, tap, self._paths[tap.module], ids, values, self.bases.get(name)))
         return edits

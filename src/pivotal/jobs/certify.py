@@ -7,7 +7,6 @@ from typing import Any
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.models.bases import in_bases
 from pivotal.options import build
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, model_of, training_problem
@@ -52,7 +51,7 @@ def certify_run(
     asked = as_read(question, model, pairs)
     asked, held_out = (asked, None) if folder is None else question.divide(asked)
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
-    model = model.carrying(intervention) if folder is None else in_bases(model, folder.bases())
+    model = model.in_bases(intervention.bases if folder is None else folder.bases())
     train = training_problem(question, model, asked)
     progress = watch.progress if watch is not None else None
     made = certify(

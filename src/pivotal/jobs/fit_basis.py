@@ -71,7 +71,7 @@ def fit_basis(
 
 def one_site(model: LanguageModel, pattern: str) -> Site:
     """The site that a pattern selects. Raises PivotalError if it selects several."""
-    sites = model.plain.unit_space(pattern).sites
+    sites = model.unit_space(pattern).sites
     if len(sites) > 1:
         raise PivotalError(
             f"A basis belongs to one site, but {pattern!r} selects {len(sites)}. Name one, such as {sites[0].name}."

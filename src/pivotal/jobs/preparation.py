@@ -15,7 +15,6 @@ from pivotal.jobs.machine import machine
 from pivotal.jobs.messages import say_left_out
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
-from pivotal.models.bases import in_bases
 from pivotal.options import stored_settings
 from pivotal.problem.bases import given_bases
 from pivotal.problem.prepare import as_read, stays_of, training_problem
@@ -103,7 +102,7 @@ def prepare(
     if earlier is None and not overwrite:
         RunFolder.check_place(path, settings, kind)
     bases = {} if earlier is None else earlier.bases()
-    train = training_problem(question, in_bases(model, bases), train_pairs)
+    train = training_problem(question, model.in_bases(bases), train_pairs)
     return Prepared(
         kind=kind,
         question=question,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,10 +15,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases.basis import Basis, check_basis
+from pivotal.models.bases.edit import in_own_sites, own_site
 from pivotal.models.edits import Edit
 from pivotal.models.intervened import IntervenedModel, in_force
 from pivotal.models.reading import Applied, Reading, Rereading
 from pivotal.models.tree import PrefixTree
+from pivotal.records.basis import StoredBasis
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace, select_sites
 
@@ -49,13 +53,10 @@ class LanguageModel(ABC):
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
     """The most tokens that a text may have. None for a model without a table of positions."""
-    bases: Mapping[str, Any] = MappingProxyType({})
+    sites: tuple[Site, ...]
+    """Every site that can be edited, in the order of computation."""
+    bases: Mapping[str, Basis] = MappingProxyType({})
     """The bases of its further sites, such as `resid.12@pca`, by the names of these sites."""
-
-    @property
-    @abstractmethod
-    def sites(self) -> tuple[Site, ...]:
-        """Every site that can be edited, in the order of computation."""
 
     @property
     @abstractmethod
@@ -124,8 +125,12 @@ class LanguageModel(ABC):
         """Compute once whatever no edit of this tree can change, such as input projections and frozen states."""
 
     @abstractmethod
+    def compute(self, prepared: Any, edit: Edit | None) -> Float[Tensor, "live runs width"]:
+        """The last hidden state of every live node, in the tree's order. The edit is one of the model's own sites."""
+
     def states(self, prepared: Any, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
         """The last hidden state of every live node, in the tree's order, with the edit applied."""
+        return self.compute(prepared, None if edit is None else in_own_sites(edit, self.bases))
 
     def fixed(self, prepared: Any, runs: int) -> Any | None:
         """The prepared data of a tree as nested dataclasses, lists and dictionaries of tensors. Passes of `runs` runs
@@ -181,31 +186,51 @@ class LanguageModel(ABC):
     def layers(self) -> tuple[Site, ...]:
         """The sites that hold the outputs of the layers, from the first layer to the last. A trace follows an edit
         along them. By default these are the sites of the kind that is computed last."""
-        return tuple(site for site in self.sites if site.kind == self.sites[-1].kind)
+        own = [site for site in self.sites if not site.basis]
+        return tuple(site for site in own if site.kind == own[-1].kind)
 
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """What each unit adds to the last of `layers` per unit of its activation, through no later layer: zeros if
         there is no such path. None if this adapter cannot tell, or for units of several coordinates."""
         return None
 
-    @property
-    def plain(self) -> LanguageModel:
-        """The model without sites in other bases."""
-        return self
+    def in_bases(self, bases: Mapping[str, StoredBasis | Basis]) -> LanguageModel:
+        """The model with further sites: coordinates of its own sites in other bases, such as `resid.12@pca`.
 
-    def carrying(self, intervention: Intervention) -> LanguageModel:
-        """The model with the bases that an intervention carries; the model itself if it needs no others."""
-        from pivotal.models.bases.model import in_bases
-
-        there = {name: basis.fingerprint for name, basis in self.bases.items()}
-        return in_bases(
-            self,
-            {
-                name: basis
-                for name, basis in intervention.bases.items()
-                if there.get(name) != basis.card.fingerprint
-            },
+        It is the same function with the same fingerprint, and shares the weights. A basis that the model has already
+        is kept, and one of the same name and other numbers is replaced. An intervention carries the `bases` of its
+        units.
+        """
+        new = {name: b if isinstance(b, Basis) else Basis.of(b) for name, b in bases.items()}
+        new = {
+            name: basis
+            for name, basis in new.items()
+            if name not in self.bases or self.bases[name].fingerprint != basis.fingerprint
+        }
+        if not new:
+            return self
+        own = {site.name: site for site in self.sites if not site.basis}
+        for name, basis in new.items():
+            if (site := own.get(own_site(name))) is None:
+                raise PivotalError(
+                    f"The site {name} needs a site {own_site(name)}, but {self.name} has none. "
+                    "Use the model that the basis was made for."
+                )
+            check_basis(basis, site.name, site.coordinates, name)
+        model = copy.copy(self)
+        model.bases = {**self.bases, **{name: basis.to(self.device) for name, basis in new.items()}}
+        model.sites = tuple(
+            shown
+            for site in own.values()
+            for shown in (site, *(_site(n, b) for n, b in model.bases.items() if own_site(n) == site.name))
         )
+        return model
+
+    def without_bases(self) -> LanguageModel:
+        """The model with its own sites only, such as one in which a basis is fitted again."""
+        model = copy.copy(self)
+        model.bases, model.sites = {}, tuple(site for site in self.sites if not site.basis)
+        return model
 
     def shuffled(self, seed: int = 0) -> LanguageModel:
         """A copy of the model without what it has learned: the entries of each row of its weight matrices are
@@ -270,6 +295,10 @@ class LanguageModel(ABC):
         return in_force(self).generate(
             prompt, words=words, samples=samples, temperature=temperature, seed=seed
         )
+
+
+def _site(name: str, basis: Basis) -> Site:
+    return Site(name, basis.coordinates, within=own_site(name), basis=basis.fingerprint)
 
 
 class ModelSource(ABC):

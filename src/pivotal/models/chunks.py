@@ -142,5 +142,5 @@ class ChunkedLM(LanguageModel):
     def prepare(self, tree: PrefixTree) -> PreparedChunks:
         return PreparedChunks(tree)
 
-    def states(self, prepared: PreparedChunks, edit: Edit | None = None) -> Float[Tensor, "live runs width"]:
+    def compute(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         return self._chunks.states(prepared, edit)

@@ -215,7 +215,7 @@ def dense(
             raise PivotalError(
                 f"The units of {site.name} belong to the basis that they were found in ({basis.card.fingerprint}), but "
                 f"the model has another basis there ({site.basis}). Apply the intervention to "
-                "model.carrying(intervention)."
+                "model.in_bases(intervention.bases)."
             )
     directions = len(intervention.directions)
     mask, values = torch.zeros(1, directions, len(space)), torch.zeros(1, directions, space.coordinates)

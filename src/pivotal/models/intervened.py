@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import torch
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.models.bases.edit import in_own_sites
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.reading import Applied, last_states
 from pivotal.questions.minimal_pair import find_cue
@@ -70,7 +71,7 @@ class IntervenedModel:
 
     def _model(self) -> LanguageModel:
         """The model, with the bases of the intervention's units."""
-        return self.model if self.intervention is None else self.model.carrying(self.intervention)
+        return self.model if self.intervention is None else self.model.in_bases(self.intervention.bases)
 
     def _applied(self, cue: int) -> Applied:
         """The edit of the intervention, for texts whose token at `cue` is edited."""
@@ -114,7 +115,8 @@ class IntervenedModel:
         drawn: list[Tensor] = []
         if words:
             (ids,) = _checked(model, [encoding.ids])
-            reading = model.reading(ids, samples, applied)
+            edit = None if applied.edit is None else in_own_sites(applied.edit, model.bases)
+            reading = model.reading(ids, samples, replace(applied, edit=edit))
             _check_reached(applied)
             drawn.append(draw(reading.states))
         while len(drawn) < words:

@@ -67,6 +67,7 @@ class ModuleLM(ChunkedLM):
             self._size = logits.shape[-1]
             check_causal(self._logits, tokens, logits)
             self._taps = _taps(module, sites, tokens)
+            self.sites = tuple(tap.site for tap in self._taps)
             self._head = _head(module, tokens, logits)
         if isinstance(words, Sequence):
             self._words: WordVocabulary | Tokens = _vocabulary(words, self._size, priming or "", unk)
@@ -86,10 +87,6 @@ class ModuleLM(ChunkedLM):
                 f"{type(self._module).__name__} gave {shape}. Wrap it in a module that does."
             )
         return logits
-
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return tuple(tap.site for tap in self._taps)
 
     @property
     def vocabulary_size(self) -> int:

@@ -83,6 +83,8 @@ class FixedBatches:
             return "the kept questions differ from batch to batch"
         if len({len(tokens) for tokens in batch.examples.sets}) > 1:
             return "the words to compare differ in their number of tokens"
+        if any(site.basis for site in batch.space.sites):
+            return "which coordinates of a basis are edited is looked up in every pass"
         if batch.model.fixed(batch.model.prepare(self.shape.pad(batch.tree).tree), runs) is None:
             return f"{type(batch.model).__name__} runs these trees in parts, or in no fixed shape"
         return None

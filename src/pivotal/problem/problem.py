@@ -95,7 +95,7 @@ class Problem:
         from pivotal.problem.bases import with_bases
 
         def ask(site: str) -> Problem:
-            return Problem(model.plain, self._examples, sites=site, steps=self.steps, work=self.work)
+            return Problem(model, self._examples, sites=site, steps=self.steps, work=self.work)
 
         return with_bases(model, self.sites, ask)
 

@@ -11,7 +11,6 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.run_files import INTERVENTIONS, REPORT, RUN
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.base import LanguageModel
-from pivotal.models.bases import in_bases
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -119,7 +118,7 @@ class LiveRuns:
             lambda: model_of(question, self._device, download=False),
         )
         intervention.check_model(model.name, model.fingerprint())
-        model = in_bases(model, folder.bases()).carrying(intervention)
+        model = model.in_bases(folder.bases()).in_bases(intervention.bases)
         return LiveIntervention(
             model, question, intervention, _pairs(folder, question, intervention.directions)
         )

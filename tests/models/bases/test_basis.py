@@ -7,8 +7,8 @@ import torch
 from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, states
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import LanguageModel
-from pivotal.models.bases import Basis, ModelInBases, in_bases
+from pivotal.models.bases import Basis
+from pivotal.models.bases.edit import writes_of
 from pivotal.models.bases.fit import completed, pca, whitened
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
@@ -23,7 +23,7 @@ PREFIXES = ["The noun0a near", "The noun0a near often", "The noun0as", "The noun
 @pytest.mark.parametrize("name", every_kind(8))
 def test_an_empty_mask_changes_nothing_in_any_basis_of_a_recurrent_model(name: str) -> None:
     model = plant(hidden=24).model
-    check_basis(in_bases(model, {f"hidden.0@{name}": every_kind(24)[name]}), PREFIXES)
+    check_basis(model.in_bases({f"hidden.0@{name}": every_kind(24)[name]}), PREFIXES)
 
 
 @pytest.mark.parametrize(("name", "site"), [*((name, "resid.1") for name in every_kind(8)), ("pca", "mlp.0")])
@@ -31,7 +31,7 @@ def test_an_empty_mask_changes_nothing_in_any_basis_of_a_transformer(name: str, 
     width = next(one.width for one in llama.sites if one.name == site)
     from tests.models import tiny
 
-    check_basis(in_bases(llama, {f"{site}@{name}": every_kind(width)[name]}), tiny.PREFIXES)
+    check_basis(llama.in_bases({f"{site}@{name}": every_kind(width)[name]}), tiny.PREFIXES)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def llama():
 
 def test_the_unit_basis_edits_the_units_themselves() -> None:
     model = plant(hidden=24).model
-    same = in_bases(model, {"hidden.0@rotation": Basis.rotation("rotation", torch.eye(24))})
+    same = model.in_bases({"hidden.0@rotation": Basis.rotation("rotation", torch.eye(24))})
     tree = PrefixTree.build([model.encode(text).ids for text in PREFIXES], [0] * 5, [0, 1, 0, 1, 0], "every")
     noise = torch.Generator().manual_seed(1)
     mask = (torch.rand(3, 2, 24, generator=noise) < 0.3).float()
@@ -130,26 +130,17 @@ def test_other_numbers_have_another_fingerprint() -> None:
 def test_a_basis_must_fit_the_model() -> None:
     model = plant(hidden=24).model
     with pytest.raises(PivotalError, match=r"made for 8 coordinates, and hidden\.0 has 24"):
-        ModelInBases(model, {"hidden.0@pca": pca(states(8))})
+        model.in_bases({"hidden.0@pca": pca(states(8))})
     with pytest.raises(PivotalError, match=r"needs a site resid\.3, but planted has none"):
-        ModelInBases(model, {"resid.3@pca": pca(states(24))})
+        model.in_bases({"resid.3@pca": pca(states(24))})
     broken = pca(states(24))
     broken.decoder[0, 0] = torch.nan
     with pytest.raises(PivotalError, match="finite numbers, but the decoder"):
-        ModelInBases(model, {"hidden.0@pca": broken})
-
-
-def test_what_a_model_may_override_is_handed_on() -> None:
-    """A model in bases must do everything as the model does, also what the interface gains later."""
-    same_for_all = {
-        *("carrying", "check_length", "encode_typed", "generate", "intervened", "next_logits", "next_words")
-    }
-    public = {name for name in vars(LanguageModel) if not name.startswith("_")} - same_for_all
-    assert public <= set(vars(ModelInBases)) | {"bases"}, public - set(vars(ModelInBases))
+        model.in_bases({"hidden.0@pca": broken})
 
 
 def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch) -> None:
-    model = in_bases(plant(hidden=24).model, {"hidden.0@sae": autoencoder(24, "relu", 50)})
+    model = plant(hidden=24).model.in_bases({"hidden.0@sae": autoencoder(24, "relu", 50)})
     tree = PrefixTree.build([model.encode(text).ids for text in PREFIXES], [0] * 5, [0, 1, 0, 1, 0], "every")
     noise = torch.Generator().manual_seed(1)
     start = (torch.rand(2, 2, 50, generator=noise) < 0.3).float()
@@ -170,8 +161,8 @@ def test_rows_are_divided_when_there_are_many_coordinates(monkeypatch) -> None:
 def test_a_coordinate_writes_its_row_of_the_decoder() -> None:
     model = plant(hidden=24).model
     basis = autoencoder(24, "relu")
-    there = in_bases(model, {"hidden.0@sae": basis})
-    written = there.writes([Unit("hidden.0@sae", 3, 4), Unit("hidden.0", 5, 6)])
+    there = model.in_bases({"hidden.0@sae": basis})
+    written = writes_of(there, [Unit("hidden.0@sae", 3, 4), Unit("hidden.0", 5, 6)])
     assert written is not None
     assert torch.allclose(written[0], basis.decoder[3])
     assert torch.equal(written[1], torch.eye(24)[5])

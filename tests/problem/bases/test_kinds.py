@@ -133,7 +133,7 @@ def test_an_intervention_carries_its_basis(model, asked, tmp_path: Path) -> None
     told = model.intervened(again, label).generate(pair.prefix, words=3, temperature=0.0)
     assert told == problem.model.intervened(found, label).generate(pair.prefix, words=3, temperature=0.0)
     assert trace(model, again, pair).edited == trace(problem.model, found, pair).edited
-    carrying = Problem(model.carrying(again), problem.pairs, sites="hidden.0@sae")
+    carrying = Problem(model.in_bases(again.bases), problem.pairs, sites="hidden.0@sae")
     score = evaluate(again, carrying)
     assert score.flip_accuracy == evaluate(found, problem).flip_accuracy
     with pytest.raises(PivotalError, match="carries only the part of its basis"):

@@ -41,7 +41,7 @@ def effect_on(
     `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
     labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
     """
-    model = model.carrying(intervention)
+    model = model.in_bases(intervention.bases)
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
     if isinstance(pairs, PairSet):
         pairs = prepared(model, pairs, intervention.steps, most)

@@ -41,7 +41,7 @@ def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
 def search_permuted(search: Search, train: Problem, test: Problem, *, repeats: int, seed: int) -> NullSearch:
     """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
     words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
-    bare = train.model.plain if train.model.bases else None
+    bare = train.model.without_bases() if train.model.bases else None
     there = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
     held_out = test.on(permuted(test.pairs, seed + _SEED), model=there.model if bare else None)
     return _repeated(search, there, held_out, repeats, seed)

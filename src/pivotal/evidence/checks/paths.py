@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
+from pivotal.models.bases.edit import writes_of
 from pivotal.models.edits import Sources, dense
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
@@ -32,7 +33,7 @@ def paths_of(intervention: Intervention, problem: Problem) -> Paths:
     def share(log_ratio: Float[Tensor, " examples"]) -> float:
         return float(((before - log_ratio) * there).mean()) / total if total else 0.0
 
-    writes = part.model.writes(intervention.units)
+    writes = writes_of(part.model, intervention.units)
     direct = None
     if writes is not None:
         straight = _Straight(part.model, intervention, writes, last.sources)

@@ -35,7 +35,7 @@ def text_cost(
 
     A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
     """
-    model = model.carrying(intervention)
+    model = model.in_bases(intervention.bases)
     given = sentences_of() if sentences is None else sentences
     ids = [tokens for line in given if len(tokens := tokens_of(model, line)) > 1]
     if mostly_unknown(model, ids):

@@ -21,7 +21,6 @@ from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel
-from pivotal.models.bases import in_bases
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.pairs import PairSet
@@ -162,7 +161,7 @@ def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None
     """Run single-unit ablation on training pairs, for all units that the runs found."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
     pairs = as_read(question, model, question.load_pairs())
-    train = problem_of(question, in_bases(model, folder.bases()), question.divide(pairs)[0])
+    train = problem_of(question, model.in_bases(folder.bases()), question.divide(pairs)[0])
     units = sorted({unit for intervention in found for unit in intervention.units})
     rows = found_by_ablation(units, train)
     folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -13,6 +14,10 @@ from torch.utils.checkpoint import checkpoint
 from pivotal.models.bases.basis import Basis
 from pivotal.models.edits import Edit, MaskedEdit, runs_of, sites_of
 from pivotal.models.tree import Span
+from pivotal.units import Unit, UnitSpace
+
+if TYPE_CHECKING:
+    from pivotal.models.base import LanguageModel
 
 _ENTRIES = 2**25
 """The most coordinates, times rows and runs, to compute at once. If there are more, the rows are divided, and the
@@ -32,8 +37,8 @@ class EditInBases:
         self._at: dict[str, list[tuple[str, Basis]]] = {}
         for name, basis in bases.items():
             if wanted is None or name in wanted:
-                self._at.setdefault(own(name), []).append((name, basis))
-        self.sites = None if wanted is None else frozenset(own(name) for name in wanted)
+                self._at.setdefault(own_site(name), []).append((name, basis))
+        self.sites = None if wanted is None else frozenset(own_site(name) for name in wanted)
 
     def __call__(
         self, site: str, spans: Sequence[Span], h: Float[Tensor, "nodes _ width"]
@@ -73,7 +78,13 @@ class EditInBases:
         return torch.cat([before, *new, after])
 
 
-def own(site: str) -> str:
+def in_own_sites(edit: Edit, bases: Mapping[str, Basis]) -> Edit:
+    """The edit as one of the model's own sites; the edit itself if it changes no site in a basis."""
+    sites = sites_of(edit)
+    return EditInBases(edit, bases) if bases and (sites is None or sites & bases.keys()) else edit
+
+
+def own_site(site: str) -> str:
     """The model's own site of a site in a basis."""
     return site.partition("@")[0]
 
@@ -87,3 +98,24 @@ def _clipped(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
             nodes = None if span.nodes is None else span.nodes[first - span.start : last - span.start]
             found.append(replace(span, start=first - start, stop=last - start, nodes=nodes))
     return found
+
+
+@torch.no_grad()
+def writes_of(model: LanguageModel, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
+    """What `model.writes` returns, also for units in bases: a coordinate writes what its row of the decoder writes."""
+    own = {site.name: site for site in model.sites}
+    rows = []
+    for unit in units:
+        basis = model.bases.get(unit.site)
+        if basis is None:
+            written = model.writes([unit])
+        else:
+            site = own[own_site(unit.site)]
+            one = torch.ones(1, 1, device=model.device)
+            direction = basis.decode(one, torch.tensor([unit.index], device=model.device))
+            each = model.writes(list(UnitSpace((site,)))) if site.size == 1 else None
+            written = None if each is None else direction @ each
+        if written is None:
+            return None
+        rows.append(written)
+    return torch.cat(rows)

@@ -30,7 +30,7 @@ from pivotal.models.recurrent.weights import check_parts, fingerprint_of
 from pivotal.models.shuffle import shuffle_rows
 from pivotal.models.tree import PrefixTree
 from pivotal.models.words import WordVocabulary
-from pivotal.units import Site, Unit
+from pivotal.units import Unit
 
 
 class RecurrentLM(LanguageModel):
@@ -69,6 +69,7 @@ class RecurrentLM(LanguageModel):
         self._stack = RecurrentStack.of(CELLS[cell], weights)
         self._decoder = weights["decoder.weight"]
         self._decoder_bias = weights.get("decoder.bias", self._decoder.new_zeros(len(self._decoder)))
+        self.sites = self._stack.sites
         self.hidden = self._stack.hidden
         self.priming = priming
         self._root = self._run_priming(priming)
@@ -120,10 +121,6 @@ class RecurrentLM(LanguageModel):
     # -- words --------------------------------------------------------------------------------------------------
 
     @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._stack.sites
-
-    @property
     def vocabulary_size(self) -> int:
         return len(self.words)
 
@@ -166,6 +163,7 @@ class RecurrentLM(LanguageModel):
         noise = torch.Generator().manual_seed(seed)
         made = copy.copy(self)
         made.name = f"{self.name} with shuffled weights"
+        made.sites, made.bases = self._stack.sites, {}
         made._source = None
         made._fingerprint = f"{self._fingerprint}-shuffled-{seed}"
         encoder = shuffle_rows(self._stack.encoder, noise)
@@ -235,7 +233,7 @@ class RecurrentLM(LanguageModel):
         """Without the table, whose length is the number of distinct tokens."""
         return replace(prepared, table=None, inputs={})
 
-    def states(self, prepared: PreparedTree, edit: Edit | None = None) -> Float[Tensor, "live runs hidden"]:
+    def compute(self, prepared: PreparedTree, edit: Edit | None) -> Float[Tensor, "live runs hidden"]:
         levels = self._stack.step_through(prepared, edit)[1:]
         tops = []
         for level, state in zip(prepared.levels, levels, strict=True):

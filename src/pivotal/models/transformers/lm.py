@@ -32,7 +32,7 @@ from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Past, Trunk
 from pivotal.models.tree import PrefixTree
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, Unit, UnitSpace
+from pivotal.units import Unit, UnitSpace
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """The most nodes of a packed row. Attention computes all pairs of nodes, most of which are masked. On a CPU that is a
@@ -90,7 +90,7 @@ class TransformersLM(ChunkedLM):
             self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
             limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
         self._taps, self._blocks = anatomy.taps, anatomy.blocks
-        self._sites = tuple(tap.site for tap in anatomy.taps)
+        self.sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
         self.longest = None if limit is None else limit - len(self._tokens.priming)
         if self.longest is not None and self.longest < 1:
@@ -123,15 +123,11 @@ class TransformersLM(ChunkedLM):
 
     # -- words --------------------------------------------------------------------------------------------------
 
-    @property
-    def sites(self) -> tuple[Site, ...]:
-        return self._sites
-
     def unit_space(self, sites: str = "all") -> UnitSpace:
         try:
             return super().unit_space(sites)
         except PivotalError as error:
-            none = all(site.kind != "mlp" for site in self._sites)
+            none = all(site.kind != "mlp" for site in self.sites)
             if "mlp" in sites and none and _has_experts(self._model.config):
                 raise PivotalError(
                     f"{error} {self.name} is a mixture of experts. Experts are not sites, because a token passes "
@@ -298,7 +294,7 @@ class TransformersLM(ChunkedLM):
     def attached(
         self, intervention: Intervention, direction: int, cues: Sequence[int] | None
     ) -> AbstractContextManager[nn.Module]:
-        model = self.carrying(intervention)
+        model = self.in_bases(intervention.bases)
         space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
         values = set_by(intervention, direction, space)
         return attached(self._model, self._taps, values, model.bases, self._tokens.priming, cues)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases.basis import Basis
-from pivotal.models.bases.edit import own
+from pivotal.models.bases.edit import own_site
 from pivotal.models.edits import dense, spread
 from pivotal.models.hooks import Tap, attach, edited, lent
 from pivotal.models.layout import parts, rows
@@ -105,7 +105,7 @@ def attached(
             stack.callback(model.register_forward_pre_hook(where.look, with_kwargs=True).remove)
         for tap in taps:
             for name, basis in bases.items():
-                if own(name) == tap.site.name and name in values:
+                if own_site(name) == tap.site.name and name in values:
                     stack.callback(attach(tap, _SettingInBasis(*values[name], where, basis)).remove)
             if tap.site.name in values:
                 stack.callback(attach(tap, _Setting(*values[tap.site.name], where)).remove)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
 from pivotal.models.base import LanguageModel
-from pivotal.models.bases import Basis, in_bases
+from pivotal.models.bases import Basis
 from pivotal.models.bases.basis import check_basis
 from pivotal.registry import Registry
 from pivotal.units import InBasis, sites_in_bases
@@ -44,7 +44,7 @@ def with_bases(model: LanguageModel, sites: str, ask: Callable[[str], Problem]) 
         kind = BASES.get(one.basis)
         if one.name not in model.bases:
             made[one.name] = _checked(one, kind().make(one, ask(one.site.name)))
-    return in_bases(model, made)
+    return model.in_bases(made)
 
 
 def given_bases(model: LanguageModel, sites: str) -> dict[str, Basis]:

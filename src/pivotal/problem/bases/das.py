@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import orthogonal
 
 from pivotal.errors import PivotalError
-from pivotal.models.bases import Basis, ModelInBases
+from pivotal.models.bases import Basis
 from pivotal.models.bases.fit import completed
 from pivotal.models.edits import MaskedEdit
 from pivotal.problem.bases.base import BasisKind
@@ -124,7 +124,7 @@ class _Learner:
 
         rows = self._layer.weight
         basis = Basis("das", rows.T, rows, -(rows @ self._mean), whole=self._card)
-        model = ModelInBases(batch.model, {self._name: basis})
+        model = batch.model.in_bases({self._name: basis})
         space = model.unit_space(self._name)
         edit = MaskedEdit(space, torch.ones_like(self._x)[None], (self._spread * self._x)[None])
         states = model.states(batch.prepared, edit)
