@@ -1,176 +1,200 @@
-"""Reads YAML with the line and column of every value, so that messages can name the place of a mistake."""
+"""YAML with the line and column of every value, so that messages can name the place of a mistake."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from pivotal.errors import PivotalError
+import yaml
 
-Path = tuple["str | int", ...]
-Mark = tuple[int, int]
+from pivotal.errors import PivotalError, did_you_mean
 
 _DEEPEST = 50
 """The most levels of nesting. The parser in C crashes at some ten thousand."""
 _MOST_VALUES = 1_000_000
 """The most values. An alias counts with all that it stands for: a few lines of aliases of aliases can mean billions."""
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The loader in C is several times faster, but PyYAML can be built without it."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """A part of a file: printed as `FILE, line N, column M`."""
+    """A value of a YAML file and its place, which is printed as `FILE, line N, column M`. Access to it checks types.
+
+    All values are read as text: `no`, `1912` and `null` are words.
+    """
 
     source: str
-    marks: Mapping[Path, Mark]
-    path: Path = ()
-
-    def within(self, *keys: str | int) -> Place:
-        return Place(self.source, self.marks, (*self.path, *keys))
-
-    @property
-    def line(self) -> int:
-        """The line of this part, or of the smallest part around it that is known; 0 if none is."""
-        return self._mark()[0]
+    node: yaml.Node | None
+    name: str
+    """What messages call the value."""
+    line: int = 0
+    column: int = 0
 
     def __str__(self) -> str:
-        line, column = self._mark()
-        return f"{self.source}, line {line}, column {column}" if line else self.source
+        return f"{self.source}, line {self.line}, column {self.column}" if self.line else self.source
 
-    def _mark(self) -> Mark:
-        parts = (self.path[:n] for n in range(len(self.path), 0, -1))
-        return next((self.marks[part] for part in parts if part in self.marks), (0, 0))
+    def within(self, *keys: str | int) -> Place:
+        """A part of this value, or the smallest part around it that exists."""
+        for key in keys[:1]:
+            part = next((part for name, part in self._parts() if name == key), None)
+            return self if part is None else part.within(*keys[1:])
+        return self
+
+    # -- errors
+
+    def error(self, message: str) -> PivotalError:
+        return PivotalError(f"{self}: {message}")
+
+    def require(self, holds: object, message: str) -> None:
+        if not holds:
+            raise self.error(message)
+
+    def require_known(self, name: str, known: Collection[str], rule: str) -> None:
+        """Require that a name is one of the known ones. The rule begins the message."""
+        if name not in known:
+            raise self.error(f"{rule}, not '{name}'.{did_you_mean(name, known)}")
+
+    # -- values
+
+    @property
+    def is_text(self) -> bool:
+        return isinstance(self.node, yaml.ScalarNode)
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
+    def text(self, example: str = "") -> str:
+        """The value as text with single spaces, not empty."""
+        self._require_kind(yaml.ScalarNode, "text", example)
+        return " ".join(cast(str, cast(yaml.Node, self.node).value).split())
+
+    def whole_number(self, least: int) -> int:
+        text = self.text(str(max(least, 100)))
+        self.require(
+            text.isascii() and text.isdigit() and len(text) < 10 and int(text) >= least,
+            f"{self.name} is a whole number of at least {least}, not '{text}'.",
+        )
+        return int(text)
+
+    def items(self, example: str = "") -> list[Place]:
+        """The items of a list that is not empty."""
+        self._require_kind(yaml.SequenceNode, "a list", example)
+        return [part for _, part in self._parts()]
+
+    def texts(self, example: str = "") -> list[Place]:
+        """The items of a list, or the value itself if it is a single text."""
+        return [self] if self.is_text else self.items(example)
+
+    def entries(self, example: str = "") -> dict[str, Place]:
+        """The entries of a mapping that is not empty. The place of an entry is that of its key."""
+        self._require_kind(yaml.MappingNode, "a mapping", example)
+        return {" ".join(cast(str, key).split()): part for key, part in self._parts()}
+
+    def fields(self, known: Collection[str], required: Collection[str] = ()) -> dict[str, Place]:
+        """The entries of a mapping whose keys are known."""
+        found = self.entries()
+        for key, part in found.items():
+            if key not in known:
+                raise part.error(
+                    f"there is no key '{key}' in {self.name}.{did_you_mean(key, known)} A text with braces or colons "
+                    "is put in quotes."
+                )
+        for key in required:
+            self.require(key in found, f"{self.name} needs the key '{key}'.")
+        return found
+
+    def _parts(self) -> Iterator[tuple[str | int, Place]]:
+        if self.is_mapping:
+            for key, value in cast(yaml.MappingNode, self.node).value:
+                yield key.value, self._part(key, value, f"'{key.value}'")
+        elif isinstance(self.node, yaml.SequenceNode):
+            for i, item in enumerate(self.node.value):
+                yield i, self._part(item, item, f"item {i + 1} of {self.name}")
+
+    def _part(self, marked: yaml.Node, value: yaml.Node, name: str) -> Place:
+        return Place(self.source, value, name, marked.start_mark.line + 1, marked.start_mark.column + 1)
+
+    def _require_kind(self, kind: type[yaml.Node], called: str, example: str) -> None:
+        such_as = f" Example: {example}." if example else ""
+        if kind is yaml.ScalarNode and self.is_mapping:
+            such_as = " Put a text with braces or colons in quotes."
+        kinds = {yaml.ScalarNode: "text", yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping"}
+        value = getattr(self.node, "value", "")
+        empty = not value.strip() if isinstance(value, str) else not value
+        self.require(not empty, f"{self.name} is {called}, but it is empty.{such_as}")
+        self.require(
+            isinstance(self.node, kind), f"{self.name} is {called}, not {kinds[type(self.node)]}.{such_as}"
+        )
 
 
-def parse(
-    text: str, source: str, what: str = "a recipe", *, all_text: bool = False, cure: str = ""
-) -> tuple[Any, Place]:
-    """The content of a YAML text, and the place of each part. `what` names such a file in messages, and `cure` is what
-    they advise if the text is not YAML.
-
-    With `all_text`, every value is text: `no`, `1912` and `null` are words.
-    """
+def compose(text: str, source: str, what: str, cure: str = "") -> Place:
+    """The whole of a YAML text. `what` names such a file in messages, and `cure` is what they advise if the text is not
+    YAML."""
     try:
-        import yaml
-    except ModuleNotFoundError:
+        depth = 0
+        for event in yaml.parse(text, Loader=_LOADER):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > _DEEPEST:
+                raise PivotalError(f"{_at(source, event.start_mark)}: {what} is nested too deeply.")
+        root = yaml.compose(text, Loader=_LOADER)
+    except ValueError:  # half of a surrogate pair
+        raise PivotalError(f"{source}: {what} is text, but this has a character that is none.") from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
         raise PivotalError(
-            f"{what.capitalize()} is read with PyYAML, which is not installed: pip install pyyaml."
+            f"{source}, line {line}, column {column}: {what} is YAML, but this is a character that YAML does not allow."
         ) from None
+    except yaml.MarkedYAMLError as error:
+        at = _at(source, error.problem_mark or error.context_mark)
+        reason = " ".join(filter(None, (error.context, error.problem)))
+        raise PivotalError(f"{at}: {what} is YAML, but this is not ({reason}).{cure}") from None
+    if root is not None:
+        _check(root, source, what)
+    return Place(source, root, what)
+
+
+def parse(text: str, source: str, what: str = "a recipe") -> tuple[Any, Place]:
+    """The content of a YAML text with numbers and truth values, and the place of each part."""
+    place = compose(text, source, what)
     try:
-        # The loader in C is several times faster, but PyYAML can be built without it.
-        events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-        walk = _Walk(events, source, what)
-        content = walk.document()
-        if not all_text:
-            content = yaml.safe_load(text)
+        content = None if place.node is None else yaml.SafeLoader("").construct_document(place.node)
     except ValueError as error:  # such as a number of thousands of digits, or the 99th of a month
         raise PivotalError(f"{source}: a value cannot be read ({str(error).splitlines()[0]}).") from None
-    except yaml.YAMLError as error:
-        raise PivotalError(
-            f"{source}{_mark_of(error, text)}: {what} is YAML, but this is not ({_reason(error)}).{cure}"
-        ) from None
-    return content, Place(source, walk.marks)
+    except yaml.MarkedYAMLError as error:
+        raise PivotalError(f"{_at(source, error.problem_mark)}: {error.problem}.") from None
+    return content, place
 
 
-class _Walk:
-    """A walk through the parser's events. It collects the content, as text, and the place of each part."""
-
-    def __init__(self, events: Iterator[Any], source: str, what: str) -> None:
-        self.marks: dict[Path, Mark] = {}
-        self._events, self._source, self._what = events, source, what
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        """The content of each anchor, and the number of its values."""
-        self._count = 0
-
-    def document(self) -> Any:
-        """The content of the one document, or None if the file is empty."""
-        content, documents = None, 0
-        for event in self._events:
-            if type(event).__name__ == "DocumentStartEvent":
-                if documents:
-                    raise self._error(event, f"{self._what} is one YAML document, but here begins a second.")
-                documents += 1
-                content = self._value(next(self._events), ())
-        return content
-
-    def _value(self, event: Any, path: Path) -> Any:
-        kind = type(event).__name__
-        if kind == "AliasEvent":  # its parts have the places of its anchor
-            if event.anchor not in self._anchors:
-                raise self._error(event, f"there is no '&{event.anchor}' before this '*{event.anchor}'.")
-            content, values = self._anchors[event.anchor]
-            self._add(event, values)
-            return content
-        before = self._count
-        self._add(event, 1)
-        if len(path) > _DEEPEST:
-            raise self._error(event, f"{self._what} is nested too deeply.")
-        if kind == "ScalarEvent":
-            content = event.value
-        elif kind == "SequenceStartEvent":
-            content = self._sequence(path)
-        else:
-            content = self._mapping(path)
-        if event.anchor:
-            self._anchors[event.anchor] = content, self._count - before
-        return content
-
-    def _add(self, event: Any, values: int) -> None:
-        self._count += values
-        if self._count > _MOST_VALUES:
-            raise self._error(
-                event,
-                f"{self._what} has at most {_MOST_VALUES:,} values, but this one has {self._count:,} or more.",
+def _check(root: yaml.Node, source: str, what: str) -> None:
+    """Raise PivotalError for keys that are no text or occur twice, and for aliases that stand for too much."""
+    waiting, count = [(root, 0)], 0
+    while waiting:
+        node, depth = waiting.pop()
+        at, count = _at(source, node.start_mark), count + 1
+        if depth > _DEEPEST or count > _MOST_VALUES:
+            raise PivotalError(
+                f"{at}: {what} has at most {_DEEPEST} levels and {_MOST_VALUES:,} values, but this has more."
             )
-
-    def _sequence(self, path: Path) -> list[Any]:
-        content: list[Any] = []
-        while not _ends(event := next(self._events)):
-            here = (*path, len(content))
-            self.marks[here] = _mark(event)
-            content.append(self._value(event, here))
-        return content
-
-    def _mapping(self, path: Path) -> dict[str, Any]:
-        content: dict[str, Any] = {}
-        while not _ends(event := next(self._events)):
-            key = self._value(event, (*path, "?"))
-            if not isinstance(key, str):
-                raise self._error(event, "a key is text, not a list or a mapping.")
-            here = (*path, key)
-            if key in content:  # YAML would silently take the last one
-                first = self.marks[here][0]
-                raise self._error(event, f"'{key}' occurs twice; the first is in line {first}. Remove one.")
-            self.marks[here] = _mark(event)
-            content[key] = self._value(next(self._events), here)
-        return content
-
-    def _error(self, event: Any, said: str) -> PivotalError:
-        line, column = _mark(event)
-        return PivotalError(f"{self._source}, line {line}, column {column}: {said}")
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(item, depth + 1) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            lines: dict[str, int] = {}
+            for key, value in node.value:
+                at = _at(source, key.start_mark)
+                if not isinstance(key, yaml.ScalarNode):
+                    raise PivotalError(f"{at}: a key is text, not a list or a mapping.")
+                name = " ".join(key.value.split())
+                if name in lines:  # YAML would silently take the last one
+                    raise PivotalError(
+                        f"{at}: '{name}' occurs twice; the first is in line {lines[name]}. Remove one."
+                    )
+                lines[name] = key.start_mark.line + 1
+                waiting.append((value, depth + 1))
 
 
-def _ends(event: Any) -> bool:
-    return type(event).__name__ in ("SequenceEndEvent", "MappingEndEvent")
-
-
-def _mark(event: Any) -> Mark:
-    return event.start_mark.line + 1, event.start_mark.column + 1
-
-
-def _mark_of(error: Exception, text: str) -> str:
-    """Where the parser stopped, for a message."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f", line {mark.line + 1}, column {mark.column + 1}"
-    position = getattr(error, "position", None)
-    if isinstance(position, int):  # a character that YAML does not allow
-        before = text[:position]
-        return f", line {before.count(chr(10)) + 1}, column {position - before.rfind(chr(10))}"
-    return ""
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(getattr(error, "position", None), int):
-        return "it holds a character that YAML does not allow"
-    return getattr(error, "problem", None) or str(error).splitlines()[0]
+def _at(source: str, mark: Any) -> str:
+    return source if mark is None else f"{source}, line {mark.line + 1}, column {mark.column + 1}"

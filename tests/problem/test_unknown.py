@@ -83,7 +83,11 @@ def test_only_if_it_was_asked_for() -> None:
             "--unknown unk reads the unknown words of prefixes as <unk>",
         ),
         (pairs("the cat", cue=None), "single", "The pairs have no cue: use --steps every"),
-        (pairs("the cat", words=("dax", "zup")), "every", "Use words that the model knows .*`pivotal check MODEL --words"),
+        (
+            pairs("the cat", words=("dax", "zup")),
+            "every",
+            "Use words that the model knows .*`pivotal check MODEL",
+        ),
     ],
 )
 def test_the_cure_is_named_if_nothing_can_be_asked(given: PairSet, steps: str, cure: str) -> None:

@@ -31,7 +31,8 @@ def check(
     words: Annotated[
         str | None,
         shared_options.in_question(
-            "Only look these words up in the model, without a question: criticizes,flurbs.", metavar="WORD,WORD"
+            "Only look these words up in the model, without a question: criticizes,flurbs.",
+            metavar="WORD,WORD",
         ),
     ] = None,
     device: shared_options.Device = None,

@@ -27,7 +27,7 @@ def new_phenomenon(
     json: shared_options.Json = False,
 ) -> None:
     """Write a template file NAME.yaml to begin with: word lists and sentence patterns with comments."""
-    from pivotal.questions.templates.new_file import write_new
+    from pivotal.questions.templates import write_new
 
     path = write_new(Path(name), like)
     pairs = _check(path)

@@ -191,7 +191,7 @@ AXES = "\n".join(f"  axis{i}: [{{updates: 1, label: a}}, {{updates: 2, label: b}
         ),
         (
             f"name: x\ngrid:\n  a0: &a0 [x]\n{LAUGHS}\n",
-            r"at most 1,000,000 values, but this one has \d,\d\d\d,",
+            r"1,000,000 values, but this has more",
         ),
         (f"name: {'[' * 5000}{']' * 5000}", "nested too deeply"),
         (f"name: {'[' * 60}{']' * 60}", "nested too deeply"),

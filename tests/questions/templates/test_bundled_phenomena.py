@@ -14,7 +14,8 @@ from tests.paths import ROOT
 
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates import bundled, read_template
-from pivotal.questions.templates.expand import expand
+from pivotal.questions.templates.draw import pairs_of as expand
+from pivotal.questions.templates.draw import plan
 from pivotal.questions.templates.template import Template
 from pivotal.questions.word_sets import members
 
@@ -67,7 +68,11 @@ def test_its_summary_shows_a_pair_that_it_can_make(name: str) -> None:
     assert (kind == "or") == (name in UNLABELLED)
     for template in reversed(file.templates):  # the longest come last and are the fewest to try
         if _may_make(template, prefix):
-            for pair in expand(replace(template, sample=None), file.labels, random.Random(0)):
+            for pair in expand(
+                template,
+                file.labels,
+                plan(replace(template, sample=None), file.labels).draws(random.Random(0)),
+            ):
                 expected = file.labels.index(pair.label) if pair.label else 0
                 words = [members(entry) for entry in pair.words]
                 if pair.prefix == prefix and right in words[expected] and wrong in words[1 - expected]:

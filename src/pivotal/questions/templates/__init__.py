@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
-from pivotal.questions.templates.template_file import SUFFIXES, TemplateFile, bundled, read_template
+from pivotal.questions.templates.template_file import (
+    SUFFIXES,
+    TemplateFile,
+    bundled,
+    read_template,
+    write_new,
+)
 
-__all__ = ["SUFFIXES", "TemplateFile", "bundled", "read_template"]
+__all__ = ["SUFFIXES", "TemplateFile", "bundled", "read_template", "write_new"]

@@ -1,17 +1,18 @@
-"""Which sentences of a template are made: all of them, or a balanced sample."""
+"""The pairs of a template: of all combinations of its words, or of a balanced sample of them."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.templates.lexicon import ANY, LexiconEntry
-from pivotal.questions.templates.slots import Slot
+from pivotal.questions.minimal_pair import MinimalPair, find_cue
+from pivotal.questions.templates.lexicon import ANY, Draw, Labels, LexiconEntry, Text
 from pivotal.questions.templates.template import Template
+from pivotal.questions.word_sets import joined
 
 MOST = 100_000
 """The most pairs of a template that are made without `sample`, and the most combinations that are listed."""
@@ -20,13 +21,7 @@ Fill = tuple[tuple[str, LexiconEntry], ...]
 """Entries for some slots."""
 
 
-@dataclass(frozen=True)
-class Draw:
-    """The words of one sentence: entries by slot, the forms of the slots that are `any`, and the label."""
-
-    entries: dict[str, LexiconEntry]
-    forms: dict[str, str]
-    label: str
+# -- which sentences are made -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -46,38 +41,33 @@ class Plan:
     blocks: Sequence[Sequence[Fill]]
     """All blocks in the order of appearance."""
     labels: Sequence[str]
-    sample: int | None
-
-    @property
-    def whole(self) -> int:
-        """The number of all pairs."""
-        return len(self.variants) * len(self.labels) * math.prod(len(block) for block in self.blocks)
+    other: Mapping[str, str]
+    """For each label the other one."""
+    sample: int
+    """The number of pairs of the sample; 0 for all pairs."""
 
     @property
     def size(self) -> int:
         """The number of pairs that are made."""
-        if self.sample is None or self.sample > self.whole:
-            return self.whole
-        return len(self.variants) * len(self.labels) * self._cells() * self._per_cell()
+        per_choice = len(self.variants) * len(self.labels)
+        if not self.sample:
+            return per_choice * math.prod(map(len, self.blocks))
+        return per_choice * self._cells() * self._per_cell()
 
     def draws(self, rng: random.Random) -> Iterator[Draw]:
-        if self.sample is None or self.sample > self.whole:
-            return self._all()
-        return self._balanced(rng)
-
-    def _all(self) -> Iterator[Draw]:
+        if self.sample:
+            yield from self._balanced(rng)
+            return
         for fills in itertools.product(*self.blocks):
-            entries = dict(itertools.chain.from_iterable(fills))
+            entries = dict(_chained(fills))
             for forms, label in itertools.product(self.variants, self.labels):
-                yield Draw(entries, forms, label)
+                yield Draw(entries, forms, label, self.other[label])
 
     def _cells(self) -> int:
         """The number of choices of the cue in the sample."""
-        assert self.sample is not None
         return min(len(self.cues), self.sample // len(self.labels) // len(self.variants))
 
     def _per_cell(self) -> int:
-        assert self.sample is not None
         return self.sample // (self._cells() * len(self.labels)) // len(self.variants)
 
     def _balanced(self, rng: random.Random) -> Iterator[Draw]:
@@ -98,19 +88,21 @@ class Plan:
                 for i in range(per_cell):
                     # Diagonals of middles x words: no pair twice, every middle and every word equally often.
                     middle, word = deck[(first + i) % len(deck)], words[(i + i // lap) % len(words)]
-                    yield Draw(dict((*cue, *middle, *word)), forms, label)
+                    yield Draw(dict((*cue, *middle, *word)), forms, label, self.other[label])
 
     def _deck(self, rng: random.Random) -> list[Fill]:
         """The choices of the slots that are neither cue nor words: all, or a balanced part if there are many."""
-        assert self.sample is not None
-        if math.prod(len(block) for block in self.middles) <= MOST:
-            return [tuple(itertools.chain.from_iterable(fills)) for fills in itertools.product(*self.middles)]
+        if math.prod(map(len, self.middles)) <= MOST:
+            return list(map(_chained, itertools.product(*self.middles)))
         found: dict[Fill, None] = {}
         while len(found) < min(self.sample, MOST // 2):
             columns = [_repeated(block, self.sample, rng) for block in self.middles]
-            for fills in zip(*columns, strict=True):
-                found[tuple(itertools.chain.from_iterable(fills))] = None
+            found |= dict.fromkeys(map(_chained, zip(*columns, strict=True)))
         return list(found)
+
+
+def _chained(fills: Iterable[Fill]) -> Fill:
+    return tuple(itertools.chain.from_iterable(fills))
 
 
 def _repeated(block: Sequence[Fill], count: int, rng: random.Random) -> list[Fill]:
@@ -121,39 +113,45 @@ def _repeated(block: Sequence[Fill], count: int, rng: random.Random) -> list[Fil
     return items[:count]
 
 
-def plan(template: Template, labels: tuple[str, str]) -> Plan:
+def plan(template: Template, labels: Labels) -> Plan:
     """The choices of a template. PivotalError if there are none or too many."""
-    slots, prefix = template.slots, template.prefix_slots
-    names = _blocks(template, slots)
-    blocks = [_fills(template, block, slots) for block in names]
-    is_cue = [template.cue_slot in block for block in names]
-    is_word = [not any(name in prefix for name in block) for block in names]
-    cues = [block for block, found in zip(blocks, is_cue, strict=True) if found]
-    words = [block for block, word, cue in zip(blocks, is_word, is_cue, strict=True) if word and not cue]
-    found = Plan(
-        variants=_variants(template, labels),
-        cues=cues[0] if cues else [()],
-        middles=[b for b, word, cue in zip(blocks, is_word, is_cue, strict=True) if not word and not cue],
-        words=[tuple(itertools.chain.from_iterable(fills)) for fills in itertools.product(*words)],
-        blocks=blocks,
-        labels=template.labels or ("",),
-        sample=template.sample,
+    cues: Sequence[Fill] = [()]
+    middles: list[list[Fill]] = []
+    words: list[list[Fill]] = []
+    blocks: list[list[Fill]] = []
+    for names in _coupled(template):
+        block = _fills(template, names)
+        blocks.append(block)
+        if template.cue_slot in names:
+            cues = block
+        else:
+            (middles if any(name in template.prefix_slots for name in names) else words).append(block)
+    asked, variants = template.labels or ("",), _variants(template, labels)
+    whole, least = len(variants) * len(asked) * math.prod(map(len, blocks)), len(asked) * len(variants)
+    sample = template.sample or 0
+    template.place.require(
+        not sample or sample >= least,
+        f"'sample' is at least {least} here, one pair for each label and form, but it is {sample}.",
     )
-    least = len(found.labels) * len(found.variants)
-    if template.sample is not None and template.sample < least:
-        raise PivotalError(
-            f"{template.place}: 'sample' is at least {least} here, one pair for each label and form, but it is "
-            f"{template.sample}."
-        )
-    if found.size > MOST:
-        raise PivotalError(
-            f"{template.place}: this template makes {found.size:,} pairs, and a template may make {MOST:,}. Give "
-            "'sample', such as 'sample: 1000'."
-        )
-    return found
+    made = Plan(
+        variants=variants,
+        cues=cues,
+        middles=middles,
+        words=list(map(_chained, itertools.product(*words))),
+        blocks=blocks,
+        labels=asked,
+        other={"": labels[1], labels[0]: labels[1], labels[1]: labels[0]},
+        sample=sample if sample <= whole else 0,
+    )
+    template.place.require(
+        made.size <= MOST,
+        f"this template makes {made.size:,} pairs, and a template may make {MOST:,}. Give 'sample', such as 'sample: "
+        "1000'.",
+    )
+    return made
 
 
-def _variants(template: Template, labels: tuple[str, str]) -> list[dict[str, str]]:
+def _variants(template: Template, labels: Labels) -> list[dict[str, str]]:
     """All choices of forms for the slots that are `any`."""
     free: dict[str, tuple[str, ...]] = {}
     for text in (*template.prefixes, *template.words[0], *template.words[1]):
@@ -164,43 +162,114 @@ def _variants(template: Template, labels: tuple[str, str]) -> list[dict[str, str
     return [dict(zip(free, chosen, strict=True)) for chosen in itertools.product(*free.values())]
 
 
-def _blocks(template: Template, slots: dict[str, Slot]) -> list[list[str]]:
+def _coupled(template: Template) -> list[tuple[str, ...]]:
     """The slots in blocks that can be chosen independently: slots of one list differ, and conditions couple slots."""
+    slots = template.slots
     block = {name: {name} for name in slots}
     coupled = [condition.slots for condition in template.conditions]
     coupled += [(a, b) for a, b in itertools.combinations(slots, 2) if slots[a].words is slots[b].words]
     for names in coupled:
-        joined = set().union(*(block[name] for name in names))
-        for name in joined:
-            block[name] = joined
-    found: list[list[str]] = []
-    for name in slots:
-        if not any(name in known for known in found):
-            found.append([other for other in slots if other in block[name]])
-    return found
+        merged = set().union(*(block[name] for name in names))
+        block |= dict.fromkeys(merged, merged)
+    return list(dict.fromkeys(tuple(name for name in slots if name in merged) for merged in block.values()))
 
 
-def _fills(template: Template, names: list[str], slots: dict[str, Slot]) -> list[Fill]:
+def _fills(template: Template, names: Sequence[str]) -> list[Fill]:
     """All ways to fill the slots of one block."""
     conditions = [c for c in template.conditions if c.slots[0] in names]
-    alone = {name: [c for c in conditions if set(c.slots) == {name}] for name in names}
-    choices = [
-        [entry for entry in slots[name].words.entries if all(c.holds({name: entry}) for c in alone[name])]
-        for name in names
-    ]
-    if math.prod(map(len, choices)) > MOST:
-        raise PivotalError(
-            f"{template.place}: the slots {', '.join(names)} constrain each other, and there are more than {MOST:,} "
-            "ways to fill them. Shorten their lists."
-        )
+    choices = []
+    for name in names:
+        alone = [c for c in conditions if set(c.slots) == {name}]
+        entries = template.slots[name].words.entries
+        choices.append([entry for entry in entries if all(c.holds({name: entry}) for c in alone)])
+    template.place.require(
+        math.prod(map(len, choices)) <= MOST,
+        f"the slots {', '.join(names)} constrain each other, and there are more than {MOST:,} ways to fill them. "
+        "Shorten their lists.",
+    )
     found: list[Fill] = []
-    for entries in itertools.product(*choices):
-        fill = dict(zip(names, entries, strict=True))
-        if len(set(entries)) == len(entries) and all(condition.holds(fill) for condition in conditions):
+    for chosen in itertools.product(*choices):
+        fill = dict(zip(names, chosen, strict=True))
+        if len(set(chosen)) == len(chosen) and all(condition.holds(fill) for condition in conditions):
             found.append(tuple(fill.items()))
-    if not found:
-        raise PivotalError(
-            f"{template.place}: this template makes no sentence, because no entries of {', '.join(names)} meet the "
-            "conditions of 'where', or a list is too short for slots that must differ."
-        )
+    template.place.require(
+        found,
+        f"this template makes no sentence, because no entries of {', '.join(names)} meet the conditions of 'where', or "
+        "a list is too short for slots that must differ.",
+    )
     return found
+
+
+# -- the pair of a sentence -------------------------------------------------------------------------------------------
+
+
+def pairs_of(template: Template, labels: Labels, draws: Iterable[Draw]) -> Iterator[MinimalPair]:
+    """The pairs of some draws. PivotalError, with the place of the template, if one cannot be made."""
+    for draw in draws:
+        try:
+            yield _pair(template, labels, draw)
+        except PivotalError as error:
+            raise template.place.error(str(error)) from None
+
+
+def _pair(template: Template, labels: Labels, draw: Draw) -> MinimalPair:
+    own = labels.index(draw.label) if draw.label else 0
+    prefix = template.prefixes[own].render(draw, labels[own])
+    first, second = (
+        joined([text.render(draw, label) for text in texts])
+        for texts, label in zip(template.words, labels, strict=True)
+    )
+    return MinimalPair(
+        prefix,
+        _cue(template, draw, labels, own, prefix),
+        (first, second),
+        draw.label,
+        template.group,
+        tuple((name, draw.entries[slot].lemma) for name, slot in template.lexemes),
+        _counterfactuals(template, draw, labels, prefix),
+    )
+
+
+def _cue(template: Template, draw: Draw, labels: Labels, own: int, prefix: str) -> int:
+    if isinstance(template.cue, int):
+        return template.cue
+    if template.cue_slot is not None:
+        return template.prefixes[own].end_of(template.cue_slot, draw, labels[own])
+    if template.cue is not None:
+        return find_cue(prefix, template.cue)
+    first, second = (
+        text.render(draw, label).split() for text, label in zip(template.prefixes, labels, strict=True)
+    )
+    differ = [i for i, (a, b) in enumerate(zip(first, second, strict=False)) if a != b]
+    if len(differ) != 1 or len(first) != len(second):
+        raise PivotalError(
+            f"the prefixes of the two labels differ in more than one word ('{' '.join(first)}' and "
+            f"'{' '.join(second)}'), so 'cue' must name the one to edit at."
+        )
+    return differ[0]
+
+
+def _counterfactuals(template: Template, draw: Draw, labels: Labels, prefix: str) -> tuple[str, str]:
+    """For each label the prefix that calls for it. The prefix itself is the one of its own label."""
+    first, second = (
+        prefix if label == draw.label else _counterfactual(text, draw, label, prefix)
+        for text, label in zip(template.counterfactuals, labels, strict=True)
+    )
+    return ("", "") if {first, second} <= {"", prefix} else (first, second)
+
+
+def _counterfactual(text: Text | None, draw: Draw, label: str, prefix: str) -> str:
+    if text is None:
+        return ""
+    other = text.render(draw, label)
+    if draw.label and other == prefix:
+        raise PivotalError(
+            f"the prefix must differ between the labels, but '{prefix}' is the same for both. Remove the entry whose "
+            "two forms are equal."
+        )
+    if len(other.split()) != len(prefix.split()):
+        raise PivotalError(
+            f"the counterfactual prefix '{other}' must have as many words as the prefix '{prefix}'. Use forms of equal "
+            "length, or write 'counterfactual: none'."
+        )
+    return other

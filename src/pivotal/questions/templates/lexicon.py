@@ -1,21 +1,34 @@
-"""The lexicon of a template file: lists of words, each entry a word or several forms of it."""
+"""The lexicon of a template file: lists of words, the slots that take them, and conditions on them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from pivotal.errors import PivotalError
-from pivotal.questions.templates.nodes import Node
+from pivotal.errors import did_you_mean
 from pivotal.yaml_places import Place
 
-ANY, OTHER = "any", "other"
-RESERVED = (ANY, OTHER, "none")
+AGREES = ""
+"""The form of a slot that takes the form of the label, or the only form of a list without forms."""
+ANY, OTHER, NONE = "any", "other", "none"
+RESERVED = (ANY, OTHER, NONE)
 """Names with a meaning of their own in a slot or a template. They cannot be labels or forms."""
 
+Labels = tuple[str, str]
+
 _NAME = re.compile(r"[^\W\d_](?:[^\W\d]|-)*")
-_EXAMPLE = "noun: [{singular: car, plural: cars}, {singular: man, plural: men}]"
+_LIST = "noun: [{singular: car, plural: cars}, {singular: man, plural: men}]"
+_SLOT = re.compile(r"\{([^{}]*)\}")
+_INNER = re.compile(r"\s*(\D+?)(\d*)(?:\.(.+?))?\s*")
+_OTHER_BRACKETS = re.compile(r"[\[<]([^\s\[\]<>]+?)\d*(?:\.\w+)?[\]>]")
+_CONDITION = re.compile(r"([^=]+?)\s*(!?=)\s*([^=]+)")
+_FEATURE = re.compile(r"(\D+?)(\d*)\.(.+)")
+_COMPARED = "noun.kind = animal, or verb.kind = noun.kind"
+
+
+# -- lists of words ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +49,6 @@ class WordList:
 
     name: str
     entries: tuple[LexiconEntry, ...]
-    place: Place
 
     @property
     def forms(self) -> tuple[str, ...]:
@@ -47,68 +59,248 @@ class WordList:
 Lexicon = Mapping[str, WordList]
 
 
-def read_lexicon(node: Node) -> dict[str, WordList]:
-    return {name: _word_list(name, inner) for name, inner in node.entries(_EXAMPLE).items()}
+def read_lexicon(place: Place) -> dict[str, WordList]:
+    return {name: _word_list(name, inner) for name, inner in place.entries(_LIST).items()}
 
 
-def _word_list(name: str, node: Node) -> WordList:
-    if not _NAME.fullmatch(name) or name != name.lower():
-        raise node.error(
-            f"the name of a list is lower-case letters, '-' and '_' (a digit in a slot, as in {{noun2}}, asks for a "
-            f"further entry of the list 'noun'), not '{name}'."
-        )
-    node = Node(node.value, node.place, f"the list '{name}'")
-    entries = _columns(node) if node.is_mapping else [_entry(item) for item in node.items(_EXAMPLE)]
+def check_name(place: Place, name: str, what: str) -> str:
+    """A name of a label or a form that a slot can have after its dot."""
+    place.require(
+        name and name not in RESERVED and not set(name) & set("{}=."),
+        f"{what} is text without braces, '=' and '.', and not {' or '.join(RESERVED)}, but it is '{name}'.",
+    )
+    return name
+
+
+def _word_list(name: str, place: Place) -> WordList:
+    place.require(
+        _NAME.fullmatch(name) and name == name.lower(),
+        f"the name of a list is lower-case letters, '-' and '_', without digits, not '{name}'.",
+    )
+    entries = _columns(place) if place.is_mapping else [_entry(item) for item in place.items(_LIST)]
     first = entries[0]
     seen: dict[tuple[tuple[str, str], ...], LexiconEntry] = {}
     for entry in entries:
-        if set(entry.forms) != set(first.forms):
-            raise PivotalError(
-                f"{entry.place}: all entries of a list have the same forms, but this one has {_named(entry)} and the "
-                f"first of '{name}' has {_named(first)}. Give both the same."
-            )
+        entry.place.require(
+            entry.forms.keys() == first.forms.keys(),
+            f"all entries of a list have the same forms, but this one has {_named(entry)} and the first of '{name}' "
+            f"has {_named(first)}. Give both the same.",
+        )
         same = seen.setdefault(tuple(sorted(entry.forms.items())), entry)
-        if same is not entry:
-            raise PivotalError(
-                f"{entry.place}: '{entry.lemma}' is in the list '{name}' twice; the first is in line "
-                f"{same.place.line}. Remove one."
-            )
-    return WordList(name, tuple(entries), node.place)
+        entry.place.require(
+            same is entry,
+            f"'{entry.lemma}' is in the list '{name}' twice; the first is in line {same.place.line}. Remove one.",
+        )
+    return WordList(name, tuple(entries))
 
 
-def _entry(node: Node) -> LexiconEntry:
-    if node.is_text:
-        return LexiconEntry({"": node.text()}, node.place)
-    if not node.is_mapping:
-        raise node.error(f"{node.name} is a word or a mapping of its forms. Example: {_EXAMPLE}.")
-    forms = {_form_name(form, inner): inner.text() for form, inner in node.entries().items()}
-    return LexiconEntry(forms, node.place)
+def _entry(place: Place) -> LexiconEntry:
+    if not place.is_mapping:
+        return LexiconEntry({"": place.text(_LIST)}, place)
+    return LexiconEntry({_form(form, part): part.text() for form, part in place.entries().items()}, place)
 
 
-def _columns(node: Node) -> list[LexiconEntry]:
+def _columns(place: Place) -> list[LexiconEntry]:
     """Entries that are given as one list for each form: {singular: [car, man], plural: [cars, men]}."""
-    columns = {_form_name(form, inner): inner.items() for form, inner in node.entries(_EXAMPLE).items()}
-    first, cells = next(iter(columns.items()))
+    columns = {_form(form, part): part.items() for form, part in place.entries(_LIST).items()}
+    cells = next(iter(columns.values()))
     for form, others in columns.items():
-        if len(others) != len(cells):
-            raise PivotalError(
-                f"{node.place.within(form)}: the forms of {node.name} are lists of equal length, one item for each "
-                f"word, but '{form}' has {len(others)} and '{first}' has {len(cells)}."
-            )
+        place.within(form).require(
+            len(others) == len(cells),
+            f"the forms of {place.name} are lists of equal length, one item for each word, but '{form}' has "
+            f"{len(others)} and '{next(iter(columns))}' has {len(cells)}.",
+        )
     return [
-        LexiconEntry({form: column[i].text() for form, column in columns.items()}, cells[i].place)
+        LexiconEntry({form: column[i].text() for form, column in columns.items()}, cells[i])
         for i in range(len(cells))
     ]
 
 
-def _form_name(form: str, node: Node) -> str:
-    if form in RESERVED or any(sign in form for sign in "{}=."):
-        raise node.error(
-            f"the name of a form is text without braces, '=' and '.', and not {' or '.join(RESERVED)}; "
-            f"'{form}' is not allowed."
-        )
-    return form
+def _form(name: str, place: Place) -> str:
+    return check_name(place, name, "the name of a form")
 
 
 def _named(entry: LexiconEntry) -> str:
     return " and ".join(form for form in entry.forms if form) or "none"
+
+
+# -- texts with slots -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot of a text: which list it takes its word from, and in which form."""
+
+    name: str
+    """The list's name with the digits of the slot: `noun2`."""
+    words: WordList
+    form: str = AGREES
+    """The name of a form, `any`, `other` or AGREES."""
+    capital: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether its form depends on the label that is asked for."""
+        return self.form == AGREES and bool(self.words.forms)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The words of one sentence: entries by slot, the forms of the slots that are `any`, and the two labels."""
+
+    entries: Mapping[str, LexiconEntry]
+    forms: Mapping[str, str]
+    label: str
+    other: str
+
+    def word(self, slot: Slot, label: str) -> str:
+        """The word in a slot, in the form that `label` asks for."""
+        forms = self.entries[slot.name].forms
+        if slot.form == AGREES:
+            word = forms.get(label) or forms[""]
+        else:
+            word = forms[{ANY: self.forms.get(slot.name, ""), OTHER: self.other}.get(slot.form, slot.form)]
+        return word[:1].upper() + word[1:] if slot.capital else word
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text with slots, such as "The {noun} near the {place.any}"."""
+
+    parts: tuple[str | Slot, ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(part for part in self.parts if isinstance(part, Slot))
+
+    @property
+    def literal_words(self) -> list[str]:
+        return [word for part in self.parts if isinstance(part, str) for word in part.split()]
+
+    def render(self, draw: Draw, label: str) -> str:
+        """The text with the forms that `label` asks for."""
+        return "".join(part if isinstance(part, str) else draw.word(part, label) for part in self.parts)
+
+    def end_of(self, slot: str, draw: Draw, label: str) -> int:
+        """The index of the last word of a slot in the rendered text."""
+        at = next(i for i, part in enumerate(self.parts) if isinstance(part, Slot) and part.name == slot)
+        return len(Text(self.parts[: at + 1]).render(draw, label).split()) - 1
+
+    def replaced(self, slot: str, word: str) -> Text:
+        """The text with a word in place of a slot."""
+        return Text(tuple(word if isinstance(p, Slot) and p.name == slot else p for p in self.parts))
+
+
+def slots_of(texts: Iterable[Text]) -> dict[str, Slot]:
+    """The slots of some texts by name, in the order of appearance."""
+    found: dict[str, Slot] = {}
+    for text in texts:
+        for slot in text.slots:
+            found.setdefault(slot.name, slot)
+    return found
+
+
+def parse_text(place: Place, lexicon: Lexicon, labels: Labels) -> Text:
+    """The text of a value, with every slot found in the lexicon."""
+    text = place.text()
+    for match in _OTHER_BRACKETS.finditer(text):
+        place.require(
+            match[1] not in lexicon, f"a slot is a name in braces. Write {{{match[1]}}}, not {match[0]}."
+        )
+    parts: list[str | Slot] = []
+    for i, part in enumerate(_SLOT.split(text)):  # every second part was in braces
+        if i % 2:
+            parts.append(parse_slot(part, place, lexicon, labels))
+            continue
+        place.require(
+            not set(part) & set("{}"),
+            f"a slot is a name in braces, as {{noun}}, but a brace of '{text}' has no partner.",
+        )
+        parts += [part] if part else []
+    return Text(tuple(parts))
+
+
+def parse_slot(inner: str, place: Place, lexicon: Lexicon, labels: Labels) -> Slot:
+    """The slot that is written as {inner}."""
+    match = _INNER.fullmatch(inner)
+    if match is None:
+        raise place.error(
+            f"a slot is the name of a list, as {{noun}}, {{noun2}} or {{noun.plural}}, not '{{{inner}}}'."
+        )
+    written, digits, form = match[1], match[2], match[3] or AGREES
+    name = written[:1].lower() + written[1:]
+    if name not in lexicon:
+        raise place.error(
+            f"the slot '{{{inner}}}' names no list of the lexicon.{did_you_mean(name, lexicon)}"
+        )
+    forms = lexicon[name].forms
+    if form in (AGREES, OTHER) and (forms or form == OTHER):
+        missing = [label for label in labels if label not in forms]
+        if missing:
+            raise place.error(
+                f"the slot '{{{inner}}}' takes the form of a label, but '{name}' has none for {missing[0]}. "
+                f"Correct the label or the form, or name a form, as {{{name}.FORM}}.{did_you_mean(missing[0], forms)}"
+            )
+    elif form != AGREES:
+        place.require_known(
+            form, (*forms, ANY) if forms else (), f"the slot takes a form of the list '{name}'"
+        )
+    return Slot(name + digits, lexicon[name], form, written != name)
+
+
+# -- conditions -------------------------------------------------------------------------------------------------------
+
+
+class Feature(NamedTuple):
+    """A form or feature of the entry in a slot."""
+
+    slot: str
+    form: str
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Two values that must be equal, or must differ: `noun.kind = animal`, or `verb.kind != noun.kind`."""
+
+    left: Feature
+    equal: bool
+    right: Feature | str
+    """A feature of another slot, or a fixed value."""
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return (self.left.slot, self.right.slot) if isinstance(self.right, Feature) else (self.left.slot,)
+
+    def holds(self, entries: Mapping[str, LexiconEntry]) -> bool:
+        left = entries[self.left.slot].forms[self.left.form]
+        right = self.right
+        value = entries[right.slot].forms[right.form] if isinstance(right, Feature) else right
+        return (left == value) == self.equal
+
+
+def conditions_of(place: Place | None, lexicon: Lexicon) -> list[tuple[Place, Condition]]:
+    """The conditions of a value, a text or a list, with their places."""
+    return [] if place is None else [(part, _condition(part, lexicon)) for part in place.texts(_COMPARED)]
+
+
+def _condition(place: Place, lexicon: Lexicon) -> Condition:
+    text = place.text(_COMPARED)
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise place.error(f"a condition has one = or one !=, as {_COMPARED}, but it is '{text:.60}'.")
+    left, equal = _feature(match[1], place, lexicon), match[2] == "="
+    values = {entry.forms[left.form] for entry in lexicon[left.slot.rstrip("0123456789")].entries}
+    if match[3] not in values and not _FEATURE.fullmatch(match[3]):
+        raise place.error(f"no entry has {match[1]} = {match[3]}.{did_you_mean(match[3], values)}")
+    return Condition(left, equal, match[3] if match[3] in values else _feature(match[3], place, lexicon))
+
+
+def _feature(text: str, place: Place, lexicon: Lexicon) -> Feature:
+    match = _FEATURE.fullmatch(text)
+    if match is None:
+        raise place.error(
+            f"a condition compares a feature of a slot, as {_COMPARED}, but '{text:.60}' is none."
+        )
+    place.require_known(match[1], lexicon, "a condition names a list of the lexicon")
+    place.require_known(match[3], lexicon[match[1]].forms, f"a condition names a feature of '{match[1]}'")
+    return Feature(match[1] + match[2], match[3])

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
-from pivotal.questions.templates.lexicon import Lexicon
-from pivotal.questions.templates.nodes import Node
-from pivotal.questions.templates.parts import (
+from pivotal.errors import did_you_mean
+from pivotal.questions.templates.lexicon import (
+    ANY,
+    NONE,
+    Condition,
     Labels,
-    Words,
-    asked_labels,
-    counterfactuals_of,
-    cue_of,
-    lexemes_of,
-    prefixes_of,
-    words_of,
+    Lexicon,
+    Slot,
+    Text,
+    conditions_of,
+    parse_slot,
+    parse_text,
+    slots_of,
 )
-from pivotal.questions.templates.slots import Slot, Text, slots_of
-from pivotal.questions.templates.where import Condition, read_conditions
 from pivotal.yaml_places import Place
 
-DEFAULTS = ("cue", "words", "label", "lexemes", "where", "sample", "counterfactual")
+SHARED_KEYS = ("cue", "words", "label", "lexemes", "where", "sample", "counterfactual")
 """The keys of a template that may be given once for all templates, at the top of the file."""
-KEYS = ("prefix", "group", *DEFAULTS)
+_KEYS = ("prefix", "group", *SHARED_KEYS)
+
+Prefixes = tuple[Text, Text]
+Words = tuple[tuple[Text, ...], tuple[Text, ...]]
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Template:
 
     place: Place
     group: str
-    prefixes: tuple[Text, Text]
+    prefixes: Prefixes
     words: Words
     labels: tuple[str, ...]
     """The labels of which pairs are made; empty if neither word is expected."""
@@ -44,14 +49,14 @@ class Template:
     conditions: tuple[Condition, ...]
     sample: int | None
 
-    @property
+    @cached_property
     def prefix_slots(self) -> dict[str, Slot]:
         return slots_of(self.prefixes)
 
-    @property
+    @cached_property
     def slots(self) -> dict[str, Slot]:
         """All slots, in the order of appearance, those of the words last."""
-        return self.prefix_slots | slots_of((*self.words[0], *self.words[1]))
+        return slots_of((*self.prefixes, *self.words[0], *self.words[1]))
 
     @property
     def cue_slot(self) -> str | None:
@@ -59,43 +64,223 @@ class Template:
         return self.cue if isinstance(self.cue, str) and self.cue in self.prefix_slots else None
 
 
-def read_template_node(
-    node: Node, number: int, defaults: Mapping[str, Node], lexicon: Lexicon, labels: Labels
-) -> Template:
-    """The template of a node: a mapping, or the text of the prefix alone."""
-    if node.is_text:
-        own = {"prefix": Node(node.value, node.place, "'prefix'")}
-    elif node.is_mapping:
-        _check_quotes(node, lexicon)
-        own = node.fields(KEYS, ["prefix"])
-    else:
-        raise node.error(f"{node.name} is a mapping with the key 'prefix', or the text of a prefix.")
-    given = {**defaults, **own}
-    if "words" not in given:
-        raise node.error(f"{node.name} needs the key 'words', here or at the top of the file.")
-    prefixes = prefixes_of(given["prefix"], lexicon, labels)
-    words = words_of(given["words"], lexicon, labels)
-    asked = asked_labels(given.get("label"), labels)
-    slots = slots_of((*prefixes, *words[0], *words[1]))
-    cue = cue_of(given.get("cue"), node, prefixes, asked)
-    return Template(
-        place=node.place,
-        group=given["group"].text() if "group" in given else f"t{number:02}",
-        prefixes=prefixes,
-        words=words,
-        labels=asked,
-        cue=cue,
-        counterfactuals=counterfactuals_of(given.get("counterfactual"), prefixes, asked, lexicon, labels),
-        lexemes=lexemes_of(given.get("lexemes"), prefixes, words, cue, own="lexemes" in own),
-        conditions=read_conditions(given.get("where"), lexicon, slots, own="where" in own),
-        sample=given["sample"].whole(1) if "sample" in given else None,
-    )
+@dataclass(frozen=True)
+class TemplateReader:
+    """Reads the templates of a file. `shared` are the keys that the file gives for all templates."""
 
+    lexicon: Lexicon
+    labels: Labels
+    shared: Mapping[str, Place]
 
-def _check_quotes(node: Node, lexicon: Lexicon) -> None:
-    """YAML reads a text without quotes as a mapping if it begins with a brace or has a colon."""
-    for key, inner in node.entries().items():
-        if key not in KEYS and (" " in key or (inner.value == "" and key.lower() in lexicon)):
-            raise inner.error(
-                f"{node.name} was read as a mapping with the key '{key}'. Put the text in quotes."
+    def read(self, place: Place, number: int) -> Template:
+        """A template: a mapping, or the text of its prefix alone."""
+        own = {"prefix": place} if place.is_text else place.fields(_KEYS, ["prefix"])
+        given = {**self.shared, **own}
+        place.require(
+            "words" in given, f"{place.name} needs the key 'words', here or at the top of the file."
+        )
+        prefixes = self._prefixes(given["prefix"])
+        words = self._words(given["words"])
+        labels = self._expected(given.get("label"))
+        cue = self._cue(given.get("cue"), place, prefixes, bool(labels))
+        slots = slots_of((*prefixes, *words[0], *words[1]))
+        conditions = []
+        for part, condition in conditions_of(given.get("where"), self.lexicon):
+            missing = [slot for slot in condition.slots if slot not in slots]
+            part.require(
+                not missing or "where" not in own, f"the template has no slot {' or '.join(missing)}."
             )
+            conditions += [] if missing else [condition]
+        return Template(
+            place=place,
+            group=given["group"].text() if "group" in given else f"t{number:02}",
+            prefixes=prefixes,
+            words=words,
+            labels=labels,
+            cue=cue,
+            counterfactuals=self._counterfactuals(given.get("counterfactual"), prefixes, bool(labels)),
+            lexemes=_lexemes(given.get("lexemes"), prefixes, slots, cue, own="lexemes" in own),
+            conditions=tuple(conditions),
+            sample=given["sample"].whole_number(1) if "sample" in given else None,
+        )
+
+    def _text(self, place: Place) -> Text:
+        return parse_text(place, self.lexicon, self.labels)
+
+    def _by_label(self, place: Place, example: str = "") -> tuple[Place, Place]:
+        """The values of the two labels: a mapping by label, or a list in their order."""
+        if place.is_mapping:
+            found = place.entries()
+            for key, part in found.items():
+                part.require_known(key, self.labels, f"the keys of {place.name} are the labels")
+            for label in self.labels:
+                place.require(label in found, f"{place.name} has no entry for the label '{label}'.")
+            return found[self.labels[0]], found[self.labels[1]]
+        items = place.items(example)
+        place.require(len(items) == 2, f"{place.name} has one item for each label, but it has {len(items)}.")
+        return items[0], items[1]
+
+    def _prefixes(self, place: Place) -> Prefixes:
+        """The prefix of each label: one text for both, or a text for each."""
+        if not place.is_mapping:
+            text = self._text(place)
+            return text, text
+        first, second = map(self._text, self._by_label(place))
+        odd = sorted(set(slots_of([first])) ^ set(slots_of([second])))
+        place.require(
+            not odd, f"the two prefixes have the same slots, but {{{', '.join(odd)}}} is in one only."
+        )
+        return first, second
+
+    def _words(self, place: Place) -> Words:
+        """The words of each label: the forms of a list, or given words, which may be sets."""
+        if not place.is_text:
+            first, second = map(self._word_set, self._by_label(place, "[is, are]"))
+            return first, second
+        name = place.text().removeprefix("{").removesuffix("}")
+        list_name = re.sub(r"\d*(\..*)?$", "", name)
+        rule = "'words' is a list of the lexicon that has the two forms, or two words, as [is, are]"
+        place.require_known(list_name, self.lexicon, rule)
+        slot = parse_slot(name, place, self.lexicon, self.labels)
+        place.require(slot.agrees, f"{rule}, but '{list_name}' has no forms or '{name}' names one form.")
+        for entry in slot.words.entries:
+            both = [entry.forms[label] for label in self.labels]
+            entry.place.require(
+                both[0] != both[1] and " " not in "".join(both),
+                f"the two words of a pair differ and have no spaces, but they are '{both[0]}' and '{both[1]}'.",
+            )
+        return (Text((slot,)),), (Text((slot,)),)
+
+    def _word_set(self, place: Place) -> tuple[Text, ...]:
+        parts = place.texts("[is, are]")
+        texts = tuple(map(self._text, parts))
+        for part, text in zip(parts, texts, strict=True):
+            part.require(
+                (text.slots or len(text.literal_words) == 1) and texts.count(text) == 1,
+                f"each of the words is one word without spaces and is listed once, but '{part.text()}' is not.",
+            )
+        return texts
+
+    def _expected(self, place: Place | None) -> tuple[str, ...]:
+        """The labels of which pairs are made; none if neither word is expected."""
+        if place is None:
+            return self.labels
+        label = place.text()
+        place.require_known(
+            label, (*self.labels, NONE), "'label' is a label, or none if neither word is right"
+        )
+        return () if label == NONE else (label,)
+
+    def _cue(
+        self, place: Place | None, template: Place, prefixes: Prefixes, labelled: bool
+    ) -> str | int | None:
+        """A slot, a word or an index; None if it is the only word in which the two prefixes differ."""
+        agreeing = list(dict.fromkeys(slot.name for slot in prefixes[0].slots if slot.agrees))
+        same = prefixes[0] == prefixes[1]
+        template.require(
+            labelled or not agreeing,
+            f"without a label, no slot can take its form, but {', '.join(agreeing)} does. Name one, as {{noun.FORM}}.",
+        )
+        template.require(
+            not labelled or agreeing or not same,
+            "the prefix must differ between the labels, but no slot of it has a form for each label. Add a slot that "
+            "has, give a prefix for each label, or write 'label: none' if neither word is right.",
+        )
+        if place is not None:
+            return _given_cue(place, template, prefixes)
+        if not same and not agreeing:
+            return None
+        once = [slot.name for slot in prefixes[0].slots if slot.agrees]
+        names = ", ".join(agreeing or slots_of(prefixes))
+        template.require(
+            same and len(once) == 1,
+            f"{template.name} needs the key 'cue', the slot or word that decides between the labels"
+            f"{f', such as {names}' if names else ''}.",
+        )
+        return once[0]
+
+    def _counterfactuals(
+        self, place: Place | None, prefixes: Prefixes, labelled: bool
+    ) -> tuple[Text | None, Text | None]:
+        """The prefix that calls for each label: by default the prefixes, with the forms of the other label."""
+        if place is None:
+            return prefixes if labelled else (None, None)
+        if place.is_text and place.text() == NONE:
+            return None, None
+        slots = slots_of(prefixes)
+        given = place.entries("{plural: The cars near the house}, or {noun: [man, woman]}")
+        if set(given) <= set(self.labels):
+            texts = {label: self._counterfactual(part, slots) for label, part in given.items()}
+            return texts.get(self.labels[0]), texts.get(self.labels[1])
+        first, second = prefixes
+        for key, part in given.items():
+            part.require_known(
+                key, (*self.labels, *slots), "'counterfactual' names labels or slots of the prefix"
+            )
+            part.require(
+                not part.is_text,
+                f"the counterfactual of a slot has one word for each label, as {{{key}: [man, woman]}}. If its list "
+                "has a form for each label, leave 'counterfactual' out: the other form is made by itself.",
+            )
+            words = [word.text() for word in self._by_label(part, "[man, woman]")]
+            first, second = first.replaced(key, words[0]), second.replaced(key, words[1])
+        return first, second
+
+    def _counterfactual(self, place: Place, slots: Mapping[str, Slot]) -> Text:
+        """A whole counterfactual prefix. It has no slot that the prefix does not have."""
+        text = self._text(place)
+        for slot in text.slots:
+            place.require_known(slot.name, slots, "a counterfactual prefix has the slots of the prefix")
+            place.require(
+                slot.form != ANY or slots[slot.name].form == ANY,
+                f"{{{slot.name}.any}} can be in a counterfactual prefix only if it is in the prefix.",
+            )
+        return text
+
+
+def _given_cue(place: Place, template: Place, prefixes: Prefixes) -> str | int:
+    cue = place.text().removeprefix("{").removesuffix("}")
+    names = [slot.name for slot in prefixes[0].slots]
+    if cue in names:
+        place.require(
+            all([slot.name for slot in text.slots].count(cue) == 1 for text in prefixes),
+            f"the cue is one place, but the slot {{{cue}}} is in the prefix twice. Give its index from 0.",
+        )
+        return cue
+    if cue.isascii() and cue.isdigit() and len(cue) < 10:
+        return int(cue)
+    for text in prefixes:
+        if cue not in text.literal_words:
+            raise place.error(
+                f"'cue' is a slot or a word of the prefix, but '{cue}' is neither in {template.name} (line "
+                f"{template.line}).{did_you_mean(cue, {*names, *text.literal_words})}"
+            )
+    return cue
+
+
+def _lexemes(
+    place: Place | None, prefixes: Prefixes, slots: Mapping[str, Slot], cue: str | int | None, *, own: bool
+) -> tuple[tuple[str, str], ...]:
+    """(name, slot) of the slots whose lemmas a split by words holds out. A list given for all templates may name
+    slots that this one does not have. By default, they are the cue and the slots of the words, if they vary."""
+    if place is None:
+        before = slots_of(prefixes)
+        default = [name for name in slots if name == cue or name not in before]
+        return tuple((name, name) for name in default if len(slots[name].words.entries) > 1)
+    found = []
+    for name, part in named_lexemes(place).items():
+        slot = part.text()
+        if own:
+            part.require_known(slot, slots, "'lexemes' names slots of the template")
+        if slot in slots:
+            found.append((name, slot))
+    return tuple(found)
+
+
+def named_lexemes(place: Place) -> dict[str, Place]:
+    """The slots that 'lexemes' names, by their names in the pairs: a mapping, a list, or none."""
+    if place.is_text and place.text() == NONE:
+        return {}
+    return (
+        place.entries() if place.is_mapping else {part.text(): part for part in place.items("[noun, verb]")}
+    )

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from pivotal.errors import PivotalError
-from pivotal.files import asset, read_text
+from pivotal.errors import PivotalError, did_you_mean
+from pivotal.files import asset, read_text, write_text
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.templates.draw import plan
-from pivotal.questions.templates.expand import expand
-from pivotal.questions.templates.lexicon import RESERVED, Lexicon, LexiconEntry, read_lexicon
-from pivotal.questions.templates.nodes import Node
-from pivotal.questions.templates.template import DEFAULTS, Template, read_template_node
-from pivotal.questions.templates.where import conditions_of
-from pivotal.yaml_places import parse
+from pivotal.questions.templates.draw import Plan, pairs_of, plan
+from pivotal.questions.templates.lexicon import (
+    Labels,
+    Lexicon,
+    check_name,
+    conditions_of,
+    read_lexicon,
+)
+from pivotal.questions.templates.template import SHARED_KEYS, Template, TemplateReader, named_lexemes
+from pivotal.yaml_places import Place, compose
 
 SUFFIXES = (".yaml", ".yml")
 _CURE = " Indent with spaces, and put texts with braces or colons in quotes."
-_KEYS = ("name", "labels", "summary", "test", "lexicon", "templates", *DEFAULTS)
+_KEYS = ("name", "labels", "summary", "test", "lexicon", "templates", *SHARED_KEYS)
+_NAME = re.compile(r"[^\W_][\w-]*")
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class TemplateFile:
     """A phenomenon in a template file."""
 
     name: str
-    labels: tuple[str, str]
+    labels: Labels
     summary: str
     lexicon: Lexicon
     templates: tuple[Template, ...]
@@ -44,15 +50,16 @@ class TemplateFile:
         """All pairs. The seed decides which sentences are made where a template makes a sample."""
         rng = random.Random(seed)
         made: dict[tuple[str, tuple[str, str]], tuple[MinimalPair, Template]] = {}
+        plans = []
         for template in self.templates:
-            for pair in expand(template, self.labels, rng):
-                first = made.setdefault((pair.prefix, pair.words), (pair, template))
-                if first[0] is not pair:
-                    raise _twice(pair, template, *first)
+            plans.append(plan(template, self.labels))
+            for pair in pairs_of(template, self.labels, plans[-1].draws(rng)):
+                first, earlier = made.setdefault((pair.prefix, pair.words), (pair, template))
+                if first is not pair:
+                    raise _twice(pair, template, first, earlier)
         pairs = tuple(pair for pair, _ in made.values())
-        return PairSet(
-            self.name, self.labels, pairs, held_out=self.test, notes=_unused(self.lexicon, self.templates)
-        )
+        notes = _unused(self.lexicon, plans)
+        return PairSet(self.name, self.labels, pairs, held_out=self.test, notes=notes)
 
 
 def read_template(path: str | Path) -> TemplateFile:
@@ -63,30 +70,28 @@ def read_template(path: str | Path) -> TemplateFile:
 
 def parse_template(text: str, source: str, name: str) -> TemplateFile:
     """The phenomenon in a YAML text. `name` is its name if the text gives none."""
-    content, place = parse(text, source, "a template file", all_text=True, cure=_CURE)
-    if not isinstance(content, dict):
-        kind = "empty" if content is None else "a list" if isinstance(content, list) else "text"
-        raise PivotalError(
-            f"{source}: a template file is a mapping with the keys labels, words, lexicon and templates, but it is "
-            f"{kind}. `pivotal new-phenomenon NAME` writes one to begin with."
-        )
-    top = Node(content, place, "a template file").fields(_KEYS, ["labels", "templates"])
+    root = compose(text, source, "a template file", _CURE)
+    root.require(
+        root.is_mapping,
+        "a template file is a mapping with the keys labels, words, lexicon and templates, but this is none. `pivotal "
+        "new-phenomenon NAME` writes one to begin with.",
+    )
+    top = root.fields(_KEYS, ["labels", "templates"])
     labels = _labels(top["labels"])
     lexicon = read_lexicon(top["lexicon"]) if "lexicon" in top else {}
-    defaults = {key: top[key] for key in DEFAULTS if key in top}
+    reader = TemplateReader(lexicon, labels, {key: top[key] for key in SHARED_KEYS if key in top})
     templates = tuple(
-        read_template_node(node, number, defaults, lexicon, labels)
-        for number, node in enumerate(top["templates"].items('["The {noun} near the car"]'), start=1)
+        reader.read(place, number)
+        for number, place in enumerate(top["templates"].items('["The {noun} near the car"]'), start=1)
     )
-    _check_shared_lexemes(defaults.get("lexemes"), templates)
-    _check_shared_conditions(defaults.get("where"), lexicon, templates)
+    _check_shared(reader, templates)
     return TemplateFile(
         name=top["name"].text() if "name" in top else name,
         labels=labels,
         summary=top["summary"].text() if "summary" in top else "",
         lexicon=lexicon,
         templates=templates,
-        test=_test(top.get("test")),
+        test=_test(top["test"]) if "test" in top else None,
     )
 
 
@@ -96,82 +101,84 @@ def bundled() -> dict[str, Path]:
     return {path.stem: path for path in sorted(asset("phenomena").glob("*.yaml"))}
 
 
-def _labels(node: Node) -> tuple[str, str]:
-    items = node.items("[singular, plural]")
-    labels = [item.text() for item in items]
-    if len(labels) != 2 or labels[0] == labels[1]:
-        raise node.error(f"'labels' are two different names, as [singular, plural], not {labels}.")
-    for item, label in zip(items, labels, strict=True):
-        if label in RESERVED or any(sign in label for sign in "{}=."):
-            raise item.error(
-                f"a label is text without braces, '=' and '.', and not {' or '.join(RESERVED)}; '{label}' is not "
-                "allowed."
-            )
+def write_new(path: Path, like: str | None = None) -> Path:
+    """Write the commented example, or a copy of the bundled phenomenon `like`, and return the path of the file.
+
+    `path` is the name of the phenomenon, with or without a folder and the suffix. A file that exists is not touched.
+    """
+    if path.name and path.suffix.lower() not in SUFFIXES:
+        path = path.with_name(path.name + SUFFIXES[0])
+    name = path.stem  # empty for '.' and '/'
+    if not _NAME.fullmatch(name) or name in bundled():
+        raise PivotalError(
+            "The name of a new phenomenon is letters, digits, '-' and '_', as my-question, and not that of a bundled "
+            f"phenomenon, but it is '{name}'."
+        )
+    if path.exists():
+        raise PivotalError(f"{path} exists already, and nothing was written. Choose another name.")
+    if like is None:
+        text = read_text(asset("new-phenomenon.yaml")).replace("NAME", name)
+    elif like in bundled():
+        text = re.sub(r"(?m)^name:.*$", f"name: {name}", read_text(bundled()[like]), count=1)
+    else:
+        raise PivotalError(
+            f"--like names a bundled template file, but '{like}' is none.{did_you_mean(like, bundled())}"
+        )
+    write_text(path, text)
+    return path
+
+
+def _labels(place: Place) -> Labels:
+    items = place.items("[singular, plural]")
+    labels = [check_name(item, item.text(), "a label") for item in items]
+    place.require(
+        len(set(labels)) == len(labels) == 2,
+        f"'labels' are two different names, as [singular, plural], not {labels}.",
+    )
     return labels[0], labels[1]
 
 
-def _test(node: Node | None) -> int | float | None:
-    if node is None:
-        return None
-    text = node.text("200")
+def _test(place: Place) -> int | float:
     try:
-        share = float(text)
+        share = float(place.text("200"))
     except ValueError:
         share = 0.0
-    return share if 0 < share < 1 else node.whole(1)
+    return share if 0 < share < 1 else place.whole_number(1)
 
 
-def _check_shared_lexemes(node: Node | None, templates: tuple[Template, ...]) -> None:
-    """A slot that is named for all templates must be in one of them."""
-    if node is None or node.is_text:
-        return
+def _check_shared(reader: TemplateReader, templates: Sequence[Template]) -> None:
+    """What is named for all templates must be in one of them."""
     slots = {slot for template in templates for slot in template.slots}
-    nodes = node.entries().values() if node.is_mapping else node.items()
-    for inner in nodes:
-        if inner.text() not in slots:
-            raise inner.error(f"'lexemes' names slots, but no template has the slot '{inner.text()}'.")
-
-
-def _check_shared_conditions(node: Node | None, lexicon: Lexicon, templates: tuple[Template, ...]) -> None:
-    """The slots of a condition that is given for all templates must be in one of them."""
-    for inner, condition in conditions_of(node, lexicon):
-        if not any(set(condition.slots) <= set(template.slots) for template in templates):
-            raise inner.error(
-                f"no template has the slots of this condition, {' and '.join(condition.slots)}."
-            )
-
-
-def _unused(lexicon: Lexicon, templates: tuple[Template, ...]) -> tuple[str, ...]:
-    """Notes about lists and words of the lexicon that no sentence can have. A misspelt feature is a common cause."""
-    possible: dict[LexiconEntry, bool] = {}
-    for template in templates:
-        for name, slot in template.slots.items():
-            for entry in slot.words.entries:
-                met = all(
-                    condition.can_hold(name, entry, template.slots) for condition in template.conditions
-                )
-                possible[entry] = possible.get(entry, False) or met
-    notes = []
-    if lists := [name for name, words in lexicon.items() if words.entries[0] not in possible]:
-        notes.append(f"No template has a slot for {' or '.join(lists)}, which the lexicon lists.")
-    if alone := [entry for entry, met in possible.items() if not met]:
-        words = ", ".join(f"{entry.lemma} (line {entry.place.line})" for entry in alone[:5])
-        more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
-        notes.append(
-            f"No sentence has {words}{more}: by 'where', no other word goes with them. Check their features."
+    if "lexemes" in reader.shared:
+        for part in named_lexemes(reader.shared["lexemes"]).values():
+            part.require_known(part.text(), slots, "'lexemes' names slots of the templates")
+    for part, condition in conditions_of(reader.shared.get("where"), reader.lexicon):
+        part.require(
+            any(set(condition.slots) <= set(template.slots) for template in templates),
+            f"no template has the slots of this condition, {' and '.join(condition.slots)}.",
         )
-    return tuple(notes)
+
+
+def _unused(lexicon: Lexicon, plans: Sequence[Plan]) -> tuple[str, ...]:
+    """A note about words of the lexicon that no sentence can have. A misspelt feature is a common cause."""
+    used = {entry for made in plans for block in made.blocks for fill in block for _, entry in fill}
+    alone = [entry for words in lexicon.values() for entry in words.entries if entry not in used]
+    if not alone:
+        return ()
+    listed = ", ".join(f"{entry.lemma} (line {entry.place.line})" for entry in alone[:5])
+    more = f" and {len(alone) - 5} more" if len(alone) > 5 else ""
+    return (f"No sentence has {listed}{more}: no template has a slot for them, or 'where' leaves them out.",)
 
 
 def _twice(pair: MinimalPair, template: Template, first: MinimalPair, earlier: Template) -> PivotalError:
     where = "this template" if earlier is template else f"the template in line {earlier.place.line}"
     question = f"'{pair.prefix}' with {' or '.join(pair.words)}"
     if pair.label != first.label:
-        return PivotalError(
-            f"{template.place}: a prefix calls for one label, but {question} is {pair.label} here and {first.label} in "
-            f"{where}. Change a word."
+        return template.place.error(
+            f"a prefix calls for one label, but {question} is {pair.label} here and {first.label} in {where}. Change a "
+            "word."
         )
-    return PivotalError(
-        f"{template.place}: a pair is made once, but {question} comes a second time; the first is from {where}. "
-        "Remove the repeated word or template."
+    return template.place.error(
+        f"a pair is made once, but {question} comes a second time; the first is from {where}. Remove the repeated word "
+        "or template."
     )
