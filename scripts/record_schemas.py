@@ -19,7 +19,6 @@ import msgspec
 from pivotal.options import field_docs
 from pivotal.records.basis import BasisRecord
 from pivotal.records.certificate import Ablations, Certificate
-from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.intervention import Card, ExportRecord, SourceRecord
 from pivotal.records.run import CheckpointRecord, Progress, RunRecord
 from pivotal.records.serial import Number, Record
@@ -40,7 +39,6 @@ RECORDS: dict[str, tuple[str, type[Record]]] = {
     "units": ("units.json", UnitProfiles),
     "history": ("history.jsonl", Progress),
     "certificate": ("certificate.json", Certificate),
-    "comparison": ("compare.json", ComparisonRecord),
     "study": ("study.json", StudyRecord),
     "study-row": ("results.jsonl", StudyRow),
     "ablation": ("ablation.json", Ablations),

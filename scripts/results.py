@@ -18,7 +18,7 @@ from pathlib import Path
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.study_rows import RESULTS, read_results
-from pivotal.report.study_files import made_with, measured, study_markdown
+from pivotal.report.study import made_with, measured, study_markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTICE = "<!-- Made by scripts/results.py from results/; edit results/parts/ and run it again. -->\n\n"

@@ -129,24 +129,6 @@ class Materials:
         return tuple(made)
 
     @cached_property
-    def comparison(self) -> Path:
-        path = self.root / "comparison"
-        self._made(
-            *(
-                "compare",
-                "planted",
-                str(self.pairs),
-                "--searches",
-                "random,attribution",
-                "--max-units",
-                "1,2",
-            ),
-            *("--runs", "1", "--test", "12", "-o", "random.refit=1", "-o", "attribution.refit=1"),
-            *("-q", "--out", str(path)),
-        )
-        return path
-
-    @cached_property
     def template(self) -> Path:
         """A template file whose words the planted model knows."""
         path = self.root / "template.yaml"

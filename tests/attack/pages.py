@@ -61,9 +61,9 @@ def spoilt(content: Any, evil: str, key: str = "") -> Any:
 
 
 def written(m: Materials, place: Place, evil: str) -> list[Path]:
-    """The pages of a run, a comparison, a study and a trace with the hostile text in their folders."""
+    """The pages of a run, a study and a trace with the hostile text in their folders."""
     pages = []
-    for source in (m.certified, m.comparison, m.study):
+    for source in (m.certified, m.study):
         folder = place.copy(source)
         for path in [*folder.glob("*.json"), *folder.glob("*.jsonl")]:
             lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]

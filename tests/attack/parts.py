@@ -89,9 +89,7 @@ def _disk(given: argparse.Namespace, materials: Materials, scratch: Path) -> int
 
 
 def _strangers(given: argparse.Namespace, materials: Materials, scratch: Path) -> int:
-    assert (
-        materials.run and materials.stopped and materials.comparison and materials.study and materials.corpus
-    )
+    assert materials.run and materials.stopped and materials.study and materials.corpus
     failures, cases = strangers.links(materials, scratch)
     print(f"\nLinks, pipes and folders in the place of files: {cases} cases")
     number = _failures(failures)

@@ -27,7 +27,7 @@ def links(
     cases = 0
     number = itertools.count()
     sources = {"run": lambda: m.run, "stopped-learn": lambda: m.stopped[0]}
-    sources |= {"comparison": lambda: m.comparison, "study": lambda: m.study}
+    sources |= {"study": lambda: m.study}
     for source in (make() for name, make in sources.items() if not only or name in only):
         inside = sorted(path.relative_to(source) for path in source.rglob("*"))
         for name in [

@@ -49,7 +49,7 @@ def hastened(*, real: bool = False, brief: bool = False) -> Iterator[None]:
             patch.setattr(
                 "pivotal.evidence.certify.Refit", lambda terms, _, looks: Refit(terms, 1, looks=looks)
             )
-            for name in ("page.figures", "comparison.comparison_figures", "study.study_figures"):
+            for name in ("page.figures", "study.study_figures"):
                 patch.setattr(f"pivotal.report.{name}", lambda *_: [])
         if not real:
             patch.setattr("pivotal.report.drawing.render", _undrawn)

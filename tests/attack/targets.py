@@ -159,16 +159,6 @@ def _record(data: bytes, chance: random.Random) -> bytes:
     return out.getvalue()
 
 
-@target("compare.json", weight=0.5, light=False)
-def comparison(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
-    folder = place.copy(m.comparison)
-    spoil(folder / chance.choice(["compare.json", "compare.json", "run.json"]), chance, mutations.json_text)
-    found = str(folder / "interventions" / "random-1" / "0")
-    if chance.random() < 0.1:
-        return ("report", str(folder))
-    return chance.choice([("list", "runs", str(place.path)), ("show", str(folder)), ("evaluate", found)])
-
-
 @target("what is exported", weight=0.3, light=False)
 def exported(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.exportable)

@@ -12,16 +12,13 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from tests.browser.looking import DESK, Open, Opened
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.jobs.compare import ComparisonPlan, Contender, compare
 from pivotal.jobs.find import find
-from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.job import study
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
-from pivotal.report.comparison import write_comparison
 from pivotal.report.page import write_report
 from pivotal.report.study import StudyFolder, write_study
 from pivotal.searches.learned import LearnedMask
@@ -105,19 +102,6 @@ def transformer_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory)
     out = str(place / "run")
     done = find(question, search, controls=0, evidence="none", out=out, device="cpu", command="pivotal find")
     return write_report(done.folder)
-
-
-@pytest.fixture(scope="session")
-def comparison_page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    question = Question(model="planted", phenomenon="planted", test=81)
-    searches = (
-        Contender("learned", LearnedMask(updates=40, refit=8)),
-        Contender("learned@paper", LearnedMask(updates=10, refit=0)),
-    )
-    out = str(tmp_path_factory.mktemp("browser") / "compared")
-    plan = ComparisonPlan(searches, (1, 3), runs=2)
-    folder: RunFolder = compare(question, plan, out=out, command="pivotal compare").folder
-    return write_comparison(folder)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ LIST = "#sentence-list > li"
 SHOWN = f"{LIST}:visible"
 
 
-@pytest.fixture(params=["run_page", "transformer_page", "comparison_page", "study_page"])
+@pytest.fixture(params=["run_page", "transformer_page", "study_page"])
 def page(request: pytest.FixtureRequest) -> Path:
     path: Path = request.getfixturevalue(request.param)
     return path

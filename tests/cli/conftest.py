@@ -65,11 +65,3 @@ def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with empty_figures():
         assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
     return path
-
-
-@pytest.fixture(scope="session")
-def comparison_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("cli") / "compare"
-    with empty_figures():
-        assert Outcome((*COMPARE, "--max-units", "1,3", "--runs", "2", "-q", "--out", str(path))).code == 0
-    return path

@@ -54,17 +54,3 @@ def test_bad_input(pivotal: Any, folder: Path, tmp_path: Path) -> None:
     assert done.code == 2 and "epsilon" in done.err
     pivotal("certify", folder, "--exact", "--candidates", "5").refused("--candidates is 5", "Leave one")
     assert not (folder / "certificate.json").exists()
-
-
-@pytest.mark.slow
-def test_an_intervention_of_a_comparison_is_certified_with_its_own_loss(pivotal: Any, tmp_path: Path) -> None:
-    out = tmp_path / "cmp"
-    settings = ("--searches", "attribution", "--max-units", "3", "--runs", "1", "--max-kl", "0.3")
-    assert pivotal("compare", "planted", "planted", *settings, "--out", out).code == 0
-    page = (out / "report.html").read_text()
-    one = out / "interventions" / "attribution-3" / "0"
-    done = pivotal("certify", one, *SMALLEST, "--json")
-    assert done.code == 0 and json.loads(done.out)["max_kl"] == 0.3
-    assert json.loads((one / "certificate.json").read_text())["run"] == 0
-    assert not (out / "certificate.json").exists()
-    assert (out / "report.html").read_text() == page

@@ -65,11 +65,10 @@ def test_phenomena_have_labels_and_sizes(pivotal: Any) -> None:
     assert listed["lakretz:PATH"]["pairs"] is None
 
 
-def test_runs(pivotal: Any, run_folder: Path, comparison_folder: Path, tmp_path: Path) -> None:
+def test_runs(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     shutil.copytree(run_folder, tmp_path / "a")
     shutil.copytree(run_folder, tmp_path / "b")
     (tmp_path / "b" / "summary.json").unlink()
-    shutil.copytree(comparison_folder, tmp_path / "c")
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "run.json").write_text("{")
     (tmp_path / "notes").mkdir()
@@ -77,7 +76,6 @@ def test_runs(pivotal: Any, run_folder: Path, comparison_folder: Path, tmp_path:
     assert [(Path(one["path"]).name, one["kind"], one["finished"]) for one in listed] == [
         ("a", "run", True),
         ("b", "run", False),
-        ("c", "comparison", True),
         ("d", "unreadable", False),
     ]
     summary = json.loads((run_folder / "summary.json").read_text())

@@ -51,12 +51,8 @@ def test_lost_rows_are_said_beside_the_tables(study: Path, pivotal: Run) -> None
     assert said.code == 0 and "1 row of 3 cannot be read" in said.err and "85.0 ± 7.1" in said.out
 
 
-@pytest.mark.parametrize("kind", ["run_folder", "comparison_folder"])
-def test_the_page_of_a_run_or_comparison_comes_out_the_same(
-    kind: str, request: pytest.FixtureRequest, tmp_path: Path, pivotal: Run
-) -> None:
-    original: Path = request.getfixturevalue(kind)
-    folder = tmp_path / original.name
+def test_the_page_of_a_run_comes_out_the_same(run_folder: Path, tmp_path: Path, pivotal: Run) -> None:
+    original, folder = run_folder, tmp_path / run_folder.name
     shutil.copytree(original, folder)
     (folder / "report.html").unlink()
     said = pivotal("report", folder)

@@ -28,10 +28,9 @@ def test_a_port_in_use_is_named(pivotal: Run, run_folder: Path) -> None:
         pivotal("serve", run_folder, "--port", port).refused(f"port {port} cannot be used", "--port")
 
 
-def test_only_runs_are_served(pivotal: Run, comparison_folder: Path, tmp_path: Path) -> None:
+def test_only_runs_are_served(pivotal: Run, tmp_path: Path) -> None:
     pytest.importorskip("uvicorn")
     pivotal("serve", tmp_path / "none").refused("is not a run folder")
-    pivotal("serve", comparison_folder).refused("holds a comparison")
     pivotal("serve", tmp_path, "--device", "abacus").refused("abacus")
 
 

@@ -45,8 +45,7 @@ def test_an_unfinished_run_says_how_to_resume_it(pivotal: Any, run_folder: Path,
     assert not shown["finished"] and shown["summary"] is None
 
 
-def test_what_is_not_a_run(pivotal: Any, comparison_folder: Path, tmp_path: Path) -> None:
-    pivotal("show", comparison_folder).refused("holds a comparison", "pivotal report")
+def test_what_is_not_a_run(pivotal: Any, tmp_path: Path) -> None:
     pivotal("show", tmp_path).refused("not a run folder")
 
 

@@ -112,12 +112,6 @@ def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Pat
     assert of_run.out == pivotal("trace", run_folder, "The noun0a verb0as", "--run", "0").out
 
 
-def test_an_intervention_of_a_comparison(pivotal: Any, comparison_folder: Path) -> None:
-    found = pivotal("trace", comparison_folder / "interventions" / "learned-3" / "0", "--pair", "2", "--json")
-    assert json.loads(found.out)["pair"] == 2
-    pivotal("trace", comparison_folder, "--pair", "2").refused("is a comparison")
-
-
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf", "html", "json"])
 def test_files(pivotal: Any, run_folder: Path, kept: Traces, tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"trace.{kind}"

@@ -12,7 +12,6 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.errors import PivotalError
-from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.run import Progress
 from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
 from pivotal.records.study_rows import StudyRow, read_results
@@ -147,10 +146,6 @@ def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "results.jsonl").write_text(json.dumps(later) + "\n" + '{"seed": 1}\n' + "[" * 9999 + "\n")
     results = read_results(tmp_path / "results.jsonl")
     assert results.rows == (decode(first, StudyRow, "row"),) and results.lost == 2
-
-
-def test_a_published_comparison_of_an_earlier_version_can_be_read() -> None:
-    assert read(ROOT / "docs/results/compare_single.json", ComparisonRecord).finished
 
 
 def test_defaults_are_not_shared() -> None:

@@ -212,8 +212,6 @@ def test_a_folder_with_nothing_to_show_yet(run: RunFolder, tmp_path: Path) -> No
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
         plot_run(unfinished)
-    with pytest.raises(PivotalError, match="comparison"):
-        plot_run(RunFolder.create(tmp_path / "comparison", run.settings, kind="comparison"))
 
 
 def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:

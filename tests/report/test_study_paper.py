@@ -8,8 +8,7 @@ import pytest
 from tests.paths import SHARED
 
 from pivotal.jobs.study.recipe import Recipe, read_recipe, shipped
-from pivotal.report.study_paper import Printed, printed_in, scores_beside, units_beside
-from pivotal.report.study_tables import lines_of
+from pivotal.report.study_tables import Printed, lines_of, printed_in, scores_beside, units_beside
 
 PAPER = SHARED / "paper" / "sparse-interventions.tex"
 ORDER = (

@@ -12,7 +12,7 @@ from tests.report.study_rows import row, runs, unit
 
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
-from pivotal.report.study_files import made_with, measured, study_csv, study_latex, study_markdown
+from pivotal.report.study import made_with, measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table
 from pivotal.searches.learned import LearnedMask

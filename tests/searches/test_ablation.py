@@ -82,19 +82,6 @@ def test_values_are_what_they_are_called() -> None:
     torch.testing.assert_close(values_of(problem, "other-mean"), problem.measure_activations().own.flip(0))
 
 
-def test_a_frontier_is_what_each_size_gives_alone_at_the_price_of_one_ranking() -> None:
-    problem = planted_problem()
-    points = list(QUICK.frontier(problem, [1, 3], runs=2, seed=0))
-    for point in points:
-        alone = replace(QUICK, max_units=point.size).solve(problem, runs=2, seed=0)
-        assert alone.interventions == point.found.interventions
-    fresh = planted_problem()
-    QUICK.solve(fresh, runs=2, seed=0)
-    assert points[1].cost.nodes == fresh.work.forward + fresh.work.backward
-    with pytest.raises(PivotalError, match="There are 64 units"):
-        list(QUICK.frontier(problem, [1, 65]))
-
-
 def test_without_a_refit_the_values_are_those_of_the_ablation() -> None:
     problem = planted_problem()
     best = replace(QUICK, refit=0).solve(problem).best
@@ -141,11 +128,3 @@ def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> N
 def test_impossible_requests_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(PivotalError, match=message):
         replace(QUICK, **settings).solve(planted_problem())
-
-
-def test_a_search_within_a_budget_takes_about_that() -> None:
-    problem = Problem(plant().model, PAIRS)
-    sized = replace(QUICK, refit=5).within(problem, 2, 60_000)
-    assert 8 < sized.prefixes < 400
-    sized.solve(problem, runs=2)
-    assert problem.work.forward + problem.work.backward == pytest.approx(60_000, rel=0.25)

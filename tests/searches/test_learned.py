@@ -253,20 +253,6 @@ def test_progress_tells_of_every_run() -> None:
     assert learning[0].units[0] > 40 and learning[-1].units[0] < 35
 
 
-@pytest.mark.parametrize(
-    "search", [QUICK, replace(QUICK, refit=0, prune=-1.0, spare=1.0)], ids=["all", "bare"]
-)
-@pytest.mark.slow
-def test_a_search_within_a_budget_takes_about_that(search: LearnedMask) -> None:
-    problem = planted_problem()
-    search.within(problem, 2, 100_000).solve(problem, runs=2)
-    assert problem.work.forward + problem.work.backward == pytest.approx(100_000, rel=0.1)
-
-
-def test_no_budget_takes_all_updates_away() -> None:
-    assert QUICK.within(planted_problem(), 2, 1).updates == 20
-
-
 @BOTH_STEPS
 def test_an_exchange_at_the_end_does_no_harm(steps: Steps) -> None:
     problem = planted_problem(steps)

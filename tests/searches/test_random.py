@@ -52,15 +52,6 @@ def test_draws_in_several_parts_are_the_draws_at_once(monkeypatch: pytest.Monkey
     assert [i.units for i in whole.interventions] == [i.units for i in parts.interventions]
 
 
-def test_a_search_within_a_budget_takes_about_that() -> None:
-    problem = planted_problem()
-    sized = QUICK.within(problem, 2, 200_000)
-    assert sized.draws > 5
-    sized.solve(problem, runs=2)
-    assert problem.work.forward + problem.work.backward == pytest.approx(200_000, rel=0.1)
-    assert QUICK.within(problem, 2, 1).draws == 1
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -132,19 +132,6 @@ def test_impossible_requests_are_refused(settings: dict[str, Any], runs: int, me
         replace(QUICK, **settings).solve(planted_problem(), runs=runs)
 
 
-@pytest.mark.parametrize(
-    "search", [QUICK, replace(QUICK, refit=0, prune=-1.0, spare=1.0)], ids=["all", "bare"]
-)
-def test_a_search_within_a_budget_takes_about_that(search: Reinforce) -> None:
-    problem = planted_problem()
-    search.within(problem, 2, 100_000).solve(problem, runs=2)
-    assert problem.work.forward + problem.work.backward == pytest.approx(100_000, rel=0.1)
-
-
-def test_no_budget_takes_all_updates_away() -> None:
-    assert QUICK.within(planted_problem(), 2, 1).updates == 20
-
-
 # -- seeds, interruptions, accidents --
 
 

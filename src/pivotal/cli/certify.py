@@ -53,11 +53,10 @@ def certify(
 ) -> None:
     """Certify the units of a run: does every unit matter, would a swap be better, would fewer units be enough?
 
-    Writes certificate.json to the run folder and adds it to the report. For an intervention of a comparison, the file
-    is written beside the intervention.
+    Writes certificate.json to the run folder and adds it to the report.
     """
     from pivotal.cli.run_argument import Saved
-    from pivotal.jobs.certify import certify_run, terms_of
+    from pivotal.jobs.certify import certify_run
     from pivotal.models import device_named
     from pivotal.report import certified
     from pivotal.watch import display
@@ -77,14 +76,12 @@ def certify(
         epsilon=epsilon,
     )
     saved.note_pairs()
-    label = saved.label
     with display(quiet) as watching:
         made = certify_run(
             saved.intervention,
             saved.question(model),
             saved.folder,
             run=saved.run,
-            terms=None if label is None else terms_of(saved.folder.settings, label),  # type: ignore[union-attr]
             effort=effort,
             device=device,
             download=model is not None,
@@ -104,19 +101,13 @@ def certify(
 
 
 def _write(saved: Saved, made: Certificate) -> str:
-    """Write the certificate to the run folder and its report, or beside the intervention of a comparison; an
-    intervention without a run gets no file. Returns where it was written."""
-    from pathlib import Path
-
+    """Write the certificate to the run folder and its report, if there is one. Returns where it was
+    written."""
     from pivotal.jobs.run_files import CERTIFICATE
     from pivotal.report.page import write_report
 
     if saved.folder is None:
         return ""
-    if saved.label is not None:
-        name = Path(saved.path).resolve().relative_to(saved.folder.path.resolve()) / CERTIFICATE
-        saved.folder.write_json(name.as_posix(), made)
-        return str(saved.folder.path / name)
     saved.folder.write_json(CERTIFICATE, made)
     if not saved.folder.finished:
         return str(saved.folder.path / CERTIFICATE)

@@ -146,7 +146,7 @@ def _print_phenomena(listed: list[dict[str, Any]]) -> None:
 
 
 def run_entries(folder: str) -> list[dict[str, Any]]:
-    """The runs, comparisons and studies in a folder, or the runs of a study if the folder is a study."""
+    """The runs and studies in a folder, or the runs of a study if the folder is a study."""
     from pivotal.jobs.run_files import RUN
     from pivotal.jobs.study.folder import STUDY
 
@@ -171,7 +171,7 @@ def _run(path: Path) -> dict[str, Any]:
         flipped, units = _scores(folder)
         return {
             "path": str(path),
-            "kind": folder.kind,
+            "kind": "run",
             "phenomenon": folder.settings.get("phenomenon"),
             "model": folder.settings.get("model"),
             "steps": folder.settings.get("steps"),
@@ -186,7 +186,7 @@ def _run(path: Path) -> dict[str, Any]:
 
 def _scores(folder: Any) -> tuple[float | None, int | None]:
     """Flip accuracy and number of units of a finished run: those of its best run."""
-    if folder.kind != "run" or not folder.finished:
+    if not folder.finished:
         return None, None
     summary = folder.summary()
     return summary.flip_accuracy, summary.units

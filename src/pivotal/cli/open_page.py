@@ -15,9 +15,7 @@ from pivotal.errors import PivotalError
 def open_page(
     folder: Annotated[
         str,
-        typer.Argument(
-            metavar="FOLDER", help="The folder of a run, a comparison or a study.", show_default=False
-        ),
+        typer.Argument(metavar="FOLDER", help="The folder of a run or a study.", show_default=False),
     ],
     json: shared_options.Json = False,
 ) -> None:

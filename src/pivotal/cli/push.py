@@ -113,7 +113,7 @@ def _shared(
         certificates = (Path(saved.path) / CERTIFICATE, saved.folder.path / CERTIFICATE)
         files += [path for path in certificates if path.is_file()][:1]
         files += [saved.folder.report] if saved.folder.report.is_file() else []
-        if saved.folder.kind == "run" and saved.folder.finished:
+        if saved.folder.finished:
             pairs = saved.folder.summary().pairs.test
     question = saved.question(model, priming, dtype)  # type: ignore[arg-type]
     lm = saved.load_model(question, device, any_model, download=model is not None)

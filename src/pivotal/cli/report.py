@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 def report(
     folder: Annotated[
         str,
-        typer.Argument(
-            metavar="FOLDER", help="The folder of a run, a comparison or a study.", show_default=False
-        ),
+        typer.Argument(metavar="FOLDER", help="The folder of a run or a study.", show_default=False),
     ],
     form: Annotated[
         Literal["md", "tex", "csv"] | None,
@@ -77,16 +75,14 @@ def report(
 
 
 def write_page(folder: str) -> Path:
-    """Write the page of a run, a comparison or a study."""
+    """Write the page of a run or a study."""
     from pivotal.jobs.run_folder import RunFolder
-    from pivotal.report.comparison import write_comparison
     from pivotal.report.page import write_report
     from pivotal.report.study import StudyFolder, write_study
 
     if StudyFolder.holds(folder):
         return write_study(StudyFolder.open(folder))
-    found = RunFolder.open(folder)
-    return write_comparison(found) if found.kind == "comparison" else write_report(found)
+    return write_report(RunFolder.open(folder))
 
 
 _CURE = "Restore the pairs of the run; the pages of its units need its held-out pairs."
@@ -120,8 +116,7 @@ def _profile(folder: str, text: str | None, model: str | None, device: str | Non
 def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None, json: bool) -> None:
     from dataclasses import asdict
 
-    from pivotal.report.study import write_study
-    from pivotal.report.study_files import measured
+    from pivotal.report.study import measured, write_study
     from pivotal.report.study_tables import study_tables
 
     if study.loss:
@@ -162,6 +157,6 @@ def _run(folder: str, json: bool) -> None:
 
     found, page = RunFolder.open(folder), write_page(folder)
     if json:
-        terminal.as_json({"folder": str(found.path), "kind": found.kind, "report": str(page)})
+        terminal.as_json({"folder": str(found.path), "kind": "run", "report": str(page)})
     else:
         terminal.line(f"Written to {found.path}; read {page}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,25 +26,13 @@ class Saved:
     folder: RunFolder | None
     path: str
     run: int | None
-    """Its number in the run; in a comparison, its number among the runs of its search."""
-
-    @property
-    def label(self) -> str | None:
-        """The label of the search that found it, for an intervention of a comparison (LABEL-UNITS[-equal]/RUN)."""
-        if self.folder is None or self.folder.kind != "comparison":
-            return None
-        return re.sub(r"-\d+(-equal)?$", "", Path(self.path).resolve().parent.name)
+    """Its number in the run."""
 
     @staticmethod
     def read(path: str, run: int | None = None) -> Saved:
         given = Path(path)
         if (given / RUN).is_file():
             folder = RunFolder.open(given)
-            if folder.kind == "comparison":
-                raise PivotalError(
-                    f"{path} is a comparison and holds many interventions. Name one of them, such as "
-                    f"{given / INTERVENTIONS / 'learned-3' / '0'}; its report.html lists them."
-                )
             if run is None:
                 run = folder.summary().best if folder.finished else 0
             return Saved(folder.intervention(run), folder, path, run)
@@ -72,8 +59,7 @@ class Saved:
 
         i = self.intervention
         if self.folder is not None:
-            # In a comparison, the preset of a search may have set other values than the question.
-            asked = replace(Question.of(self.folder.settings), values=i.found_with)
+            asked = Question.of(self.folder.settings)
         else:
             sites = ",".join(dict.fromkeys(unit.site for unit in i.units)) if i.bases else "all"
             asked = Question(
@@ -138,8 +124,8 @@ class Saved:
 
 
 def _folder_of(intervention: Path) -> RunFolder | None:
-    """The run that an intervention belongs to (RUN/interventions/0), or the comparison (one folder deeper)."""
-    for inside in list(intervention.parents)[:2]:
-        if inside.name == INTERVENTIONS and (inside.parent / RUN).is_file():
-            return RunFolder.open(inside.parent)
+    """The run that an intervention belongs to (RUN/interventions/0)."""
+    inside = intervention.parent
+    if inside.name == INTERVENTIONS and (inside.parent / RUN).is_file():
+        return RunFolder.open(inside.parent)
     return None

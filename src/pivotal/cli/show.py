@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pivotal.cli import shared_options, terminal
-from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
@@ -37,10 +36,6 @@ def show(
     from pivotal.report import tables
 
     folder = RunFolder.open(run_folder)
-    if folder.kind != "run":
-        raise PivotalError(
-            f"`pivotal show` shows one run, but {folder.path} holds a comparison. Use `pivotal report {folder.path}`."
-        )
     summary = folder.summary() if folder.finished else None
     if json:
         terminal.as_json(

@@ -82,19 +82,25 @@ def study(
     Finished runs are not repeated: after Ctrl-C, after a kill, or with more seeds, the same command continues. A run
     that fails is recorded with its error, and the next call tries it again.
     """
-    from pivotal.jobs.study.messages import ending
     from pivotal.jobs.study.recipe import read_recipe
 
     chosen = read_recipe(recipe)
     studied = carry_out(
         chosen, only, seeds, device, (ray, ray_address, cpus, gpus), out, dry_run, json, quiet
     )
-    if studied is None:
-        return
+    if studied is not None:
+        finish(studied, json)
+
+
+def finish(studied: Studied, json: bool, *more: str) -> None:
+    """Print how a study ended, and exit with an error code if a run failed."""
+    from pivotal.jobs.study.messages import ending
+
     if json:
         terminal.as_json(_studied(studied))
     else:
-        terminal.line(ending(studied))
+        for text in (ending(studied), *more):
+            terminal.line(text)
     if studied.failed:
         raise typer.Exit(FAILED)
 

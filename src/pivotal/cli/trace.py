@@ -111,7 +111,7 @@ def _stored(saved: Saved, pair: int) -> Trace | None:
 
 def _kept(saved: Saved) -> Traces | None:
     """The traces stored in the run folder, if they are of this run."""
-    kept = saved.folder.traces() if saved.folder is not None and saved.folder.kind == "run" else None
+    kept = saved.folder.traces() if saved.folder is not None else None
     return kept if kept is not None and kept.run == saved.run else None
 
 

@@ -1,1 +1,1 @@
-"""The jobs find, compare, certify and study. Each writes a folder; find, compare and study resume from it."""
+"""The jobs find, certify and study. Each writes a folder; find and study resume from it."""

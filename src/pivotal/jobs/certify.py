@@ -20,12 +20,12 @@ from pivotal.searches.base import Progress
 from pivotal.watch import Watch
 
 
-def terms_of(settings: dict[str, Any], label: str | None = None) -> Terms:
-    """The terms of the loss that a run used. For the settings of a comparison, `label` names the search."""
-    chosen = settings.get("search") if label is None else settings.get("searches", {}).get(label)
+def terms_of(settings: dict[str, Any]) -> Terms:
+    """The terms of the loss that a run used."""
+    chosen = settings.get("search")
     if not isinstance(chosen, dict):
         return Terms(kl_weight=0.1)
-    options = {name: value for name, value in chosen.items() if name not in ("name", "preset", "values")}
+    options = {name: value for name, value in chosen.items() if name != "name"}
     return build(SEARCHES.get(chosen["name"]), options).terms
 
 

@@ -94,7 +94,7 @@ def find(
         if model.describe() != model.name:
             watching.say(f"{model.describe()}.")
         options = {"runs": runs, "search": {"name": search.name, **stored_settings(search)}}
-        asked = prepare("run", question, model, options, search=search, out=out, overwrite=overwrite)
+        asked = prepare(question, model, options, search=search, out=out, overwrite=overwrite)
         # Checked before anything is written: with `overwrite`, a bad request must not delete the existing run.
         search.check(asked.train, runs, question.seed)
         collection = Collection(search, evidence, question.seed, others, watching.progress)

@@ -1,4 +1,4 @@
-"""What a run and a comparison do before they search: ask the model, divide the pairs, and choose the folder."""
+"""What a run does before it searches: ask the model, divide the pairs, and choose the folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from pivotal.problem.prepare import as_read, stays_of, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
-from pivotal.records.run import Kind
 from pivotal.searches.base import Search
 from pivotal.watch import Watch
 
@@ -33,7 +32,6 @@ class Prepared:
     Nothing is written before `create_folder`, so that a request that is refused costs nothing.
     """
 
-    kind: Kind
     question: Question
     settings: Mapping[str, Any]
     """Everything that decides the result."""
@@ -71,13 +69,12 @@ class Prepared:
             "machine": machine(model.device),
             "seeds": [seed + run for run in range(runs)],
         }
-        folder = RunFolder.create(self.path, self.settings, overwrite=overwrite, info=info, kind=self.kind)
+        folder = RunFolder.create(self.path, self.settings, overwrite=overwrite, info=info)
         folder.save_bases({name: basis.stored() for name, basis in model.bases.items()})
         return folder
 
 
 def prepare(
-    kind: Kind,
     question: Question,
     model: LanguageModel,
     options: Mapping[str, Any],
@@ -96,15 +93,13 @@ def prepare(
         **options,
         **fingerprints(question, model, pairs, search),
     }
-    name = pairs.name if kind == "run" else f"compare-{pairs.name}"
-    path = Path(out) if out else default_path(name, question.steps, model.name, settings, kind)
-    earlier = None if overwrite else RunFolder.of_job(path, settings, kind)
+    path = Path(out) if out else default_path(pairs.name, question.steps, model.name, settings)
+    earlier = None if overwrite else RunFolder.of_job(path, settings)
     if earlier is None and not overwrite:
-        RunFolder.check_place(path, settings, kind)
+        RunFolder.check_place(path, settings)
     bases = {} if earlier is None else earlier.bases()
     train = training_problem(question, model.in_bases(bases), train_pairs)
     return Prepared(
-        kind=kind,
         question=question,
         settings=settings,
         path=path,
@@ -149,9 +144,7 @@ def _joint(parts: Sequence[str]) -> str | None:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16] if parts else None
 
 
-def default_path(
-    phenomenon: str, steps: str, model: str, settings: Mapping[str, Any], kind: Kind = "run"
-) -> Path:
+def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str, Any]) -> Path:
     """`runs/<phenomenon>-<steps>-<model>`, numbered if that folder holds another run or other files."""
     name = "-".join(re.sub(r"[^\w.]+", "-", part).strip("-") for part in (phenomenon, steps, model))
     number = 1
@@ -159,6 +152,6 @@ def default_path(
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
         if not path.exists() or (path.is_dir() and not any(path.iterdir())):
             return path
-        if RunFolder.of_job(path, settings, kind) is not None:
+        if RunFolder.of_job(path, settings) is not None:
             return path
         number += 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pivotal.records.intervention import BASES, CARD, VALUES
-from pivotal.records.run import Kind, RunRecord
+from pivotal.records.run import RunRecord
 
 RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
     "run.json",
@@ -25,26 +25,18 @@ UNITS = "units.json"
 ABLATION = "ablation.json"
 """Single-unit ablation of the found units, if a study asked for it."""
 INTERVENTIONS, FIGURES = "interventions", "figures"
-COMPARE, COMPARED = "compare.json", tuple(f"compare.{kind}" for kind in ("md", "csv", "tex", "svg", "png"))
-
-RESULT: dict[Kind, str] = {"run": SUMMARY, "comparison": COMPARE}
-
-_COMPARED_FIGURES = ("accuracy-units", "kl-units", "accuracy-kl", "cost")
-FIGURE_NAMES: dict[Kind, tuple[str, ...]] = {
-    "run": (
-        "by-construction",
-        "values",
-        "drop-one",
-        "control",
-        "accuracy-kl",
-        "learning",
-        "stages",
-        "cost",
-        "natural",
-        "dose",
-    ),
-    "comparison": (*_COMPARED_FIGURES, *(f"equal-{name}" for name in _COMPARED_FIGURES)),
-}
+FIGURE_NAMES = (
+    "by-construction",
+    "values",
+    "drop-one",
+    "control",
+    "accuracy-kl",
+    "learning",
+    "stages",
+    "cost",
+    "natural",
+    "dose",
+)
 """The figures that the report draws."""
 
 
@@ -55,9 +47,9 @@ def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
     """
     for saved in _interventions(folder / INTERVENTIONS, info):
         yield from (saved / name for name in (CERTIFICATE, CARD, VALUES, BASES))
-    yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES[info.kind])
+    yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES)
     for name in (
-        *(CERTIFICATE, ABLATION, SUMMARY, TRACES, UNITS, COMPARE, *COMPARED, REPORT, HISTORY, CHECKPOINT),
+        *(CERTIFICATE, ABLATION, SUMMARY, TRACES, UNITS, REPORT, HISTORY, CHECKPOINT),
         *(WHOLE_BASES, BASES),
         RUN,
     ):
@@ -77,25 +69,10 @@ def remove_own_files(folder: Path, info: RunRecord) -> None:
 
 
 def _interventions(home: Path, info: RunRecord) -> Iterator[Path]:
-    """The folders of saved interventions: RUN in a run, LABEL-UNITS[-equal]/RUN in a comparison."""
+    """The folders of saved interventions, which have the numbers of the runs."""
     runs = info.settings.get("runs") if info.seeds is None else len(info.seeds)
-    searches = info.settings.get("searches")
-    for entry in _folders(home):
-        if info.kind == "run":
-            within = [entry]
-        else:
-            named = re.fullmatch(r"(.+)-\d+(-equal)?", entry.name)
-            known = isinstance(searches, dict) and named is not None and named[1] in searches
-            within = list(_folders(entry)) if known else []
-        for saved in within:
-            if (
-                re.fullmatch("0|[1-9][0-9]{0,8}", saved.name)
-                and isinstance(runs, int)
-                and int(saved.name) < runs
-            ):
-                yield saved
-
-
-def _folders(home: Path) -> Iterator[Path]:
-    if home.is_dir() and not home.is_symlink():
-        yield from sorted(entry for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink())
+    if not isinstance(runs, int) or not home.is_dir() or home.is_symlink():
+        return
+    for saved in sorted(entry for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink()):
+        if re.fullmatch("0|[1-9][0-9]{0,8}", saved.name) and int(saved.name) < runs:
+            yield saved

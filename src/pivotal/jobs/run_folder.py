@@ -29,8 +29,8 @@ from pivotal.jobs.run_files import (
     HISTORY,
     INTERVENTIONS,
     REPORT,
-    RESULT,
     RUN,
+    SUMMARY,
     TRACES,
     UNITS,
     WHOLE_BASES,
@@ -40,9 +40,8 @@ from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
-from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.intervention import BASES, CARD, Intervention
-from pivotal.records.run import FORMAT, Kind, Progress, RunRecord
+from pivotal.records.run import FORMAT, Progress, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles
@@ -55,16 +54,11 @@ _LARGEST_BASIS = 64 * 2**20
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that holds one run, or one comparison of several searches."""
+    """The folder of a run."""
 
     path: Path
     info: RunRecord
     """The content of run.json."""
-
-    @property
-    def kind(self) -> Kind:
-        """What the folder holds: a run or a comparison."""
-        return self.info.kind
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -88,7 +82,6 @@ class RunFolder:
         *,
         overwrite: bool = False,
         info: Mapping[str, Any] | None = None,
-        kind: Kind = "run",
     ) -> RunFolder:
         """The folder of a new run, or of an unfinished run with the same settings, which is resumed."""
         path = Path(path)
@@ -98,7 +91,7 @@ class RunFolder:
             if (path / RUN).is_file():
                 found = RunFolder.open(path)
                 if not overwrite:
-                    found._check_resumable(wanted, kind)
+                    found._check_resumable(wanted)
                     return found
                 for name in (RUN, HISTORY):  # a process that uses the folder holds a lock on one of them
                     if (path / name).is_file():
@@ -111,37 +104,34 @@ class RunFolder:
                     "Nothing was changed; name another folder with --out."
                 )
         about = {**_about_this_run(), **(info or {})}
-        folder = RunFolder(path, RunRecord(format=FORMAT[kind], settings=wanted, **about))
+        folder = RunFolder(path, RunRecord(format=FORMAT, settings=wanted, **about))
         folder.write_json(RUN, folder.info)
         return folder
 
     @staticmethod
-    def check_place(path: str | Path, settings: Mapping[str, Any], kind: Kind = "run") -> None:
+    def check_place(path: str | Path, settings: Mapping[str, Any]) -> None:
         """Raise PivotalError if the folder holds another run. `create` does so too, but late in a job."""
         if (Path(path) / RUN).is_file():
-            RunFolder.open(path)._check_resumable(serial.plain(settings), kind)
+            RunFolder.open(path)._check_resumable(serial.plain(settings))
 
     @staticmethod
-    def of_job(path: str | Path, settings: Mapping[str, Any], kind: Kind) -> RunFolder | None:
-        """The folder, if a job of this kind with the same settings began there, finished or not."""
+    def of_job(path: str | Path, settings: Mapping[str, Any]) -> RunFolder | None:
+        """The folder, if a run with the same settings began there, finished or not."""
         if not (Path(path) / RUN).is_file():
             return None
         found = RunFolder.open(path)
-        same = found.kind == kind and not changes(found.settings, serial.plain(settings))
-        return found if same else None
+        return None if changes(found.settings, serial.plain(settings)) else found
 
     @staticmethod
     def open(path: str | Path) -> RunFolder:
-        """Open the folder of a run or a comparison. Raises PivotalError if it is neither."""
+        """Open the folder of a run. Raises PivotalError if it is none."""
         path = Path(path)
         missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
         return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
 
     def __repr__(self) -> str:
         asked = f"{self.settings.get('phenomenon')} in {self.settings.get('model')}"
-        return (
-            f"RunFolder({self.path}: a {self.kind}, {asked}, {'finished' if self.finished else 'unfinished'})"
-        )
+        return f"RunFolder({self.path}: a run, {asked}, {'finished' if self.finished else 'unfinished'})"
 
     def _repr_html_(self) -> str:
         from pivotal.report.notebook import run_html
@@ -157,32 +147,27 @@ class RunFolder:
     @property
     def result(self) -> Path:
         """The path of the file that the job writes when it is finished."""
-        return self.path / RESULT[self.kind]
+        return self.path / SUMMARY
 
     @property
     def finished(self) -> bool:
-        """Whether the result is complete. A comparison writes its result row by row."""
-        return self.result.is_file() and (self.kind == "run" or self.comparison().finished)
+        """Whether the run has its summary, which is written last."""
+        return self.result.is_file()
 
     @property
     def report(self) -> Path:
         """The path of report.html."""
         return self.path / REPORT
 
-    def _check_resumable(self, wanted: dict[str, Any], kind: Kind) -> None:
-        if kind != self.kind:
-            raise PivotalError(
-                f"{self.path} holds a {self.kind}, not a {kind}. "
-                "Name another folder with --out, or replace its content with --overwrite."
-            )
+    def _check_resumable(self, wanted: dict[str, Any]) -> None:
         if differing := changes(self.settings, wanted):
             raise PivotalError(
-                f"{self.path} holds another {self.kind}: {'; '.join(differing)}. "
-                f"Name another folder with --out, or replace that {self.kind} with --overwrite."
+                f"{self.path} holds another run: {'; '.join(differing)}. "
+                "Name another folder with --out, or replace that run with --overwrite."
             )
         if self.finished:
             raise PivotalError(
-                f"This {self.kind} is finished: see {self.result}. To run it again use --overwrite, or another folder "
+                f"This run is finished: see {self.result}. To run it again use --overwrite, or another folder "
                 "with --out."
             )
 
@@ -217,15 +202,7 @@ class RunFolder:
 
     def summary(self) -> Summary:
         """The summary of a finished run."""
-        if self.kind != "run":
-            raise PivotalError(
-                f"A summary belongs to one run, but {self.path} holds a {self.kind}: see its report.html."
-            )
         return serial.read(self.result, Summary, missing=self._unfinished())
-
-    def comparison(self) -> ComparisonRecord:
-        """The rows of a comparison, which may be unfinished."""
-        return serial.read(self.result, ComparisonRecord, missing=self._unfinished())
 
     def _unfinished(self) -> str:
         resume = (
@@ -233,7 +210,7 @@ class RunFolder:
             if self.info.command
             else "Repeat its command to resume it."
         )
-        return f"The {self.kind} in {self.path} is not finished: it has no {self.result.name}. {resume}"
+        return f"The run in {self.path} is not finished: it has no {self.result.name}. {resume}"
 
     def certificate(self) -> Certificate | None:
         """What `pivotal certify` wrote; None if it was not run."""
@@ -267,11 +244,11 @@ class RunFolder:
             if line.endswith(b"\n")
         ]
 
-    def save_interventions(self, interventions: Sequence[Intervention], under: str = "") -> None:
-        """Save the interventions of the runs, in a comparison to the folder `under` of a search and number of units."""
+    def save_interventions(self, interventions: Sequence[Intervention]) -> None:
+        """Save the interventions of the runs."""
         question = self.settings.get("data_fingerprint", "")
         for r, intervention in enumerate(interventions):
-            place = inside(self.path, INTERVENTIONS, under, str(r), CARD).parent
+            place = inside(self.path, INTERVENTIONS, str(r), CARD).parent
             replace(intervention, question_fingerprint=question).save(place)
 
     def intervention(self, run: int | None = None) -> Intervention:

@@ -7,16 +7,14 @@ from typing import Any, ClassVar, Literal
 from pivotal.records.intervention import Card
 from pivotal.records.serial import Number, Record
 
-Kind = Literal["run", "comparison"]
-Format = Literal["pivotal-run-1", "pivotal-comparison-1"]
-
-FORMAT: dict[Kind, Format] = {"run": "pivotal-run-1", "comparison": "pivotal-comparison-1"}
+Format = Literal["pivotal-run-1"]
+FORMAT: Format = "pivotal-run-1"
 
 
 class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
-    """run.json: the settings of a run or a comparison, and how it was started."""
+    """run.json: the settings of a run, and how it was started."""
 
-    formats: ClassVar[tuple[str, ...]] = tuple(FORMAT.values())
+    formats: ClassVar[tuple[str, ...]] = (FORMAT,)
 
     format: Format
     settings: dict[str, Any]
@@ -36,10 +34,6 @@ class RunRecord(Record, frozen=True, omit_defaults=True, kw_only=True):
     """The processor, or the GPU if one was used."""
     seeds: tuple[int, ...] | None = None
     """The seed of each run."""
-
-    @property
-    def kind(self) -> Kind:
-        return "run" if self.format == FORMAT["run"] else "comparison"
 
 
 class Progress(Record, frozen=True):

@@ -1,1 +1,1 @@
-"""Tables, figures and pages of runs, comparisons and studies. They are made from folders, without a model or torch."""
+"""Tables, figures and pages of runs and studies. They are made from folders, without a model or torch."""

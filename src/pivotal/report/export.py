@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 
 from pivotal.printing import visible
-from pivotal.records.comparison import ComparisonRecord
 from pivotal.report.tables import Table
 
 _LATEX = str.maketrans(
@@ -54,20 +53,6 @@ def latex(content: Table) -> str:
         + "".join(map(line, content.rows))
         + "\\bottomrule\n\\end{tabular}\n"
     )
-
-
-def comparison_csv(result: ComparisonRecord) -> str:
-    """A line per search, mode, number of units and run. The cost is that of all runs of a row together."""
-    of_run = ("seed", "flip_accuracy", "units", "kl", "kl_after_edit", "train_score")
-    of_row = ("seconds", "forward_nodes", "backward_nodes")
-    lines: list[tuple[object, ...]] = [("search", "mode", "max_units", "run", *of_run, "unit_ids", *of_row)]
-    for row in result.rows:
-        for r, run in enumerate(row.runs):
-            values = (getattr(run, name) for name in of_run)
-            ids = " ".join(map(str, run.unit_ids))
-            cost = (getattr(row, name) for name in of_row)
-            lines.append((row.search, row.mode, row.size, r, *values, ids, *cost))
-    return csv_text(lines)
 
 
 def csv_text(lines: Iterable[Iterable[object]]) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pivotal.errors import PivotalError
 from pivotal.questions.word_sets import shown
 from pivotal.records.intervention import Intervention
 from pivotal.report import certified, tables
@@ -51,10 +50,6 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
 
 def plot_run(folder: RunFolder) -> Any:
     """The share of flipped preferences of the best run."""
-    if folder.kind != "run":
-        raise PivotalError(
-            f"Only a run can be plotted, but {folder.path} holds a {folder.kind}. See its report.html."
-        )
     return shares_chart(folder.summary().best_run)
 
 
@@ -137,8 +132,8 @@ def trace_html(trace: Trace) -> str:
 
 
 def run_html(folder: RunFolder) -> str:
-    """The tables of a finished run, or one line of text for other folders."""
-    if folder.kind != "run" or not folder.finished:
+    """The tables of a finished run, or one line of text for an unfinished one."""
+    if not folder.finished:
         return paragraphs(repr(folder))
     summary = folder.summary()
     said = (tables.sentence(summary), tables.control_sentence(summary), tables.clean_sentence(summary))

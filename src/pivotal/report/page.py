@@ -263,7 +263,7 @@ def reproduce(
     searches: Mapping[str, Mapping[str, object]],
     more: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """The command and the settings of a run or a comparison."""
+    """The command and the settings of a run."""
     info, stated = folder.info, partial(folder.stated, kind=str)
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
     rows = [
@@ -277,5 +277,5 @@ def reproduce(
         ("device", info.device or ""),
         ("started", info.started),
     ]  # fmt: skip
-    command = info.command or f"This {folder.kind} was started from Python; run.json has its settings."
+    command = info.command or "This run was started from Python; run.json has its settings."
     return code(command + "\n") + definitions(rows)

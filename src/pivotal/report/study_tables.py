@@ -1,19 +1,146 @@
-"""The tables of a study with the paper's numbers, for the command line, the page, files and documentation."""
+"""The rows of a study by cell, and its tables, with the paper's numbers beside ours."""
 
 from __future__ import annotations
 
+import json
+import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+from pivotal.files import asset
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
-from pivotal.report.study_cells import CellRows, cells, pooled
-from pivotal.report.study_paper import Printed, Spread, scores_beside, units_beside
 from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
 
 PAPER = "paper"
 ALL = "all"
+
+Spread = tuple[float, float | None]
+"""Mean, and standard deviation if there are several runs or the paper reports one."""
+
+# -- rows by cell ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CellRows:
+    """A cell with its rows, or a pooled line: the rows of several cells, and the labels that they share."""
+
+    label: Mapping[str, str]
+    rows: tuple[StudyRow, ...]
+    over: str | None = None
+    """For a pooled line, the axis in which its cells differ."""
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.label.values())
+
+    @property
+    def done(self) -> tuple[StudyRow, ...]:
+        return tuple(row for row in self.rows if row.done)
+
+    def spread(self, of: Callable[[StudyRow], float | None]) -> Spread | None:
+        """Mean and standard deviation over the runs; None while there is no run."""
+        there = [value for row in self.done if (value := of(row)) is not None]
+        if not there:
+            return None
+        return statistics.fmean(there), statistics.stdev(there) if len(there) > 1 else None
+
+    @property
+    def seconds(self) -> float | None:
+        """The search time of all runs together; None if a run was not timed."""
+        timed = [row.search_seconds for row in batches(self.done)]
+        return None if None in timed else sum(second for second in timed if second is not None)
+
+    @property
+    def nodes(self) -> int:
+        """Node evaluations, forward and backward, of all runs together."""
+        return sum((row.forward_nodes or 0) + (row.backward_nodes or 0) for row in batches(self.done))
+
+
+def cells(recipe: Recipe, rows: Iterable[StudyRow]) -> list[CellRows]:
+    """The cells in the order of the recipe, then cells that it no longer has. If the settings of a cell were changed,
+    only the rows with the last settings are taken."""
+    by_label: dict[tuple[tuple[str, str], ...], list[StudyRow]] = defaultdict(list)
+    for draft in recipe.drafts:
+        by_label[tuple(draft.label.items())] = []
+    for row in rows:
+        by_label[tuple(row.cell.items())].append(row)
+    found = []
+    for label, of_cell in by_label.items():
+        current = tuple(row for row in of_cell if row.key == of_cell[-1].key)
+        found.append(CellRows(dict(label), tuple(sorted(current, key=lambda row: row.seed))))
+    return found
+
+
+def pooled(of: Sequence[CellRows], axis: str) -> list[CellRows]:
+    """The cells. Cells that differ only in `axis` are followed by a line that pools them."""
+    groups: dict[tuple[bool, tuple[tuple[str, str], ...]], list[CellRows]] = defaultdict(list)
+    for cell in of:
+        shared = tuple((key, value) for key, value in cell.label.items() if key != axis)
+        groups[axis in cell.label, shared].append(cell)
+    lines: list[CellRows] = []
+    for (_, shared), parts in groups.items():
+        lines += parts
+        if len(parts) > 1:
+            lines.append(CellRows(dict(shared), tuple(row for cell in parts for row in cell.rows), axis))
+    return lines
+
+
+def batches(rows: Iterable[StudyRow]) -> list[StudyRow]:
+    """One row of each batch, because seconds and nodes are those of the whole batch."""
+    return list({(row.key, tuple(row.batch) or row.seed): row for row in rows}.values())
+
+
+# -- the paper ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One line of the paper: a row of scores, or a table of units."""
+
+    source: str
+    runs: int
+    beside: Mapping[str, Mapping[str, str]]
+    """By study, the labels of the line that it is compared with."""
+    figures: Mapping[str, Any]
+
+    def spread(self, name: str) -> Spread | None:
+        """`flip_accuracy`, `units` or `kl`; None if the paper does not report it."""
+        given = self.figures.get(name)
+        return None if given is None else (given[0], given[1] if len(given) > 1 else None)
+
+
+def scores_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
+    return _beside("scores", study, cell)
+
+
+def units_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
+    """Its `figures["units"]` are the rows of the paper's table."""
+    return _beside("units", study, cell)
+
+
+def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
+    return next((p for p in printed_in(kind) if p.beside.get(study) == cell), None)
+
+
+@cache
+def printed_in(kind: str) -> tuple[Printed, ...]:
+    """All lines of a kind that the paper reports: `scores` or `units`."""
+    text = asset("paper.json").read_text(encoding="utf-8")
+    lines: list[dict[str, Any]] = json.loads(text)[kind]
+    known = ("source", "runs", "beside")
+    return tuple(
+        Printed(
+            **{key: line[key] for key in known}, figures={k: v for k, v in line.items() if k not in known}
+        )
+        for line in lines
+    )
+
+
+# -- tables ------------------------------------------------------------------------------------------------
 
 _SCORES_NOTE = (
     "Mean ± standard deviation over the runs, on held-out pairs. {cost}, forward and backward, are those of all runs "
@@ -27,6 +154,8 @@ def study_tables(recipe: Recipe, rows: Sequence[StudyRow]) -> list[Table]:
     """The tables that the recipe asks for."""
     lines = lines_of(recipe, rows)
     across = recipe.table.across
+    if across is not None and recipe.table.kind == "frontier":
+        return _frontier_tables(lines, across)
     shown = [_scores_table(recipe, lines) if across is None else _flips_table(lines, across)]
     if recipe.table.kind == "units":
         for line in filter(_comparable, lines):
@@ -51,7 +180,7 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     ]
     columns.append(("runs", [_count(cell) for cell in lines]))
     for metric in _METRICS:
-        columns.append((metric.title, [metric.text(cell.spread(metric.of)) for cell in lines]))
+        columns.append((metric.title, [metric.of_cell(cell) for cell in lines]))
         theirs = [printed.spread(metric.name) if printed else None for printed in beside]
         if any(theirs):
             columns.append((PAPER, [metric.text(spread) if spread else "" for spread in theirs]))
@@ -76,19 +205,10 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
 
 def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
     """Flips only, with a column for each value of the axis `across`."""
-    axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label if axis != across))
-    by_line: dict[tuple[str, ...], dict[str, CellRows]] = defaultdict(dict)
-    for cell in lines:
-        line = tuple(cell.label.get(axis, ALL if axis == cell.over else "") for axis in axes)
-        by_line[line][cell.label.get(across, ALL if across == cell.over else "")] = cell
-    values = list(dict.fromkeys(value for line in by_line.values() for value in line))
+    axes, values, by_line = _matrix(lines, across)
     flipped = _METRICS[0]
     rows = [
-        (
-            *line,
-            _right(found.values()),
-            *(flipped.text(found[value].spread(flipped.of)) if value in found else "" for value in values),
-        )
+        (*line, _right(found.values()), *(flipped.of_cell(found[v]) if v in found else "" for v in values))
         for line, found in by_line.items()
     ]
     note = (
@@ -100,6 +220,60 @@ def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
     return table("", columns, rows, text=len(axes), note=" ".join(filter(None, notes)))
 
 
+def _frontier_tables(lines: Sequence[CellRows], across: str) -> list[Table]:
+    """Flips, KL and cost, each with a column for each value of the axis `across`."""
+    axes, values, by_line = _matrix(lines, across)
+    flipped, _, kl = _METRICS
+    contents: tuple[tuple[str, Callable[[CellRows], str]], ...] = (
+        (f"Flipped %, by {across}", flipped.of_cell),
+        (f"KL, by {across}", lambda cell: kl.of_cell(cell) + " *" * _over_bound(cell)),
+        (f"Seconds (million node evaluations), by {across}", _cost_text),
+    )
+    notes = (
+        "Mean ± standard deviation over the runs, on held-out pairs. The cost is that of all runs together.",
+        "* KL of some run is more than a tenth above its bound." if any(map(_over_bound, lines)) else "",
+        unknown(lines),
+        failures(lines),
+    )
+    return [
+        table(
+            title,
+            [*axes, *values],
+            [
+                (*line, *(text(found[v]) if v in found else "" for v in values))
+                for line, found in by_line.items()
+            ],
+            text=len(axes),
+            note=" ".join(filter(None, notes)) if text is _cost_text else "",
+        )
+        for title, text in contents
+    ]
+
+
+def _matrix(
+    lines: Sequence[CellRows], across: str
+) -> tuple[list[str], list[str], dict[tuple[str, ...], dict[str, CellRows]]]:
+    """The other axes, the values of the axis `across`, and the cells by line and value."""
+    axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label if axis != across))
+    by_line: dict[tuple[str, ...], dict[str, CellRows]] = defaultdict(dict)
+    for cell in lines:
+        line = tuple(cell.label.get(axis, ALL if axis == cell.over else "") for axis in axes)
+        by_line[line][cell.label.get(across, ALL if across == cell.over else "")] = cell
+    values = list(dict.fromkeys(value for line in by_line.values() for value in line))
+    return axes, values, by_line
+
+
+def _over_bound(cell: CellRows) -> bool:
+    bounds = [(row.kl, row.options.get("max_kl")) for row in cell.done]
+    return any(kl is not None and bound is not None and kl > 1.1 * bound for kl, bound in bounds)
+
+
+def _cost_text(cell: CellRows) -> str:
+    if not cell.done:
+        return "–"
+    return f"{'–' if cell.seconds is None else f'{cell.seconds:,.1f}'} ({cell.nodes / 1e6:,.2f})"
+
+
 @dataclass(frozen=True)
 class _Metric:
     title: str
@@ -108,6 +282,9 @@ class _Metric:
     of: Callable[[StudyRow], float | None]
     digits: int
     scale: int = 1
+
+    def of_cell(self, cell: CellRows) -> str:
+        return self.text(cell.spread(self.of))
 
     def text(self, spread: Spread | None) -> str:
         """Mean ± standard deviation, but never "100.0" for less than all."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Protocol, runtime_checkable
 
-from pivotal.records.comparison import ComparisonRecord
 from pivotal.records.evidence import Share
 from pivotal.records.summary import DropOne, Overlap, Rejections, RunScores, Summary, told_reasons
 
@@ -179,7 +178,7 @@ def unseen_sentence(summary: Summary) -> str:
     )
 
 
-def clean_sentence(result: Summary | ComparisonRecord) -> str:
+def clean_sentence(result: Summary) -> str:
     """The accuracy of the untouched model; empty if no pair states an expected word."""
     if result.clean_accuracy is None:
         return ""

@@ -7,7 +7,7 @@ effect only together. This is the paper's objection to it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -27,7 +27,6 @@ Effect = Literal["log-ratio", "flips"]
 
 _DROP = 0.10
 _FEWEST = 20
-_FEWEST_PREFIXES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +124,6 @@ class Ablation(Ranking):
     def rank(self, problem: Problem, seed: int, tell: Callable[[float], None]) -> Ranked:
         found = ablation_ranks(problem, self.value, prefixes=self.prefixes, seed=seed, tell=tell)
         return found.by(self.effect), found.values
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> Ablation:
-        """Reduce the number of prefixes."""
-        most = len(np.unique(problem.tree.leaf))
-        left = (nodes - self.concluding(problem, runs)) / runs / len(problem.space)
-        prefixes = _FEWEST_PREFIXES
-        # Prefixes share nodes of the tree: twice as many prefixes have less than twice the nodes.
-        while prefixes < most and problem.sample(2 * prefixes).tree.n_live <= left:
-            prefixes *= 2
-        prefixes = int(prefixes * left / problem.sample(prefixes).tree.n_live)
-        return replace(self, prefixes=min(most, max(_FEWEST_PREFIXES, prefixes)))
 
 
 def found_by_ablation(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -116,11 +116,6 @@ class Cost:
     def nodes(self) -> int:
         return self.forward + self.backward
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
-            self.forward + other.forward, self.backward + other.backward, self.seconds + other.seconds
-        )
-
 
 class Clock:
     """Measures the cost of the computations on a problem since the clock was created."""
@@ -137,15 +132,6 @@ class Clock:
             self._work.backward - self._backward,
             time.monotonic() - self._start,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """The result of a search for one number of units, and what that result alone would cost."""
-
-    size: int
-    found: Discovery
-    cost: Cost
 
 
 class Search(ABC):
@@ -197,36 +183,6 @@ class Search(ABC):
     @abstractmethod
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         """Implement `solve`. The settings were checked before. All runs can share each pass through the model."""
-
-    def frontier(
-        self,
-        problem: Problem,
-        sizes: Sequence[int],
-        *,
-        runs: int = 1,
-        seed: int = 0,
-        progress: Callable[[Progress], None] | None = None,
-    ) -> Iterator[Point]:
-        """The results for several numbers of units."""
-        return self._frontier(problem, sizes, Attempt(runs, seed, progress))
-
-    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
-        """Implement `frontier`. A search that finds the small sets before the large ones can override this."""
-        for size in sizes:
-            clock = Clock(problem)
-            sized = replace(self, max_units=size)  # type: ignore[type-var]
-            found = sized.solve(problem, runs=attempt.runs, seed=attempt.seed, progress=attempt.progress)
-            yield Point(size, found, clock.read())
-
-    def check_frontier(self) -> None:  # noqa: B027 - most searches can be asked for any number of units
-        """Raise PivotalError if `frontier` does not work with these settings. A comparison calls this first."""
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> Search:
-        """The same search with settings that cost about `nodes` node evaluations, forward and backward together.
-
-        A search whose settings do not decide its cost returns itself.
-        """
-        return self
 
 
 class Stages:

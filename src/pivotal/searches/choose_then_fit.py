@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
@@ -19,13 +19,10 @@ from pivotal.problem.objective import Objective, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Attempt,
-    Clock,
     Discovery,
-    Point,
     Progress,
     Search,
     Stages,
-    budget_of,
     check_budget,
     check_runs,
     most_units,
@@ -104,12 +101,6 @@ class Selection(Search):
         stages.add("final", mask.float(), values)
         return stages.discovery(problem, mask, values)
 
-    def concluding(self, problem: Problem, runs: int) -> int:
-        """The approximate number of node evaluations of `conclude`."""
-        refit, prefixes = self.last_fit()
-        fit = refit.nodes(problem.sample(prefixes), runs) if self.refit else 0
-        return fit + 2 * runs * problem.sample(_SAMPLE).tree.n_live
-
     def last_fit(self) -> tuple[Refit, int]:
         """The fit of the values of the chosen units, and the number of distinct prefixes to fit them on; 0 is all."""
         return Refit(self.terms, self.refit, batch=self.batch), 0
@@ -133,20 +124,6 @@ class Ranking(Selection):
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         ranked = self._ranked(problem, attempt)
         return self._top(problem, ranked, most_units(self.max_units, problem), attempt)
-
-    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
-        """The units are ranked once for all sizes. The cost of every size includes the ranking."""
-        check_runs(attempt.runs, attempt.seed)
-        for size in sizes:
-            budget_of(size, len(problem.space))
-        clock = Clock(problem)
-        ranked = self._ranked(problem, attempt)
-        problem.bounds()  # measured once, like the ranking
-        shared = clock.read()
-        for size in sizes:
-            clock = Clock(problem)
-            found = self._top(problem, ranked, size, attempt)
-            yield Point(size, found, shared + clock.read())
 
     def _top(self, problem: Problem, ranked: Sequence[Ranked], size: int, attempt: Attempt) -> Discovery:
         values = torch.stack([value for _, value in ranked])

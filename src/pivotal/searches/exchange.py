@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,7 @@ from pivotal.records.intervention import Intervention
 from pivotal.searches.base import (
     Attempt,
     Checkpoint,
-    Clock,
-    Cost,
     Discovery,
-    Point,
     Progress,
     Search,
     interventions_of,
@@ -58,8 +55,6 @@ class Exchange(Selection):
     """Updates of the values of each finalist."""
     rounds: int = 10
     """Maximum number of swaps."""
-    start_nodes: int | None = None
-    """Approximate node evaluations of the search to start from. Default: as its settings require."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,21 +81,10 @@ class Exchange(Selection):
         start = self._start()
         if isinstance(start, Search):
             stop = None if attempt.checkpoint is None else _StopOnly(attempt.checkpoint)
-            search = self._funded(start, problem, attempt.runs)
-            begun = search._solve(problem, replace(attempt, checkpoint=stop)).interventions
+            begun = start._solve(problem, replace(attempt, checkpoint=stop)).interventions
         else:
             begun = (start,) * attempt.runs
         return self._exchange(problem, begun, attempt)
-
-    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
-        """Each size starts from the result of the other search for that size."""
-        self.check_frontier()
-        start = self._start()
-        assert isinstance(start, Search)
-        for point in self._funded(start, problem, attempt.runs)._frontier(problem, sizes, attempt):
-            clock = Clock(problem)
-            found = self._exchange(problem, point.found.interventions, attempt)
-            yield Point(point.size, found, point.cost + clock.read())
 
     def _exchange(
         self,
@@ -127,23 +111,6 @@ class Exchange(Selection):
     def _exchanger(self) -> Exchanger:
         shared = ("candidates", "points", "sample", "finalists", "polish", "batch", "rounds")
         return Exchanger(self.terms, **{name: getattr(self, name) for name in shared})
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> Exchange:
-        """The search to start from gets half of the evaluations; the rest decides the number of rounds."""
-        size = most_units(self.max_units, problem)
-        beginning, round_ = self._exchanger.nodes(problem, runs, size)
-        left = nodes / 2 - beginning - self.concluding(problem, runs)
-        return replace(self, rounds=max(1, min(self.rounds, int(left / round_))), start_nodes=nodes // 2)
-
-    def check_frontier(self) -> None:
-        if not isinstance(self._start(), Search):
-            raise PivotalError(
-                f"A comparison over sizes must start from a search, but start is {self.start!r}, an intervention of "
-                "one size. Name a search."
-            )
-
-    def _funded(self, start: Search, problem: Problem, runs: int) -> Search:
-        return start if self.start_nodes is None else start.within(problem, runs, self.start_nodes)
 
     def _start(self) -> Search | Intervention:
         """The search to start from, with the settings of this search that it shares, or the intervention."""
@@ -217,21 +184,6 @@ class BestOf(Search):
 
     def _solve(self, problem: Problem, attempt: Attempt) -> Discovery:
         return _best([search._solve(problem, attempt) for search in self.searches])
-
-    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
-        each = [search._frontier(problem, sizes, attempt) for search in self.searches]
-        for points in zip(*each, strict=True):
-            cost = sum((point.cost for point in points), Cost())
-            yield Point(points[0].size, _best([point.found for point in points]), cost)
-
-    def check_frontier(self) -> None:
-        for search in self.searches:
-            search.check_frontier()
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> BestOf:
-        """Every search gets an equal share."""
-        share = nodes // len(self.searches)
-        return replace(self, searches=tuple(s.within(problem, runs, share) for s in self.searches))
 
 
 def _best(found: Sequence[Discovery]) -> Discovery:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -14,10 +13,7 @@ from torch import Tensor
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
     Attempt,
-    Clock,
-    Cost,
     Discovery,
-    Point,
     Progress,
     interventions_of,
     most_units,
@@ -27,8 +23,6 @@ from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
 
-_EFFORTS = ((3, 24), (2, 24), (2, 12), (1, 24), (1, 12), (1, 6))
-"""(beam, candidates), from the most costly to the cheapest."""
 _KEPT = ("mask", "values", "score", "accuracy", "price", "best_mask", "best_values", "best_score")
 
 
@@ -71,41 +65,6 @@ class Greedy(Selection):
             grown += 1
             attempt.between_steps(partial(_state, problem, beams, grown))
         return self.conclude(problem, *_best(beams), attempt)
-
-    def _frontier(self, problem: Problem, sizes: Sequence[int], attempt: Attempt) -> Iterator[Point]:
-        """One growth to the largest size gives the sets of all sizes."""
-        cost = Cost()
-        beams = self._begin(problem, attempt)
-        for size in range(1, max(sizes) + 1):
-            clock = Clock(problem)
-            self._grow(problem, beams, max(sizes), attempt)
-            cost += clock.read()
-            if size in sizes:
-                clock = Clock(problem)
-                found = self.conclude(problem, *_best(beams), attempt)
-                yield Point(size, found, cost + clock.read())
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> Greedy:
-        """Reduce the beam and the candidates."""
-        search = self
-        for beam, candidates in _EFFORTS:
-            if search.nodes(problem, runs) <= nodes:
-                break
-            most = self.candidates or len(problem.space)
-            search = replace(self, beam=min(beam, self.beam), candidates=min(candidates, most))
-        return search
-
-    def nodes(self, problem: Problem, runs: int) -> int:
-        """The approximate number of node evaluations."""
-        size = most_units(self.max_units, problem)
-        sample = problem.sample(self.sample).tree.n_live
-        tried = (self.candidates or len(problem.space)) * self.points
-        total = self.concluding(problem, runs)
-        for step in range(size):
-            sets = self.beam if step else 1
-            total += runs * sample * (sets * (tried + 4) + self.beam)
-            total += Refit(self.terms, self.polish, batch=self.batch).nodes(problem, 2 * self.beam * runs)
-        return total
 
     def _begin(self, problem: Problem, attempt: Attempt) -> list[_Beam]:
         return [_Beam(self, problem, attempt.seed + run) for run in range(attempt.runs)]

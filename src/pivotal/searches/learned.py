@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal
 
 import torch
 
@@ -23,12 +23,9 @@ from pivotal.searches.base import (
 )
 from pivotal.searches.masks import MASKS, MaskFamily
 from pivotal.searches.masks.hard_concrete import LOUIZOS, PAPER
-from pivotal.searches.tools.hardening import FEWEST, Hardening
+from pivotal.searches.tools.hardening import Hardening
 from pivotal.searches.tools.learner import Learner, RelaxedSettings, filled
-from pivotal.searches.tools.refit import update_nodes
 from pivotal.units import Values
-
-S = TypeVar("S", bound="RelaxedSearch")
 
 
 @dataclass(frozen=True)
@@ -54,13 +51,6 @@ class RelaxedSearch(RelaxedSettings):
             most_units(self.max_units, problem),
             attempt,
         )
-
-    def within(self: S, problem: Problem, runs: int, nodes: int) -> S:
-        """Reduce the number of updates. The cost of the hardening is subtracted first."""
-        budget = most_units(self.max_units, problem)
-        left = nodes - self.hardening.nodes(problem, runs, self.relaxed_budget(problem), budget)
-        each = runs * self.estimator().samples * update_nodes(problem, self.batch)
-        return replace(self, updates=max(FEWEST, int(left / each)))
 
     def relaxed_budget(self, problem: Problem) -> int:
         """The number of units that the relaxed mask may have."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -58,10 +58,6 @@ class RandomUnits(Selection):
             attempt.report(Progress("draw", done, self.draws, best.tolist(), [], []))
             attempt.between_steps()
         return self.conclude(problem, chosen, values, attempt)
-
-    def within(self, problem: Problem, runs: int, nodes: int) -> RandomUnits:
-        left = nodes - self.concluding(problem, runs)
-        return replace(self, draws=max(1, int(left / self._trial.nodes(problem, runs))))
 
     @property
     def _trial(self) -> Refit:

@@ -137,8 +137,6 @@ def _run_folder(path: Path) -> Path:
     if path.resolve().parent.name == INTERVENTIONS and (path / CARD).is_file():
         path = path.resolve().parents[1]
     folder = RunFolder.open(path)
-    if folder.kind != "run":
-        raise PivotalError(f"The live page shows runs of `pivotal find`, but {path} holds a {folder.kind}.")
     if not folder.runs_saved():
         raise PivotalError(
             f"The live page needs units, but the run in {path} has saved none yet. Resume it first: repeat its command."
@@ -157,7 +155,7 @@ def _best(folder: RunFolder) -> int:
 
 
 def _entry(number: int, path: Path) -> dict[str, Any] | None:
-    """A run in the list; None for comparisons and for runs without units."""
+    """A run in the list; None for runs without units."""
     entry: dict[str, Any] = {
         "run": number,
         "name": path.name,
@@ -168,7 +166,7 @@ def _entry(number: int, path: Path) -> dict[str, Any] | None:
     }
     try:
         folder = RunFolder.open(path)
-        if folder.kind != "run" or not folder.runs_saved():
+        if not folder.runs_saved():
             return None
         entry |= {"started": folder.info.started, "model": folder.settings.get("model"),
                   "phenomenon": folder.settings.get("phenomenon"), "steps": folder.settings.get("steps"),

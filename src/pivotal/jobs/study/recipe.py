@@ -24,8 +24,9 @@ T = TypeVar("T")
 class TableLayout:
     """The key `table` of a recipe: how the rows of a study are shown."""
 
-    kind: Literal["scores", "units"] = "scores"
-    """`scores`: a line per cell with means over its runs; `units`: also a table per cell of the units found."""
+    kind: Literal["scores", "units", "frontier"] = "scores"
+    """`scores`: a line per cell with means over its runs; `units`: also a table per cell of the units found;
+    `frontier`: flips, KL and cost as tables and figures along the axis `across`."""
     pool: str | None = None
     """An axis to pool over, such as the models of one question: a further line takes all its runs together."""
     across: str | None = None
@@ -37,6 +38,10 @@ class TableLayout:
         if not 0 <= self.least <= 1:
             raise PivotalError(
                 f"'least' must be a share of the runs, 0 to 1, but it is {self.least:g}.", "least"
+            )
+        if self.kind == "frontier" and self.across is None:
+            raise PivotalError(
+                "A frontier needs an axis, such as 'across: max_units', but it has none.", "kind"
             )
 
 

@@ -15,7 +15,7 @@ from pivotal.questions.joint import names_of
 from pivotal.questions.question import JOINT, Question
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
-from pivotal.report.study_cells import cells
+from pivotal.report.study_tables import cells
 from pivotal.report.tables import percent
 
 Standing = Literal["decide", "switch", "nudge", "no evidence", "not searched", "unknown", "failed", "not run"]

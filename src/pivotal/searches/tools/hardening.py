@@ -16,8 +16,6 @@ from pivotal.searches.base import Attempt, Discovery, Stages
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Exchanger, masks_and_values
 
-FEWEST = 20
-"""Minimum number of updates that a budget allows; fewer find nothing."""
 _SAMPLE = 512
 """Number of distinct training prefixes on which stages are scored and units are pruned."""
 _COMPARED = 256
@@ -117,25 +115,6 @@ class Hardening:
                 fitted = refit.fit(problem, mask[some].float(), values[some], seed=seed)
                 values[some], price[some] = fitted.values, fitted.price
         return values, price
-
-    def nodes(self, problem: Problem, runs: int, units: int, budget: int) -> int:
-        """The approximate number of node evaluations from `units` to `budget` units, without pruned units."""
-        each = runs * problem.sample(_SAMPLE).tree.n_live
-        compared = runs * problem.sample(_COMPARED).tree.n_live
-        total = 3 * each
-        if self.refit:
-            total += each + self._refit(self.refit).nodes(problem, runs)
-            if units > budget:
-                total += each + self._refit(self.refit // 2).nodes(problem, runs)
-        while units > budget:
-            total += units * compared
-            units -= math.ceil((units - budget) / 2)
-            if self.refit and units > budget:
-                total += self._refit(self.refit // 2).nodes(problem, runs)
-        if self.exchange:
-            beginning, round_ = self._exchanger.nodes(problem, runs, units)
-            total += beginning + self.exchange * round_
-        return total + ((units + 1) * each if self.prune >= 0 else 0)
 
     def _refit(self, updates: int) -> Refit:
         # Values converge to a bound only if the updates agree on where it is.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -68,13 +67,6 @@ class Refit:
     """How often the values are scored on a fixed sample. The fit returns the best scored values."""
     positions: int = 0
     """Number of positions drawn to measure the KL of a score; 0 takes all. A bound on KL needs all."""
-
-    def nodes(self, problem: Problem, runs: int) -> int:
-        """The approximate number of node evaluations of a fit of `runs` masks."""
-        look = problem.sample(2 * self.batch).tree.n_live
-        looks = 1 + math.ceil(self.updates / self._every)
-        looks += 4 * len(_SHARES) if self.terms.bounded else 0
-        return round(runs * (self.updates * update_nodes(problem, self.batch) + looks * look))
 
     @property
     def _every(self) -> int:
@@ -207,9 +199,3 @@ class _Best:
         better = score < self.score
         self.score = torch.where(better, score, self.score)
         self.values = torch.where(better[:, None, None], values.detach() * self._on, self.values)
-
-
-def update_nodes(problem: Problem, batch: int) -> float:
-    """The average number of node evaluations of one update of one run: one batch, forward and backward."""
-    parts = problem.batches(batch)
-    return 2 * sum(part.tree.n_live for part in parts) / len(parts)

@@ -141,13 +141,6 @@ class Exchanger:
                 walk.step(masks, own)
         return walks
 
-    def nodes(self, problem: Problem, runs: int, size: int) -> tuple[int, int]:
-        """The approximate node evaluations of the initial fit and of one round."""
-        refit = Refit(self.terms, self.polish, batch=self.batch)
-        tried = (self.candidates or len(problem.space)) * self.points + 4
-        each = runs * size * tried * problem.sample(self.sample).tree.n_live
-        return refit.nodes(problem, runs), each + refit.nodes(problem, runs * self.finalists)
-
 
 def state_of(round_: int, walks: list[Walk]) -> dict[str, Any]:
     return {"round": round_, "walks": [walk.state() for walk in walks]}
