@@ -37,7 +37,6 @@ from pivotal.cli import (
     open_page,
     pull,
     push,
-    renamed_options,
     report,
     serve,
     show,
@@ -62,9 +61,6 @@ class Verbs(TyperGroup):
                     f"Arguments must be UTF-8 text, but {given!r} is not. Rename the file or the folder."
                 )
                 raise typer.Exit(BAD_INPUT)
-        args, hints = renamed_options.updated(args)
-        for hint in hints:
-            terminal.note(hint)
         command_line.remember(args)
         return super().parse_args(ctx, args)
 
