@@ -63,7 +63,6 @@ def test_stored_results_are_whole_and_lie_where_their_study_is_called() -> None:
 
 
 def test_stored_rows_have_the_keys_of_their_recipes() -> None:
-    """An option that a search gains must not change what its older results are results of."""
     for path in (ROOT / "docs" / "results").glob("*/results.jsonl"):
         cells = {cell.key for cell in cells_of(read_recipe(shipped()[study_of(path.parent)]))}
         assert {row.key for row in read_results(path).rows} <= cells, path.parent.name

@@ -10,7 +10,7 @@ import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType, NoneType, UnionType
+from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pivotal.errors import PivotalError, did_you_mean
@@ -19,15 +19,6 @@ T = TypeVar("T")
 
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 _SIMPLE = {int: "a whole number", float: "a number", bool: "true or false", str: "text", NoneType: "none"}
-
-LATER = MappingProxyType({"later": True})
-"""Metadata of a field that a plugin gained after results had been stored. `stored_settings` leaves it out while it is
-at its default, so that older results keep their settings and the keys made from them."""
-
-
-def later(absent: object) -> Mapping[str, Any]:
-    """The same for a field whose default has changed since: stored settings without it mean `absent`."""
-    return MappingProxyType({"later": True, "absent": absent})
 
 
 @dataclass(frozen=True)
@@ -75,21 +66,7 @@ def stored_settings(plugin: object) -> dict[str, Any]:
     """The settings that decide what a plugin does, to be stored and compared."""
     if not dataclasses.is_dataclass(plugin) or isinstance(plugin, type):
         return {}
-    meant = absent_settings(type(plugin))
-    return {
-        name: value
-        for name, value in dataclasses.asdict(plugin).items()
-        if name not in meant or value != meant[name]
-    }
-
-
-def absent_settings(cls: type) -> dict[str, Any]:
-    """What stored settings mean if they lack a field that was added later."""
-    return {
-        field.name: field.metadata.get("absent", field.default)
-        for field in dataclasses.fields(cls)
-        if "later" in field.metadata
-    }
+    return dataclasses.asdict(plugin)
 
 
 def build(cls: type[T], values: Mapping[str, object]) -> T:

@@ -116,7 +116,6 @@ def test_a_split_by_pairs_is_a_partition_and_stratified(test, seed):
     train, held = pairs.split(test=test, seed=seed, by="pairs")
     assert len(held) == test and train.dropped == 0
     assert not set(train) & set(held) and set(train) | set(held) == set(pairs)
-    assert (train, held) == pairs.split(test=test, seed=seed, by="random")  # its name in earlier versions
     counts = [sum((p.group, p.label) == (g, c) for p in held) for g in pairs.groups for c in LABELS]
     assert max(counts) - min(counts) <= 1
 
@@ -159,7 +158,6 @@ def test_a_split_by_words_shares_no_lemma(test, seed):
     pairs = grid()
     train, held = pairs.split(test=test, seed=seed, by="words")
     assert len(held) == test and train and train.dropped == len(pairs) - len(train) - test
-    assert (train, held) == pairs.split(test=test, seed=seed, by="lexical")  # its name in earlier versions
     for slot in ("subject", "verb"):
         seen, unseen = ({dict(p.lexemes)[slot] for p in part} for part in (train, held))
         assert not seen & unseen

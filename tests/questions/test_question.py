@@ -16,10 +16,10 @@ import pytest
 
 import pivotal as pv
 from pivotal.errors import PivotalError
-from pivotal.options import options_of, stored_settings
+from pivotal.options import options_of
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question, default_test
-from pivotal.units import Steps, Values
+from pivotal.units import Steps
 
 
 def test_every_field_has_a_default_and_a_help_text() -> None:
@@ -60,21 +60,6 @@ def test_what_can_be_asked(steps: Any) -> None:
         assert Question.of({**dataclasses.asdict(question), "runs": 3}) == question
 
 
-def test_settings_of_an_earlier_version_are_understood() -> None:
-    former = Question(split="pairs", model="planted", values="unbounded")
-    assert Question.of({"split": "random", "model": "planted"}) == former
-    assert Question(split="lexical") == Question(split="words")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("values", get_args(Values))
-def test_stored_settings_without_values_mean_unbounded_values(values: Any) -> None:
-    """They were stored before the setting existed, or while unbounded values were the default."""
-    question = Question(values=values)
-    stored = stored_settings(question)
-    assert ("values" in stored) == (values != "unbounded")
-    assert Question.of(stored) == question
-
-
 def test_units_stay_in_their_natural_range_unless_the_question_says_otherwise() -> None:
     assert Question().values == "natural"
     parameters = inspect.signature(pv.Problem).parameters
@@ -109,15 +94,6 @@ def test_a_question_needs_no_torch() -> None:
         "q = Question(phenomenon='planted'); q.divide(q.load_pairs())\nsys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_reading_options_at_their_defaults_are_no_part_of_a_run() -> None:
-    """Runs that were made before these options existed are still the same runs."""
-    stored = stored_settings(Question())
-    assert not {"lower", "unknown", "columns", "skip_bad"} & stored.keys()
-    changed = stored_settings(Question(lower=True, unknown="unk", columns="good=a,bad=b", skip_bad=True))
-    assert {"lower", "unknown", "columns", "skip_bad"} <= changed.keys()
-    assert Question.of(stored) == Question() and Question.of(changed).unknown == "unk"
 
 
 def test_reading_options_reach_the_file(tmp_path: Path) -> None:

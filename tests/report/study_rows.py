@@ -12,7 +12,7 @@ def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> StudyRow:
     content: dict[str, Any] = {
         "study": "summary", "cell": dict(cell), "key": "-".join(cell.values()), "seed": seed, "status": "done",
         "model": "wiki-lstm", "phenomenon": "number-agreement", "steps": "single", "sites": "all",
-        "split": "random", "test": None, "split_seed": 0, "priming": None, "dtype": None, "search": "learned",
+        "split": "pairs", "test": None, "split_seed": 0, "priming": None, "dtype": None, "search": "learned",
         "preset": None, "options": {}, "batch": [0, 1, 2], "accuracy": 0.8, "kl": 0.5, "units": 5,
         "search_seconds": 6.0, "total_seconds": 9.0, "forward_nodes": 2_000_000, "backward_nodes": 1_000_000,
         "machine": "a machine", "versions": {"torch": "2.0"},

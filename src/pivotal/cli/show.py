@@ -83,10 +83,9 @@ def files_of(path: Path) -> dict[str, str]:
 
 def print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
-    from pivotal.questions.question import complete
     from pivotal.report.tables import counted
 
-    s = complete(folder.settings)
+    s = folder.settings
     search, runs = dict(folder.stated("search", dict)), folder.stated("runs", int)
     name = search.pop("name", "?")
     steps = "at every step" if s.get("steps") == "every" else "at the cue"

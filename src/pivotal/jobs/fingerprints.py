@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from pivotal.files import differences
-from pivotal.questions.question import complete
 
 _FINGERPRINTS = {
     "model_fingerprint": "the weights, the words or the priming of the model have changed",
@@ -26,7 +25,6 @@ _EVER = ("model_fingerprint", "data_fingerprint")
 def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """Where the settings of a job differ from those of a folder, in words. If they are equal, which of the things that
     the settings name have changed."""
-    there, here = complete(there), complete(here)
     return differences(_named(there), _named(here)) or changed_files(there, here)
 
 

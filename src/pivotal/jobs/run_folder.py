@@ -36,7 +36,6 @@ from pivotal.jobs.run_files import (
     WHOLE_BASES,
     remove_own_files,
 )
-from pivotal.questions.question import updated
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
@@ -63,7 +62,7 @@ class RunFolder:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings decide the result. Two runs with equal settings are the same run."""
-        return updated(self.info.settings)
+        return dict(self.info.settings)
 
     def stated(self, setting: str, kind: type[T]) -> T:
         """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""

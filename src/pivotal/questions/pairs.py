@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.minimal_pair import MinimalPair, clean_text
 from pivotal.questions.pairs_file import PairRow, name_of, read_rows, write_rows
-from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified, todays
+from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,6 @@ class PairSet:
         the other pairs. "pairs" holds out single pairs, whose prefixes may occur in training. All are stratified by
         group and label as far as possible.
         """
-        by = todays(by)
         count = self._test_count(test)
         rng = random.Random(seed)
         if by == "prefixes":

@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from pivotal.errors import PivotalError
-from pivotal.options import LATER, absent_settings, check_choices, later
-from pivotal.questions.splits import Split, todays
+from pivotal.options import check_choices
+from pivotal.questions.splits import Split
 from pivotal.units import Steps, Values
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Question:
     sites: str = "all"
     """Sites to search: all, hidden, hidden.1, mlp.3-8, head, or several separated by commas. @ names another basis:
     resid.12@pca, resid.12@sae:FOLDER (`pivotal list bases`)."""
-    values: Values = field(default="natural", metadata=later(absent="unbounded"))
+    values: Values = "natural"
     """What units may be set to: anything; only values in the natural range of each unit, the 1st to 99th percentile of
     its own states at the edited steps; or, pair by pair, their states in the counterfactual prefix."""
     split: Split = "prefixes"
@@ -65,23 +65,22 @@ class Question:
     """Number format of the model; half precision needs a GPU. Default: the model's own."""
     split_seed: int | None = None
     """Seed of the split alone, so that runs with different seeds are asked the same pairs. Default: `seed`."""
-    lower: bool = field(default=False, metadata=LATER)
+    lower: bool = False
     """Read all pairs in lower case, for a model without capital letters in its vocabulary."""
-    unknown: Unknown = field(default="skip", metadata=LATER)
+    unknown: Unknown = "skip"
     """Words of a prefix that a word-level model does not know: skip the pair, or read them as <unk>."""
-    columns: str = field(default="", metadata=LATER)
+    columns: str = ""
     """Which column of a table holds what, e.g. prefix=text,good=yes,bad=no. Also other, cue, label and group."""
-    keep: str = field(default="", metadata=LATER)
+    keep: str = ""
     """What must not change: other questions, text for the bundled text, or a .txt file; several are separated by
     “ + ”."""
-    labels: str = field(default="", metadata=LATER)
+    labels: str = ""
     """For several questions: which labels of the further ones stand for which of the first, e.g.
     he=male,she=female."""
-    skip_bad: bool = field(default=False, metadata=LATER)
+    skip_bad: bool = False
     """Leave out and list the rows of a file that cannot be read, instead of refusing the file."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "split", todays(self.split))
         check_choices(self)
         for name in ("seed", "split_seed"):
             if (seed := getattr(self, name)) is not None:
@@ -100,9 +99,10 @@ class Question:
     def of(settings: Mapping[str, Any]) -> Question:
         """The question of a run, from the settings in its run.json."""
         names = {field.name for field in dataclasses.fields(Question)}
-        stored = complete(updated(settings))
         try:
-            return msgspec.convert({name: value for name, value in stored.items() if name in names}, Question)
+            return msgspec.convert(
+                {name: value for name, value in settings.items() if name in names}, Question
+            )
         except msgspec.ValidationError as error:
             raise PivotalError(
                 f"The settings of the run must be those of a question, but they are not ({error}). run.json is damaged."
@@ -149,16 +149,6 @@ class Question:
         test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)
-
-
-def updated(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings that an earlier version may have stored, in the present spelling."""
-    return {name: todays(value) if name == "split" else value for name, value in settings.items()}
-
-
-def complete(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored settings with those that they leave out."""
-    return {**absent_settings(Question), **settings}
 
 
 def default_test(pairs: PairSet) -> int:

@@ -5,21 +5,12 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from pivotal.errors import PivotalError
 
 Split = Literal["prefixes", "words", "pairs"]
 """Hold out whole prefixes, whole lemmas, or single pairs."""
-
-FORMER: dict[str, Split] = {"random": "pairs", "lexical": "words"}
-"""The names of splits in earlier versions. Run folders and recipes may have them."""
-
-
-def todays(split: Any) -> Any:
-    """The present name of a split."""
-    return FORMER.get(split, split) if isinstance(split, str) else split
-
 
 Lexemes = Sequence[tuple[str, str]]
 

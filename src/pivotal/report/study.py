@@ -13,7 +13,6 @@ from pivotal.jobs.run_files import REPORT
 from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import duration
-from pivotal.questions.splits import Split, todays
 from pivotal.records import serial
 from pivotal.records.study import StudyRecord
 from pivotal.records.study_rows import RESULTS, Results, StudyRow, read_results
@@ -30,7 +29,7 @@ _SCORES = ("accuracy", "units", "kl", "kl_after_edit", "clean_accuracy")
 _WHAT = ("model", "phenomenon", "steps", "sites", "split", "priming", "search", "preset", "seed", "status")
 _COST = ("search_seconds", "total_seconds", "forward_nodes", "backward_nodes", "device", "machine", "error")
 
-_HELD_OUT: dict[Split, str] = {
+_HELD_OUT = {
     "prefixes": "whole prefixes",
     "words": "whole words",
     "pairs": "pairs at random",
@@ -124,7 +123,7 @@ def _reproduce(folder: StudyFolder, rows: Sequence[StudyRow]) -> str:
 def made_with(rows: Sequence[StudyRow]) -> str:
     """The settings whose defaults have changed: how pairs were held out, the values, and the size of an update."""
     done = [row for row in rows if row.done]
-    splits = dict.fromkeys(_HELD_OUT[todays(row.split)] for row in done)
+    splits = dict.fromkeys(_HELD_OUT[row.split] for row in done)
     values = dict.fromkeys(row.values for row in done)
     sizes = dict.fromkeys(
         f"{row.options['batch']}" for row in done if row.search == "learned" and "batch" in row.options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.options import LATER, check_choices
+from pivotal.options import check_choices
 from pivotal.problem.objective import Objective, Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -50,7 +50,7 @@ class Selection(Search):
     """Margin of the soft-margin loss beyond a tie, in nats."""
     max_kl: float | None = None
     """Bound on KL to the untouched model, averaged over all positions."""
-    max_change: float | None = field(default=None, metadata=LATER)
+    max_change: float | None = None
     """Bound on the change of each question of --keep, in each direction: the mean over its pairs of p' - p, where p and
     p' are the probabilities of the expected word among the two of a pair, untouched and edited."""
     kl_weight: float = 0.1

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread
-from pivotal.options import LATER
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import (
@@ -111,7 +110,7 @@ class LearnedMask(RelaxedSearch):
     """Distinct prefixes per update. 0 uses all prefixes in every update."""
     masks: Masks = "shared"
     """One mask for both directions, or one mask per direction with max_units each."""
-    mask: str | None = field(default=None, metadata=LATER)
+    mask: str | None = None
     """The distribution of the mask: a name from `pivotal list masks`. Default: Hard Concrete with `support`."""
     support: Support = "closed"
     """Hard Concrete with mass at 0 and 1 (Louizos et al.), or at 0 only (the paper)."""

@@ -63,10 +63,10 @@ def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp
     out, again, then = tmp_path / "study", Said(), Said()
     study(recipe, out=out, check=True)
     study(recipe, out=out, check=True, watch=again)
-    assert again.cells == [] and again.standings == [(2, 0)], "nothing is checked twice"
+    assert again.cells == again.standings == [], "nothing is checked twice"
     assert dry_run(recipe, out=out).standings()[0].done == 0, "a check is no search"
     done = study(recipe, out=out, watch=then)
-    assert then.cells == ["planted"] and then.standings == [(1, 0), (2, 0)]
+    assert then.cells == ["planted"] and "1 of 1 done" in then.standings[0]
     assert lasting(done.rows) == lasting(searched.rows)
     assert study(recipe, out=out, check=True).rows == done.rows, "a check keeps the searches"
 

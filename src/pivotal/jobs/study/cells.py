@@ -16,8 +16,7 @@ from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.options import build, options_of, stored_settings
-from pivotal.questions.question import Question, updated
-from pivotal.questions.splits import FORMER
+from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search, choose, preset_values
@@ -103,10 +102,6 @@ class Cell:
         """A hash of everything that decides the results except the seed. Labels, preset, batching and evidence are not
         in it."""
         decides = {**stored_settings(self.question), "search": self.search.name, "options": self.options}
-        # Published rows have keys with the former names of the splits.
-        decides["split"] = {new: old for old, new in FORMER.items()}.get(
-            self.question.split, self.question.split
-        )
         del decides["seed"]
         text = json.dumps(plain(decides), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
@@ -159,7 +154,7 @@ def chosen(cells: Sequence[Cell], pattern: str | None) -> tuple[Cell, ...]:
 
 def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
     settings, defaults = _named(draft.settings), _named(draft.defaults)
-    given = updated({**defaults, **settings})
+    given = {**defaults, **settings}
     where = _Where(recipe, draft)
     try:
         own = build(CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION})
