@@ -13,7 +13,7 @@ import argparse
 from itertools import islice
 from pathlib import Path
 
-from pivotal.lm.encoding import count_words
+from pivotal.lm.corpus import count_words
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.words import EOS, UNK

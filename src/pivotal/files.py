@@ -157,7 +157,7 @@ def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-_MOST_TEXT = 2**30
+_MOST_TEXT = 2**27
 """The most bytes of a compressed text, so that a small file cannot fill the memory."""
 
 
@@ -184,14 +184,19 @@ def read_bytes(path: Path) -> bytes:
         raise PivotalError(f"{path}: cannot read it ({reason}).") from None
     if not data.startswith(b"\x1f\x8b"):
         return data
+    parts, size = [], 0
     try:
         with gzip.open(io.BytesIO(data)) as file:
-            data = file.read(_MOST_TEXT + 1)
+            while part := file.read(2**20):
+                parts.append(part)
+                size += len(part)
+                if size > _MOST_TEXT:
+                    raise PivotalError(
+                        f"{path}: a compressed file may hold 128 MiB of text at most. Divide it."
+                    )
     except (OSError, EOFError, zlib.error) as error:
         raise PivotalError(f"{path}: not a readable gzip file ({in_short(error)}).") from None
-    if len(data) > _MOST_TEXT:
-        raise PivotalError(f"{path}: a compressed file may hold 1 GiB of text at most. Divide it.")
-    return data
+    return b"".join(parts)
 
 
 def suffix_of(path: Path) -> str:

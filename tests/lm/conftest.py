@@ -1,13 +1,21 @@
-"""A little real text for the tests of training: the sentences of the project's own agreement pairs."""
+"""A little real text for the tests of training, the sentences of the project's own agreement pairs, and a small job."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pivotal.lm.recipes import settings_of
+from pivotal.lm.training import Trained, TrainingJob, train
 from pivotal.questions.phenomena import load_phenomenon
+
+SMALL = {"hidden": 16, "embedding": 16, "layers": 1, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
+
+Learn = Callable[..., list[Trained]]
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +38,36 @@ def valid(sentences: list[str], tmp_path_factory: pytest.TempPathFactory) -> Pat
     path = tmp_path_factory.mktemp("text") / "valid.txt"
     path.write_text("\n".join(sentences[800:950]) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def learn(corpus: Path, valid: Path, tmp_path: Path) -> Learn:
+    """Train a small model in a folder of the test; `given` are settings."""
+
+    def call(
+        out: str = "model", *, recipe: str = "fast", given: Any = None, watch: Any = None, **options: Any
+    ) -> list[Trained]:
+        settings = settings_of(recipe, {**SMALL, **(given or {})})
+        return train(TrainingJob([corpus], tmp_path / out, settings, **{"valid": valid, **options}), watch)
+
+    return call
+
+
+class Saying:
+    """A watch that keeps what is said, and does something when a text is said."""
+
+    def __init__(self, when: str = "epoch 1:", then: Callable[[], None] = lambda: None) -> None:
+        self.said: list[str] = []
+        self._when, self._then = when, then
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+        if text.startswith(self._when):
+            self._then()
+
+    def progress(self, progress: object) -> None:
+        pass
+
+
+def crash() -> None:
+    raise RuntimeError("crashed")

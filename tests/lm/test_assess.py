@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import math
+import tracemalloc
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.files import asset
-from pivotal.lm.assess import PUBLISHED, agreement, assess, score
-from pivotal.lm.perplexity import lines_of, perplexity_of
+from pivotal.lm.assess import PUBLISHED, agreement, assess, perplexity_of, pieces_of, score
 from pivotal.models import load_model
 from pivotal.models.base import Encoding, LanguageModel
 from pivotal.models.edits import Edit
@@ -34,7 +34,10 @@ from pivotal.questions.readers.lakretz import attractor_numbers
 
 DATA = SHARED / "data"
 WORDS = ("<unk>", "the", "cat", "cats", "<eos>", "sleeps", "sleep", "near", "dogs")
-TEXT = ("the cat sleeps", "the cats near the dogs sleep", "", "zebras sleep near the cat", "the dogs")
+TEXT = (
+    *("the cat sleeps\n", "the cats near the dogs sleep\n", "\n", "zebras sleep near the cat\n"),
+    "the dogs\n",
+)
 MODULES = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -61,7 +64,7 @@ def by_hand(cell: str, layers: int, ids: list[int]) -> np.ndarray:
 
 def stream(lines: tuple[str, ...]) -> list[int]:
     known = {word: i for i, word in enumerate(WORDS)}
-    return [known.get(word, 0) for line in lines if line for word in (*line.split(), "<eos>")]
+    return [known.get(word, 0) for line in lines if line.strip() for word in (*line.split(), "<eos>")]
 
 
 # -- perplexity -----------------------------------------------------------------------------------------------------
@@ -110,22 +113,33 @@ def test_a_limit_on_tokens_reads_the_beginning() -> None:
 
 
 def test_an_eos_that_the_text_has_itself_is_not_counted_twice() -> None:
-    own = ["<eos> the cat sleeps <eos>", "<eos>", "the dogs <eos> sleep"]
+    own = ["<eos> the cat sleeps <eos>\n", "<eos>\n", "the dogs <eos> sleep\n"]
     assert perplexity_of(model_of(), own) == perplexity_of(
-        model_of(), ["the cat sleeps", "the dogs", "sleep"]
+        model_of(), ["the cat sleeps\n", "the dogs\n", "sleep\n"]
     )
 
 
 def test_a_text_may_be_compressed(tmp_path: Path) -> None:
-    (tmp_path / "plain.txt").write_text("\n".join(TEXT), encoding="utf-8")
-    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("\n".join(TEXT).encode()))
+    (tmp_path / "plain.txt").write_text("".join(TEXT), encoding="utf-8")
+    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress("".join(TEXT).encode()))
     plain, packed = (
-        perplexity_of(model_of(), lines_of(tmp_path / n)) for n in ("plain.txt", "packed.txt.gz")
+        perplexity_of(model_of(), pieces_of(tmp_path / n)) for n in ("plain.txt", "packed.txt.gz")
     )
     assert plain == packed == perplexity_of(model_of(), TEXT)
 
 
-@pytest.mark.parametrize(("lines", "message"), [(["", " "], "at least one sentence"), (["x"], None)])
+def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """100 kB of .gz may hold one line of 100 MB, which is read in pieces."""
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"the " * 25 * 10**6, 1))
+    tracemalloc.start()
+    try:
+        assert perplexity_of(model_of("rnn", 1), pieces_of(tmp_path / "text.gz"), tokens=1000).tokens == 1000
+        assert tracemalloc.get_traced_memory()[1] < 64 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("lines", "message"), [(["\n", " \n"], "at least one sentence"), (["x\n"], None)])
 def test_texts_without_words(lines: list[str], message: str | None) -> None:
     if message:
         with pytest.raises(PivotalError, match=message):
@@ -170,7 +184,7 @@ class Other(LanguageModel):
 
 
 def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("\n".join(TEXT))
+    (tmp_path / "text").write_text("".join(TEXT))
     found = assess(model_of(), phenomena=["gender-bias"], text=tmp_path / "text")
     assert found.perplexity == replace(perplexity_of(model_of(), TEXT), text="text")
     (asked,) = found.agreement
@@ -178,7 +192,7 @@ def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: P
 
 
 def test_a_text_is_for_recurrent_models_and_agreement_for_all(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("\n".join(TEXT))
+    (tmp_path / "text").write_text("".join(TEXT))
     found = assess(Other(), phenomena=["planted"], text=tmp_path / "text")
     assert found.perplexity is None
     assert found.agreement == assess(plant().model, phenomena=["planted"]).agreement

@@ -423,6 +423,16 @@ def test_plain_values_are_read_as_pickle_reads_them(protocol: int) -> None:
     assert found["b"][0] is found["a"]
 
 
+def test_a_storage_of_absurd_size_is_refused(tmp_path: Path) -> None:
+    """Python does not convert such a number to decimals, so that no message can state it."""
+    wanted = {"encoder.weight": variable("", rebuilt("encoder.weight", size=10**5000))}
+    with zipfile.ZipFile(tmp_path / "zip.pt", "w") as archive:
+        archive.writestr("archive/data.pkl", pickled(rnn_model(**wanted)))
+    for path in (tmp_path / "zip.pt", legacy(tmp_path / "old.pt", pickled(rnn_model(**wanted)), numbers())):
+        with pytest.raises(PivotalError, match="it has a number of 16,610 bits, which no checkpoint needs"):
+            read_model(path)
+
+
 def test_a_call_is_told_and_not_made() -> None:
     found = read_pickle(io.BytesIO(pickle.dumps(len, 2)), lambda name: True)
     assert found == Name("__builtin__", "len")

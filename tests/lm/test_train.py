@@ -15,117 +15,90 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from tests.lm.conftest import SMALL, Learn, Saying, crash
 from tests.processes import Process
 
 from pivotal.errors import PivotalError
-from pivotal.lm.perplexity import lines_of, perplexity_of
+from pivotal.lm.assess import perplexity_of, pieces_of
+from pivotal.lm.learner import SeedLearner
 from pivotal.lm.recipes import Settings, settings_of
-from pivotal.lm.training import Trained, train
+from pivotal.lm.training import TrainingJob, train
 from pivotal.lm.training_folder import CHECKPOINT, TrainingFolder
 from pivotal.models import load_model
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.records.run import Progress
-
-SMALL = {"hidden": 16, "embedding": 16, "batch": 16, "bptt": 10, "epochs": 2, "rate": 0.02}
 
 OFTEN = 0.0005
 """Minutes between checkpoints: several in an epoch, even where writing to disk is slow."""
+SLOW = pytest.mark.slow
 
 
-@pytest.fixture
-def learn(corpus: Path, valid: Path, tmp_path: Path) -> Callable[..., list[Trained]]:
-    def call(out: str = "model", *, given: dict[str, Any] | None = None, **options: Any) -> list[Trained]:
-        settings = settings_of("fast", {**SMALL, **(given or {})})
-        return train([corpus], tmp_path / out, settings, **{"valid": valid, **options})
-
-    return call
-
-
-def same(a: Path, b: Path) -> bool:
-    first, second = (load_file(path / "model.safetensors") for path in (a, b))
-    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
-
-
-class Stopping:
-    """Looks on until the first epoch is over, and then does something."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def say(self, text: str) -> None:
-        if text.startswith("epoch 1:"):
-            self._then()
-
-    def progress(self, progress: Progress) -> None:
-        pass
-
-
-def crash() -> None:
-    raise RuntimeError("crashed")
+def weights(*folders: Path) -> list[bytes]:
+    return [(folder / "model.safetensors").read_bytes() for folder in folders]
 
 
 def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-@pytest.mark.slow
-def test_a_trained_model_loads_and_has_learnt(
-    learn: Callable[..., list[Trained]], valid: Path, tmp_path: Path
-) -> None:
+def test_a_trained_model_loads_and_has_learnt(learn: Learn, valid: Path, tmp_path: Path) -> None:
     """The perplexity of the card is that of the model as everybody else loads it."""
-    (trained,) = learn(command="pivotal train-lm …", recipe="fast", given={"epochs": 3})
+    (trained,) = learn(command="pivotal train-lm …", recipe="fast")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
     model = load_model(trained.path, device="cpu")
     assert isinstance(model, RecurrentLM)
     card = json.loads((trained.path / "card.json").read_text())
     assert card["validation"]["perplexity"] == trained.perplexity < model.vocabulary_size / 4
-    assert "LSTM of 2 x 16 units, trained on corpus.txt" in card["summary"]
+    assert "LSTM of 1 x 16 units, trained on corpus.txt" in card["summary"]
     assert card["training"]["corpus"][0]["bytes"] > 0 and len(card["training"]["corpus"][0]["sha256"]) == 64
     assert card["training"]["settings"]["rate"] == 0.02 and card["seed"] == 0
-    assert perplexity_of(model, lines_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
+    assert perplexity_of(model, pieces_of(valid)).all == pytest.approx(trained.perplexity, rel=1e-5)
 
 
-@pytest.mark.slow
-def test_seeds_are_the_same_alone_and_in_company(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+@SLOW
+def test_seeds_are_the_same_alone_and_in_company(learn: Learn) -> None:
     company = learn("several", seeds=2, seed=3)
     assert [model.path.name for model in company] == ["seed-3", "seed-4"]
     (alone,) = learn("alone", seed=4)
-    assert same(alone.path, company[1].path) and not same(alone.path, company[0].path)
+    first, second, third = weights(alone.path, company[1].path, company[0].path)
+    assert first == second != third
     assert company[1].card["validation"]["by_epoch"] == alone.card["validation"]["by_epoch"]
 
 
-@pytest.mark.parametrize(("stop", "error"), [(crash, RuntimeError), (interrupt, KeyboardInterrupt)])
-@pytest.mark.parametrize("recipe", ["fast", "gulordava"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "stop", "error"),
+    [
+        ("fast", interrupt, KeyboardInterrupt),
+        pytest.param("fast", crash, RuntimeError, marks=SLOW),
+        pytest.param("gulordava", interrupt, KeyboardInterrupt, marks=SLOW),
+    ],
+)
 def test_a_training_that_was_stopped_ends_in_the_same_weights(
-    corpus: Path, tmp_path: Path, stop: Callable[[], None], error: type[BaseException], recipe: str
+    learn: Learn, tmp_path: Path, stop: Callable[[], None], error: type[BaseException], recipe: str
 ) -> None:
-    settings = settings_of(recipe, SMALL)
-    (whole,) = train([corpus], tmp_path / "whole", settings)
+    (whole,) = learn("whole", recipe=recipe, valid=None)
     with pytest.raises(error):
-        train([corpus], tmp_path / "model", settings, watch=Stopping(stop), checkpoint_minutes=OFTEN)
+        learn(recipe=recipe, valid=None, watch=Saying(then=stop), checkpoint_minutes=OFTEN)
     assert not (tmp_path / "model").exists() and (tmp_path / "model.training" / CHECKPOINT).is_file()
-    (resumed,) = train([corpus], tmp_path / "model", settings)
-    assert same(whole.path, resumed.path)
+    (resumed,) = learn(recipe=recipe, valid=None)
+    assert len(set(weights(whole.path, resumed.path))) == 1
     assert resumed.card["updates"] == whole.card["updates"]
     assert not (tmp_path / "model.training").exists()
 
 
 def options(out: Path, corpus: Path, *more: str) -> list[str]:
-    """The arguments of `python -m pivotal.lm`."""
+    """The arguments of `pivotal`."""
     given = [f"--{name}={value}" for name, value in SMALL.items()]
-    return ["--corpus", str(corpus), "--out", str(out), *given, *more]
+    return ["train-lm", "--corpus", str(corpus), "--out", str(out), *given, *more]
 
 
-@pytest.mark.slow
+@SLOW
 def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "killed.training" / CHECKPOINT
     reached = []
     for _ in range(2):
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         more = ("--epochs=6", "--checkpoint-minutes=0")
-        process = Process("pivotal.lm", *options(tmp_path / "killed", corpus, *more))
+        process = Process("pivotal", *options(tmp_path / "killed", corpus, *more))
         writes = 0
         while writes < 3 and process.poll() is None:
             now = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
@@ -136,31 +109,30 @@ def test_kill_9_in_mid_training_changes_nothing(corpus: Path, tmp_path: Path) ->
         assert not (tmp_path / "killed").exists()
         reached.append(torch.load(checkpoint, weights_only=True)["step"])
     ends = [
-        Process("pivotal.lm", *options(tmp_path / name, corpus, "--epochs=6")) for name in ("killed", "whole")
+        Process("pivotal", *options(tmp_path / name, corpus, "--epochs=6")) for name in ("killed", "whole")
     ]
     assert [end.wait() for end in ends] == [0, 0]
     assert f"Resuming after {reached[-1]} updates" in ends[0].err
     updates = json.loads((tmp_path / "whole" / "card.json").read_text())["updates"]
     assert 0 < reached[0] < reached[1] < updates
-    assert same(tmp_path / "killed", tmp_path / "whole")
+    assert len(set(weights(tmp_path / "killed", tmp_path / "whole"))) == 1
 
 
-@pytest.mark.slow
-def test_a_full_disk_keeps_the_last_checkpoint(
-    learn: Callable[..., list[Trained]], corpus: Path, tmp_path: Path
-) -> None:
+@SLOW
+def test_a_full_disk_keeps_the_last_checkpoint(learn: Learn, corpus: Path, tmp_path: Path) -> None:
     """A real limit: no file may grow beyond it."""
     (whole,) = learn("whole", valid=None)
     with pytest.raises(RuntimeError):
-        learn(valid=None, watch=Stopping(crash), checkpoint_minutes=OFTEN)
+        learn(valid=None, watch=Saying(then=crash), checkpoint_minutes=OFTEN)
     checkpoint = tmp_path / "model.training" / CHECKPOINT
     before = checkpoint.read_bytes()
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
 
+    command = options(tmp_path / "model", corpus, "--checkpoint-minutes=0")
     ended = subprocess.run(
-        [sys.executable, "-m", "pivotal.lm", *options(tmp_path / "model", corpus, "--checkpoint-minutes=0")],
+        [sys.executable, "-m", "pivotal", *command],
         check=False,
         preexec_fn=limit,
         stderr=subprocess.PIPE,
@@ -171,15 +143,13 @@ def test_a_full_disk_keeps_the_last_checkpoint(
     assert checkpoint.read_bytes() == before
     assert not (tmp_path / "model").exists() and not list(tmp_path.rglob("*.partial"))
     (resumed,) = learn(valid=None)
-    assert same(whole.path, resumed.path)
+    assert len(set(weights(whole.path, resumed.path))) == 1
 
 
-@pytest.mark.slow
-def test_other_settings_in_the_same_place_are_refused(
-    learn: Callable[..., list[Trained]], tmp_path: Path
-) -> None:
+@SLOW
+def test_other_settings_in_the_same_place_are_refused(learn: Learn, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
-        learn(watch=Stopping(crash), checkpoint_minutes=OFTEN)
+        learn(watch=Saying(then=crash), checkpoint_minutes=OFTEN)
     with pytest.raises(PivotalError, match=r"settings\.rate is 0\.02 there and 0\.01 here"):
         learn(given={"rate": 0.01})
     assert (tmp_path / "model.training" / CHECKPOINT).is_file()
@@ -194,7 +164,7 @@ def test_other_settings_in_the_same_place_are_refused(
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def test_foreign_files_are_never_touched(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+def test_foreign_files_are_never_touched(learn: Learn, tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
     for overwrite in (False, True):
@@ -207,44 +177,35 @@ def test_foreign_files_are_never_touched(learn: Callable[..., list[Trained]], tm
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["thesis.tex"] * 2
 
 
+@SLOW
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_a_thesis_beside_a_model_is_seen_before_the_training(
-    learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int
+    learn: Learn, tmp_path: Path, seeds: int
 ) -> None:
     learn(given={"epochs": 1}, seeds=seeds)
     (tmp_path / "model" / "thesis.tex").write_text("years of work")
-
-    class Never:
-        def say(self, text: str) -> None:
-            raise AssertionError("it began")
-
-        progress = say
-
     for wanted in (1, 2):
+        watch = Saying()
         with pytest.raises(PivotalError, match=r"it holds thesis\.tex"):
-            learn(given={"epochs": 1}, seeds=wanted, overwrite=True, watch=Never())
+            learn(given={"epochs": 1}, seeds=wanted, overwrite=True, watch=watch)
+        assert watch.said == []
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.parametrize(("before", "after"), [(1, 1), (1, 2), (3, 1), (3, 2)])
-@pytest.mark.slow
+@SLOW
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (3, 1), (3, 2)])
 def test_a_model_stays_until_the_one_that_replaces_it_is_there(
-    learn: Callable[..., list[Trained]], tmp_path: Path, before: int, after: int
+    learn: Learn, tmp_path: Path, before: int, after: int
 ) -> None:
     old = learn(given={"epochs": 1}, seeds=before)
-    contents = [(model.path / "model.safetensors").read_bytes() for model in old]
+    contents = weights(*(model.path for model in old))
     again: dict[str, Any] = {"given": {"rate": 0.01}, "seeds": after, "overwrite": True}
     with pytest.raises(RuntimeError):
-        learn(watch=Stopping(crash), checkpoint_minutes=OFTEN, **again)
-    assert [(model.path / "model.safetensors").read_bytes() for model in old] == contents
-    told: list[str] = []
-
-    class Told(Stopping):
-        def say(self, text: str) -> None:
-            told.append(text)
-
-    new = learn(watch=Told(crash), **again)  # the same command goes on
-    assert any(text.startswith("Resuming after") for text in told)
+        learn(watch=Saying(then=crash), checkpoint_minutes=OFTEN, **again)
+    assert weights(*(model.path for model in old)) == contents
+    watch = Saying()
+    new = learn(watch=watch, **again)  # the same command goes on
+    assert any(text.startswith("Resuming after") for text in watch.said)
     assert [model.card["training"]["settings"]["rate"] for model in new] == [0.01] * after
     files = {"config.json", "model.safetensors", "vocab.txt", "card.json"}
     left = {path.name for path in (tmp_path / "model").iterdir()}
@@ -253,7 +214,7 @@ def test_a_model_stays_until_the_one_that_replaces_it_is_there(
 
 
 def test_bad_input_leaves_no_folder_around_the_one_to_come(
-    learn: Callable[..., list[Trained]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    learn: Learn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "there").mkdir()
     with pytest.raises(PivotalError, match="lower --batch"):
@@ -262,40 +223,38 @@ def test_bad_input_leaves_no_folder_around_the_one_to_come(
     monkeypatch.chdir(tmp_path)
     for nameless in (".", ".."):
         with pytest.raises(PivotalError, match="has no name"):
-            train([tmp_path / "there"], nameless)
+            TrainingJob([tmp_path / "there"], nameless)
 
 
+@SLOW
 @pytest.mark.parametrize("seeds", [1, 2])
-@pytest.mark.slow
 def test_a_kill_between_the_model_and_the_cleaning_up(
-    learn: Callable[..., list[Trained]], tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
+    learn: Learn, tmp_path: Path, seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(TrainingFolder, "remove", lambda self: None)
         first = learn(seeds=seeds, given={"epochs": 1})
-    before = [(model.path / "model.safetensors").read_bytes() for model in first]
+    before = weights(*(model.path for model in first))
     assert (tmp_path / "model.training" / CHECKPOINT).is_file()
     again = learn(seeds=seeds, given={"epochs": 1})
-    assert [(model.path / "model.safetensors").read_bytes() for model in again] == before
+    assert weights(*(model.path for model in again)) == before
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-@pytest.mark.slow
-def test_what_appears_in_the_meantime_is_not_overwritten(
-    learn: Callable[..., list[Trained]], tmp_path: Path
-) -> None:
+@SLOW
+def test_what_appears_in_the_meantime_is_not_overwritten(learn: Learn, tmp_path: Path) -> None:
     def intrude() -> None:
         (tmp_path / "model").mkdir()
         (tmp_path / "model" / "thesis.tex").write_text("years of work")
 
     with pytest.raises(PivotalError, match="exists already"):
-        learn(watch=Stopping(intrude))
+        learn(watch=Saying(then=intrude))
     assert (tmp_path / "model" / "thesis.tex").is_file()
     (tmp_path / "model").rename(tmp_path / "thesis")
     learn()
 
 
-def test_two_processes_do_not_train_one_model(learn: Callable[..., list[Trained]], tmp_path: Path) -> None:
+def test_two_processes_do_not_train_one_model(learn: Learn, tmp_path: Path) -> None:
     first = TrainingFolder(tmp_path / "model")
     first.open({}, overwrite=False)
     with pytest.raises(PivotalError, match="Another process"):
@@ -307,8 +266,6 @@ class Clock:
     """Goes on by a fixed time with every update, whatever the machine is busy with."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-        from pivotal.lm.learner import SeedLearner
-
         self.now, self.rates = 0.0, list[float]()
         step = SeedLearner.step
 
@@ -324,39 +281,30 @@ class Clock:
         return self.now
 
 
-@pytest.mark.slow
-def test_minutes_end_a_training_early_and_annealed(
-    learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minutes_end_a_training_early_and_annealed(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The warm-up, far more updates than there is time for, takes a tenth of the time."""
     clock = Clock(monkeypatch, seconds=0.02)
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.05, "warmup": 10**6})
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.02, "warmup": 10**6})
     rates = clock.rates
-    assert trained.card["seconds"] == pytest.approx(3, abs=0.1)
+    assert trained.card["seconds"] == pytest.approx(1.2, abs=0.1)
     assert trained.card["tokens"]["read"] < 1000 * trained.card["tokens"]["corpus"]
     assert rates[-1] < 0.1 * max(rates)
-    assert rates[0] < 0.1 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
+    assert rates[0] < 0.2 * max(rates) and max(rates) > 0.9 * SMALL["rate"]
     assert rates.index(max(rates)) < len(rates) / 3
 
 
-@pytest.mark.slow
-def test_an_epoch_is_validated_once(
-    learn: Callable[..., list[Trained]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@SLOW
+def test_an_epoch_is_validated_once(learn: Learn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The time runs out in the validation after the first epoch; this is noticed one update later."""
-    clock, said = Clock(monkeypatch, seconds=1e-4), list[str]()
-
-    class Slow(Stopping):
-        def say(self, text: str) -> None:
-            said.append(text)
-            super().say(text)
+    clock = Clock(monkeypatch, seconds=1e-4)
 
     def time_passes() -> None:
         clock.now += 12
 
-    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=Slow(time_passes))
+    watch = Saying(then=time_passes)
+    (trained,) = learn(given={"epochs": 1000, "minutes": 0.2, "bptt": 1}, watch=watch)
     assert len(trained.card["validation"]["by_epoch"]) == 1
-    assert [text.split(":")[0] for text in said if text.startswith("epoch")] == ["epoch 1"]
+    assert [text.split(":")[0] for text in watch.said if text.startswith("epoch")] == ["epoch 1"]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +312,6 @@ def test_an_epoch_is_validated_once(
     [
         ({"corpus": "missing.txt"}, "There is no file"),
         ({"corpus": "empty.txt"}, "holds none"),
-        ({"corpus": "binary.txt"}, "NUL bytes"),
         ({"valid": "missing.txt"}, "There is no file"),
         ({"valid": "empty.txt"}, "holds none"),
         ({"vocabulary": "words.txt"}, "but both are missing"),
@@ -372,7 +319,7 @@ def test_an_epoch_is_validated_once(
         ({"device": "quantum"}, "quantum"),
         ({"settings": Settings(precision="fp16")}, "Half precision needs a GPU"),
         ({"seeds": 0}, "seeds must be 1 to 1,000, but it is 0"),
-        ({"seeds": 2**64}, "seeds must be 1 to 1,000, but it is 18,446,744,073,709,551,616"),
+        ({"corpus": None}, "no corpus file was given"),
     ],
 )
 def test_bad_input_leaves_nothing_behind(
@@ -381,15 +328,14 @@ def test_bad_input_leaves_nothing_behind(
     files = tmp_path / "files"
     files.mkdir()
     (files / "empty.txt").write_text("\n")
-    (files / "binary.txt").write_bytes(b"a\0b\n" * 100)
     (files / "words.txt").write_text("the\ncat\n")
     given = {"corpus": str(corpus), "device": "cpu", **options}
     for name in ("corpus", "valid", "vocabulary"):
-        if name in given:
+        if given.get(name):
             given[name] = files / given[name]
     text = given.pop("corpus")
     with pytest.raises(PivotalError, match=message):
-        train([text], tmp_path / "model", **given)
+        train(TrainingJob([text] if text else [], tmp_path / "model", **given))
     assert [path.name for path in tmp_path.iterdir()] == ["files"]
 
 

@@ -12,7 +12,6 @@ from pivotal.cli import command_line, shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
-from pivotal.questions.question import check_seed
 
 if TYPE_CHECKING:
     from pivotal.lm.training import Trained
@@ -73,30 +72,28 @@ def train_lm(
     The same command resumes a training that was stopped, and gives the same weights.
     """
     from pivotal.errors import PivotalError
-    from pivotal.lm.training import train
+    from pivotal.lm.training import TrainingJob, train
     from pivotal.watch import display
 
     if out is None:
         raise PivotalError("Training needs a folder to write the model to. Give one with --out.")
-    settings = settings_of(recipe, {name: value for name, value in given.items() if value is not None})
-    check_seed(seed)
+    job = TrainingJob(
+        corpus=[*(corpus or []), *(more or [])],
+        out=out,
+        settings=settings_of(recipe, {name: value for name, value in given.items() if value is not None}),
+        valid=valid,
+        vocabulary=vocabulary,
+        seed=seed,
+        seeds=seeds,
+        device=device,
+        snapshots=snapshots,
+        overwrite=overwrite,
+        checkpoint_minutes=checkpoint_minutes,
+        recipe=recipe,
+        command=command_line.command(),
+    )
     with display(quiet) as watch:
-        trained = train(
-            [*(corpus or []), *(more or [])],
-            out,
-            settings,
-            valid=valid,
-            vocabulary=vocabulary,
-            seed=seed,
-            seeds=seeds,
-            device=device,
-            overwrite=overwrite,
-            checkpoint_minutes=checkpoint_minutes,
-            snapshots=snapshots,
-            recipe=recipe,
-            command=command_line.command(),
-            watch=watch,
-        )
+        trained = train(job, watch)
     if json:
         terminal.as_json({"models": [{"path": str(model.path), **model.card} for model in trained]})
     else:

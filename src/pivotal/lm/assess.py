@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
+import torch
 
 from pivotal.errors import PivotalError
-from pivotal.lm.perplexity import Perplexity, lines_of, perplexity_of
+from pivotal.lm.corpus import blocks, ids_of, text_of
+from pivotal.lm.learner import columns_for
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
@@ -19,6 +23,8 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers.lakretz import attractor_numbers
+from pivotal.questions.words import EOS
+from pivotal.records.run import Progress
 from pivotal.watch import Silent, Watch
 
 PUBLISHED: Mapping[tuple[str, str], float] = {
@@ -35,6 +41,23 @@ PUBLISHED: Mapping[tuple[str, str], float] = {
 log-probabilities: on their 410 sentences, and on 4,000 nounpp sentences of Lakretz et al."""
 
 _NATURAL = {"gulordava"}
+
+_PIECE = 2**20
+"""Bytes of a text that are encoded at a time."""
+_STEPS, _ROWS = 64, 512
+"""Steps read before each readout, and rows of the softmax over the vocabulary computed at a time."""
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """exp(mean of -log p) over the words of a text and the `<eos>` after each sentence."""
+
+    text: str
+    tokens: int
+    all: float
+    without_unk: float
+    """Over the targets that are not `<unk>`."""
+    unk_share: float
 
 
 @dataclass(frozen=True)
@@ -86,12 +109,109 @@ def assess(
     sets = [load_phenomenon(spec) for spec in phenomena]
     perplexity = None
     if text is not None and isinstance(model, RecurrentLM):
-        perplexity = perplexity_of(model, lines_of(text), name=text.name, tokens=tokens, watch=watch)
-    found = []
+        perplexity = perplexity_of(model, pieces_of(text), name=text.name, tokens=tokens, watch=watch)
+    measured = []
     for pairs in sets:
         watch.say(f"{model.name}: {len(pairs):,} pairs of {pairs.name}.")
-        found.append(agreement(model, pairs))
-    return Assessment(model.name, model.fingerprint(), tuple(found), perplexity)
+        measured.append(agreement(model, pairs))
+    return Assessment(model.name, model.fingerprint(), tuple(measured), perplexity)
+
+
+# -- perplexity -----------------------------------------------------------------------------------------------------
+
+
+def pieces_of(path: Path) -> Iterator[str]:
+    """The text of a file, plain or compressed, in pieces."""
+    return (text_of(block, path) for block in blocks(path, _PIECE))
+
+
+def perplexity_of(
+    model: RecurrentLM,
+    text: Iterable[str],
+    *,
+    name: str = "",
+    tokens: int | None = None,
+    columns: int | None = None,
+    watch: Watch | None = None,
+) -> Perplexity:
+    """Read the pieces of a text as one stream, with `<eos>` after each line and the state carried from one to the next.
+
+    The stream is cut into columns that are read in parallel. Each starts from the zero state and the token before it.
+    The ids are in a temporary file, because a small compressed file may hold a very long text.
+    """
+    with TemporaryFile() as file:
+        read = _write_ids(model, text, tokens, file)
+        unk = model.tokens_of(model.unk)[0]
+        sums, unknown = np.zeros(2), 0
+        for ids, nats in surprisals(model, file, read, columns, watch):
+            known = ids != unk
+            sums += nats.sum(), nats[known].sum()
+            unknown += len(ids) - int(known.sum())
+    if unknown == read:
+        raise PivotalError(f"The text must contain words that {model.name} knows, but it has none.")
+    every, without_unk = np.exp(sums / (read, read - unknown)).tolist()
+    return Perplexity(name, read, every, without_unk, unknown / read)
+
+
+def mean_surprisal(model: RecurrentLM, ids: np.ndarray) -> float:
+    """The mean of -log p over a stream of ids, in nats."""
+    file = BytesIO(np.concatenate([model.tokens_of(EOS), ids]).astype(np.int32).tobytes())
+    return sum(float(nats.sum()) for _, nats in surprisals(model, file, len(ids))) / len(ids)
+
+
+@torch.no_grad()
+def surprisals(
+    model: RecurrentLM,
+    file: BufferedIOBase,
+    tokens: int,
+    columns: int | None = None,
+    watch: Watch | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The ids of all tokens of a stream with their -log p in nats, some at a time. The file has the ids as int32; the
+    first one is an `<eos>` before the stream."""
+    columns, watch = columns or columns_for(tokens), watch or Silent()
+    length = -(-tokens // columns)
+    places = np.arange(columns) * length
+    states = None
+    for start in range(0, length, _STEPS):
+        watch.progress(Progress(f"{model.name}: perplexity", start * columns, tokens))
+        steps = min(_STEPS, length - start)
+        ids = np.zeros((columns, steps + 1), np.int32)
+        for row, place in zip(ids, (places + start).tolist(), strict=True):
+            file.seek(row.itemsize * place)
+            read = np.frombuffer(file.read(row.nbytes), np.int32)
+            row[: len(read)] = read
+        rows = torch.from_numpy(ids.T.astype(np.int64)).to(model.device)
+        tops, states = model.read(rows[:-1], states)
+        parts = zip(tops.flatten(0, 1).split(_ROWS), rows[1:].flatten().split(_ROWS), strict=True)
+        nats = [
+            torch.nn.functional.cross_entropy(model.readout(some), aims, reduction="none")
+            for some, aims in parts
+        ]
+        inside = (places + np.arange(start, start + steps)[:, None] < tokens).ravel()
+        yield ids[:, 1:].T.ravel()[inside], torch.cat(nats).cpu().double().numpy()[inside]
+
+
+def _write_ids(model: RecurrentLM, text: Iterable[str], tokens: int | None, file: BufferedIOBase) -> int:
+    """Write an `<eos>` and the first `tokens` ids of the text, encoded as in training. Returns their number."""
+    words = {word: i for i, word in enumerate(model.words)}
+    for needed in (model.unk, EOS):
+        if needed not in words:
+            raise PivotalError(
+                f"To read a text, a model needs the word {needed}, but {model.name} does not have it."
+            )
+    file.write(np.array(model.tokens_of(EOS), np.int32).tobytes())
+    written = 0
+    for piece in text:
+        ids = ids_of(piece, words, model.unk)
+        ids = ids if tokens is None else ids[: tokens - written]
+        file.write(ids.tobytes())
+        written += len(ids)
+        if written == tokens:
+            break
+    if not written:
+        raise PivotalError("The text must have at least one sentence, but it is empty.")
+    return written
 
 
 # -- agreement ------------------------------------------------------------------------------------------------------

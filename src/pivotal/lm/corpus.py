@@ -1,43 +1,72 @@
-"""Read text files, plain or compressed, as blocks of whole lines. Imported by worker processes: no torch here."""
+"""Text as word ids: files are read in blocks, and encoded on all processors with the words of a vocabulary.
+
+Worker processes import this module: no torch here.
+"""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import lzma
+import multiprocessing
+import os
+import sys
 import zlib
-from collections.abc import Iterator
-from io import BufferedReader, RawIOBase
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_plain
+from pivotal.questions.words import EOS, UNK, read_words
+
+T = TypeVar("T")
 
 BLOCK = 8 * 2**20
 """Bytes of text in a block: large enough to keep a worker busy, small enough to divide a file among workers."""
 
+_VOCABULARY: dict[str, int] = {}
+"""The ids of the words, in a worker process."""
 
-def blocks(path: Path) -> Iterator[bytes]:
-    """The text of a file in blocks that end with a line."""
-    rest = b""
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def blocks(path: Path, size: int | None = None) -> Iterator[bytes]:
+    """The text of a file, plain or compressed, in blocks of about `size` bytes, whatever its lines are like. A block
+    ends with a line or, within a line that is longer than a block, before a word."""
+    size, rest = size or BLOCK, b""
     damage: tuple[type[Exception], ...] = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
     if path.suffix == ".zst":
         damage += (_zstd(path).ZstdError,)
     try:
         with _open(path) as file:
-            while block := file.read(BLOCK):
+            while block := file.read(size):
                 if b"\0" in block:
                     raise PivotalError(
                         f"A corpus is text, but {path} holds NUL bytes: it is binary, or compressed without a known "
                         "ending. Known endings are .gz, .xz and .zst; all other files are read as plain text."
                     )
-                cut = block.rfind(b"\n") + 1
+                block = rest + block
+                if not (cut := block.rfind(b"\n") + 1):
+                    # The next block begins with the last word, which may go on there.
+                    words = block.rstrip()
+                    cut = max(words.rfind(b" "), words.rfind(b"\t")) + 1
+                    block = words + b" " if words and len(words) < len(block) else words
+                    if len(words) - cut > size:
+                        raise PivotalError(
+                            f"A corpus is text, but {path} has a word of more than {size:,} bytes."
+                        )
                 if cut:
-                    yield rest + block[:cut]
-                    rest = block[cut:]
-                else:
-                    rest += block
+                    yield block[:cut]
+                rest = block[cut:]
     except FileNotFoundError:
         raise PivotalError(f"There is no corpus file {path}.") from None
     except damage as error:
@@ -50,7 +79,7 @@ def blocks(path: Path) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def text_of(block: bytes, source: str) -> str:
+def text_of(block: bytes, source: str | Path) -> str:
     try:
         return block.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -82,59 +111,168 @@ def _open(path: Path) -> Any:
         return gzip.open(path, "rb")
     if path.suffix == ".xz":
         return lzma.open(path, "rb")
-    if path.suffix == ".zst":
-        zstd = _zstd(path)
-        return BufferedReader(_Frames(path)) if zstd.__name__ == "zstandard" else zstd.open(path, "rb")
-    return path.open("rb")
-
-
-class _Frames(RawIOBase):
-    """The frames of a .zst file in sequence, as Python 3.14 reads them. The package zstandard alone would accept a
-    truncated file."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        self._begin = _zstd(path).ZstdDecompressor().decompressobj
-        self._frame = self._begin()
-        self._fresh, self._text = True, b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._text:
-            packed = self._frame.unused_data or self._file.read(2**14)
-            if self._frame.eof:
-                self._frame, self._fresh = self._begin(), True
-            if not packed:
-                if self._fresh:
-                    return 0
-                raise EOFError("it ends inside a frame")
-            self._text, self._fresh = self._frame.decompress(packed), False
-        part = self._text[: len(buffer)]
-        buffer[: len(part)] = part
-        self._text = self._text[len(part) :]
-        return len(part)
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+    return _zstd(path).open(path, "rb") if path.suffix == ".zst" else path.open("rb")
 
 
 def _zstd(path: Path) -> Any:
     """Part of Python from 3.14 on, before that a package."""
     try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
         return zstd
     except ImportError:
-        pass
-    try:
-        import zstandard  # type: ignore[import-not-found,unused-ignore]
-
-        return zstandard
-    except ImportError:
         raise PivotalError(
-            f"Reading {path} needs Python 3.14 or the package zstandard. "
+            f"Reading {path} needs Python 3.14 or the package backports.zstd. "
             "Run `pip install pivotal[zst]`, or decompress the file with `unzstd`."
         ) from None
+
+
+# -- words ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words of a model, in the order of their ids. Contains `<unk>`, which replaces unknown words, and `<eos>`,
+    which ends a sentence and precedes the first."""
+
+    words: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        missing = [word for word in (UNK, EOS) if word not in self.ids]
+        if missing:
+            listed = f"{missing[0]} is missing" if len(missing) == 1 else "both are missing"
+            raise PivotalError(
+                f"A vocabulary needs the words {UNK} and {EOS}, but {listed}. Add a line for each."
+            )
+        if len(self.ids) < len(self.words):
+            twice = next(word for word, count in Counter(self.words).items() if count > 1)
+            raise PivotalError(
+                f"Every word of a vocabulary must be unique, but {twice!r} occurs twice. Remove one."
+            )
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        return {word: i for i, word in enumerate(self.words)}
+
+    @staticmethod
+    def most_frequent(counts: Mapping[str, int], size: int) -> Vocabulary:
+        """`<unk>`, `<eos>` and the most frequent words. Ties are broken alphabetically."""
+        ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
+        words = [word for word, _ in ordered if word not in (UNK, EOS)]
+        return Vocabulary((UNK, EOS, *words[: size - 2]))
+
+    @staticmethod
+    def read(path: Path) -> Vocabulary:
+        """Read a file with one word per line."""
+        words = read_words(path)
+        for number, line in enumerate(words, start=1):
+            if line.split() != [line]:
+                raise PivotalError(
+                    f"A vocabulary has one word per line, but line {number} of {path} is {line!r}."
+                )
+        try:
+            return Vocabulary(tuple(words))
+        except PivotalError as error:
+            raise PivotalError(f"{path}: {error}") from None
+
+
+def count_words(paths: Sequence[Path], progress: Callable[[int], None] | None = None) -> Counter[str]:
+    """How often each word occurs. `progress` receives the number of tokens read so far."""
+    counts: Counter[str] = Counter()
+    tokens = 0
+    for part in _over_blocks(paths, _count, {}):
+        counts.update(part)
+        tokens += sum(part.values())
+        if progress is not None:
+            progress(tokens)
+    return counts
+
+
+def encode(
+    paths: Sequence[Path], vocabulary: Vocabulary, progress: Callable[[int], None] | None = None
+) -> np.ndarray:
+    """The ids of all sentences in sequence, each followed by `<eos>`. Empty lines are skipped."""
+    parts: list[np.ndarray] = []
+    tokens = 0
+    for part in _over_blocks(paths, _encode, vocabulary.ids):
+        parts.append(part)
+        tokens += len(part)
+        if progress is not None:
+            progress(tokens)
+    if not tokens:
+        raise PivotalError(
+            f"A corpus needs sentences, one per line, but {', '.join(map(str, paths))} holds none."
+        )
+    return np.concatenate(parts)
+
+
+def ids_of(text: str, vocabulary: Mapping[str, int], unk: str) -> np.ndarray:
+    """The ids of the words of a text, with one `<eos>` at the end of each line."""
+    words = text.replace("\n", f" {EOS} ").split()
+    ids = np.fromiter(map(vocabulary.get, words, repeat(vocabulary[unk])), np.int32, len(words))
+    # Drop an <eos> at the beginning or after another one: it comes from an empty line, or the text has its own.
+    ends = ids == vocabulary[EOS]
+    return ids[~(ends & np.concatenate([[True], ends[:-1]]))[: len(ids)]]
+
+
+def hold_out(ids: np.ndarray, eos: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Split into training and validation: every n-th sentence is held out."""
+    every = held_out_of(share)
+    sentence = np.concatenate([[0], np.cumsum(ids[:-1] == eos)])
+    held = sentence % every == every - 1
+    if not held.any():
+        raise PivotalError(
+            f"Holding out a share of {share:g} for validation needs {every} sentences, but the corpus has "
+            f"{int(sentence[-1]) + 1}. Give more text, a validation text, or a larger share."
+        )
+    return ids[~held], ids[held]
+
+
+def held_out_of(share: float) -> int:
+    """One sentence in how many is held out."""
+    return max(2, round(1 / share))
+
+
+def _over_blocks(
+    paths: Sequence[Path], work: Callable[[bytes, str], T], vocabulary: dict[str, int]
+) -> Iterator[T]:
+    """Apply `work` to every block, results in order. Starts worker processes unless the text is small."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(processors, 16)
+    tasks = ((block, str(path)) for path in paths for block in blocks(path))
+    if workers == 1 or sum(path.stat().st_size for path in paths if path.is_file()) < BLOCK // 4:
+        _begin(vocabulary)
+        yield from (work(*task) for task in tasks)
+        return
+    # Forking is fast and needs no importable main module, but is only safe on Linux.
+    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    with ProcessPoolExecutor(workers, context, _begin, (vocabulary,)) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, *task))
+                if len(waiting) > 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _begin(vocabulary: dict[str, int]) -> None:
+    _VOCABULARY.clear()
+    _VOCABULARY.update(vocabulary)
+
+
+def _count(block: bytes, source: str) -> Counter[str]:
+    return Counter(text_of(block, source).split())
+
+
+def _encode(block: bytes, source: str) -> np.ndarray:
+    return ids_of(text_of(block, source), _VOCABULARY, UNK)

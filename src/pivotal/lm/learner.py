@@ -1,20 +1,66 @@
-"""One seed in training: network, optimiser, random numbers and position in the text."""
+"""One seed in training: network, optimiser, random numbers and position in the text, which is one stream of ids."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from pivotal.lm.network import Network, State
 from pivotal.lm.recipes import Settings
-from pivotal.lm.stream import Stream, columns_for, fold
 
 HALF = {"fp16": torch.float16, "bf16": torch.bfloat16}
+_COLUMNS, _TOKENS_PER_COLUMN = 64, 1000
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Encoded text on a device, where every sentence ends in <eos>. All seeds share it."""
+
+    ids: Int[Tensor, " tokens"]
+    ends: np.ndarray
+    """The end of each sentence, exclusive."""
+
+    @staticmethod
+    def of(ids: np.ndarray, eos: int, device: torch.device) -> Stream:
+        return Stream(torch.from_numpy(ids).to(device), np.flatnonzero(ids == eos) + 1)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def columns(self, batch: int) -> Int[Tensor, "rows batch"]:
+        return fold(self.ids, batch)
+
+    def shuffled_columns(self, batch: int, seed: int, epoch: int) -> Int[Tensor, "rows batch"]:
+        """With shuffled sentences. Seed and epoch determine the order, so a checkpoint need not store it."""
+        order = np.random.default_rng([seed, epoch]).permutation(len(self.ends))
+        starts = np.concatenate([[0], self.ends[:-1]])
+        lengths = (self.ends - starts)[order]
+        moved = starts[order] - (np.cumsum(lengths) - lengths)
+        device = self.ids.device
+        index = torch.from_numpy(moved).to(device)
+        index = torch.repeat_interleave(
+            index, torch.from_numpy(lengths).to(device), output_size=len(self.ids)
+        )
+        return fold(self.ids[index.add_(torch.arange(len(self.ids), device=device))], batch)
+
+
+def columns_for(tokens: int) -> int:
+    """Number of columns for validation. Each starts at the zero state, so columns must not be short."""
+    return max(1, min(_COLUMNS, tokens // _TOKENS_PER_COLUMN))
+
+
+def fold(ids: Int[Tensor, " tokens"], batch: int) -> Int[Tensor, "rows batch"]:
+    """Column i is the i-th part of the stream. Tokens at the end that do not fill a row are dropped."""
+    rows = len(ids) // batch
+    return ids[: rows * batch].view(batch, rows).t().contiguous()
 
 
 class SeedLearner:
@@ -229,7 +275,7 @@ def stream_loss(network: Network, ids: Tensor, *, bptt: int = 70) -> float:
     """Mean loss per word of a stream read in columns, with the state carried along and without dropout.
 
     Computed in training precision, without the few words that do not fill a row. Use it to compare epochs;
-    `perplexity.surprisals` gives the exact figure.
+    `assess.surprisals` gives the exact figure.
     """
     network.eval()
     columns = fold(ids, columns_for(len(ids)))

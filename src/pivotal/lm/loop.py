@@ -11,9 +11,10 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.lm.corpus import Vocabulary
 from pivotal.lm.learner import SeedLearner
+from pivotal.lm.model_folders import ModelFolders, short_number
 from pivotal.lm.recipes import Settings
-from pivotal.lm.snapshots import Snapshots, short_number
 from pivotal.lm.training_folder import TrainingFolder
 from pivotal.records.run import Progress
 from pivotal.stopping import signals
@@ -28,12 +29,13 @@ class TrainingCourse:
     """All seeds train in step: they are at the same place in the same epoch and share one checkpoint."""
 
     settings: Settings
+    words: Vocabulary
     learners: Sequence[SeedLearner]
     valid: Tensor
     workplace: TrainingFolder
+    folders: ModelFolders
     watch: Watch
     checkpoint_seconds: float
-    snapshots: Snapshots
     step: int = 0
     seconds: float = 0.0
     """Seconds of training and validation, including those before a resume."""
@@ -58,7 +60,7 @@ class TrainingCourse:
         self._resume()
         if self.finished:
             return
-        self.snapshots.check_reached(self.settings.epochs * self._epoch_tokens)
+        self._check_snapshots(self.settings.epochs * self._epoch_tokens)
         self._started = time.monotonic() - self.seconds
         self._saved = self._told = time.monotonic()
         with signals() as stop, stop.deferred():
@@ -78,7 +80,7 @@ class TrainingCourse:
                     stop.check()
             if self._rows:
                 self._tell()
-            if missed := self.snapshots.tokens[len(self.taken) :]:
+            if missed := self.folders.snapshot_tokens[len(self.taken) :]:
                 listed = ", ".join(map(short_number, missed))
                 self.watch.say(
                     f"The time limit ended the training after {self.tokens:,} tokens, before the snapshots at {listed}."
@@ -98,12 +100,24 @@ class TrainingCourse:
         self.step += 1
         self.seconds = time.monotonic() - self._started
 
+    def _check_snapshots(self, tokens: int) -> None:
+        """Raise PivotalError if a snapshot is beyond the end of the training."""
+        last = max(self.folders.snapshot_tokens, default=0)
+        if last > tokens:
+            raise PivotalError(
+                f"The training reads {tokens:,} tokens in total, but a snapshot is requested at {last:,}. "
+                "Remove it, or raise --epochs.",
+                "snapshots",
+            )
+
     def _take_snapshots(self) -> None:
-        for asked in self.snapshots.due(self.tokens, len(self.taken)):
+        for asked in self.folders.snapshot_tokens[len(self.taken) :]:
+            if asked > self.tokens:
+                break
             if self._rows:
                 self._tell()
             point = {"asked": asked, **self._measured([seed.loss_on(self.valid) for seed in self.learners])}
-            self.snapshots.write(self, point)
+            self.folders.write_snapshots(self, point)
             self.taken.append(point)
             self.watch.say(f"snapshot at {short_number(asked)} tokens: {_shown(point)}")
             # Neither the validation nor the writing counts as time spent on updates.
@@ -209,8 +223,7 @@ class TrainingCourse:
         if saved is None:
             return
         self.step, self.seconds, self.stepping = saved["step"], saved["seconds"], saved["stepping"]
-        self.finished, self.history = saved["finished"], saved["history"]
-        self.taken = saved.get("snapshots", [])
+        self.finished, self.history, self.taken = saved["finished"], saved["history"], saved["snapshots"]
         for learner, state in zip(self.learners, saved["learners"], strict=True):
             learner.load_state_dict(state)
         self.watch.say(f"Resuming after {self.step} updates.")

@@ -24,7 +24,7 @@ from pivotal.files import (
     remove_partials,
     write_atomically,
 )
-from pivotal.lm.vocabulary import Vocabulary
+from pivotal.lm.corpus import Vocabulary
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 

@@ -18,6 +18,8 @@ from typing import IO, Any, cast
 _MOST = 200_000
 """Limit on instructions and on dictionary items. The checkpoint of a recurrent model has a few thousand."""
 
+_BITS = 128
+
 _VALUES = {
     *("INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT"),
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
@@ -91,6 +93,11 @@ class _Machine:
 
     def follow(self, opcode: str, argument: Any) -> None:
         if opcode in _VALUES:
+            # No message could print a longer number: Python refuses to convert one to decimals.
+            if isinstance(argument, int) and argument.bit_length() > _BITS:
+                raise BadPickle(
+                    f"it has a number of {argument.bit_length():,} bits, which no checkpoint needs"
+                )
             self._stack.append(argument)
         elif opcode in _CONSTANTS:
             self._stack.append(_CONSTANTS[opcode])

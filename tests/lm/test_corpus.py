@@ -15,10 +15,7 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.lm import corpus as reading
-from pivotal.lm import encoding
-from pivotal.lm.corpus import blocks
-from pivotal.lm.encoding import count_words, encode, hold_out
-from pivotal.lm.vocabulary import Vocabulary
+from pivotal.lm.corpus import Vocabulary, blocks, count_words, encode, hold_out
 from pivotal.questions.words import EOS, UNK
 
 WORDS = Vocabulary((UNK, EOS, "the", "cat", "sleeps"))
@@ -28,7 +25,7 @@ def zstd(data: bytes) -> bytes:
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
-        import zstandard as zstd
+        from backports import zstd
     return zstd.compress(data)
 
 
@@ -49,6 +46,19 @@ def test_every_format_gives_the_same_blocks_of_whole_lines(
     assert b"".join(found).decode() == text + "\n"
 
 
+@pytest.mark.parametrize("text", ["the cat " * 900, "the\tcat" + 5000 * " " + "sleeps the cat\n\nthe " * 9])
+def test_lines_of_any_length_are_read_in_blocks(
+    tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "a.txt", text)
+    whole = encode([path], WORDS).tolist()
+    monkeypatch.setattr(reading, "BLOCK", 100)
+    assert max(map(len, blocks(path))) < 250
+    assert encode([path], WORDS).tolist() == whole
+    with pytest.raises(PivotalError, match="has a word of more than 100 bytes"):
+        encode([written(path, 500 * "a")], WORDS)
+
+
 def test_frames_of_zstandard_follow_each_other(tmp_path: Path, sentences: list[str]) -> None:
     """As `pzstd` and `cat a.zst b.zst` write them."""
     path, text = tmp_path / "a.zst", "\n".join(sentences)
@@ -57,7 +67,7 @@ def test_frames_of_zstandard_follow_each_other(tmp_path: Path, sentences: list[s
 
 
 def test_without_zstandard_the_cure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in ("compression", "zstandard"):
+    for package in ("compression", "backports"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(PivotalError, match=r"pip install pivotal\[zst\]"):
         list(blocks(tmp_path / "a.zst"))
@@ -108,7 +118,6 @@ def test_many_processes_give_what_one_gives(
     """Enough text for a pool, in blocks small enough that every worker gets some."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
     monkeypatch.setattr(reading, "BLOCK", 2**16)
-    monkeypatch.setattr(encoding, "BLOCK", 2**16)
     paths = [written(tmp_path / f"{i}.txt", "\n".join(sentences[i::2])) for i in (0, 1)]
     assert sum(path.stat().st_size for path in paths) > 3 * 2**16
     told: list[int] = []

@@ -11,10 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from pivotal.lm.learner import SeedLearner, stream_loss
+from pivotal.lm.learner import SeedLearner, Stream, stream_loss
 from pivotal.lm.network import GATES, Network
 from pivotal.lm.recipes import settings_of
-from pivotal.lm.stream import Stream
 
 WORDS, EOS = 50, 1
 CPU = torch.device("cpu")
