@@ -23,6 +23,7 @@ from timing import calls, spent, timed
 
 import pivotal as pv
 from pivotal.options import build
+from pivotal.problem.batch import Batch
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.questions.splits import Split
@@ -54,9 +55,9 @@ def main() -> None:
     model = pv.load_model(args.model, device="cpu")
     question = Question(args.model, args.phenomenon, seed=args.seed, split=args.split)
     train, test = question.divide(question.load_pairs())
-    timed(Problem, "run", "model, forward")
+    timed(Batch, "run", "model, forward")
     timed(torch.Tensor, "backward", "backward")
-    timed(Problem, "kl", "KL, forward")
+    timed(Batch, "kl", "KL, forward")
     for values in args.values:
         for options in args.options or [""]:
             problem = Problem(model, train, sites=args.sites, steps=args.steps, values=values)

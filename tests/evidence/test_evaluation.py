@@ -183,7 +183,7 @@ def test_memory_bounds_change_no_score(problem: Problem, monkeypatch: pytest.Mon
     mask = (torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(0)) < 0.2).float()
     values = torch.rand(5, 2, 64, generator=torch.Generator().manual_seed(1)) * 2 - 1
     whole = score_masks(mask, values, problem)
-    monkeypatch.setattr("pivotal.problem.problem._ROWS", 1)
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", 1)
     assert problem.runs_at_once() == 1
     for at_once, one_by_one in zip(whole, score_masks(mask, values, problem), strict=True):
         assert np.allclose(at_once, one_by_one, atol=1e-5)
@@ -194,7 +194,7 @@ def test_wide_masks_and_passes_backwards_are_fewer_at_once(
 ) -> None:
     many = problem.runs_at_once()
     assert problem.runs_at_once(learning=True) == many // 2
-    monkeypatch.setattr("pivotal.problem.problem._ENTRIES", 3 * 2 * len(problem.space))
+    monkeypatch.setattr("pivotal.problem.batch._ENTRIES", 3 * 2 * len(problem.space))
     assert problem.runs_at_once() == 3
 
 

@@ -58,7 +58,7 @@ def test_one_profile_for_each_unit_and_back_from_its_file(profiles: UnitProfiles
 
 def test_the_histogram_counts_every_natural_state_once(problem: Problem, profiles: UnitProfiles) -> None:
     tree = problem.tree
-    states = problem.clean_states[torch.as_tensor(tree.live_row[tree.edited])]
+    states = problem.tensors.clean[torch.as_tensor(tree.live_row[tree.edited])]
     for unit, one in zip(plant(seed=0).units, profiles.profiles, strict=True):
         own = states[:, unit.index]
         assert (one.natural.low, one.natural.high) == (-1, 1)
@@ -93,7 +93,7 @@ def test_what_is_written_is_the_change_of_the_logits_at_the_last_word(
     set_to, model = found(), problem.model
     last = problem.sample(16).at_last_step()
     rows = torch.as_tensor(last.tree.live_row[sorted(set(last.tree.leaf.tolist()))])
-    clean = last.clean_states[rows]
+    clean = last.tensors.clean[rows]
     for i, (unit, one) in enumerate(zip(set_to.units, profiles.profiles, strict=True)):
         assert one.written is not None
         for d, label in enumerate(set_to.directions):
@@ -143,11 +143,11 @@ def test_a_neuron_of_the_last_block_writes_all_that_it_does() -> None:
         assert one.written is not None
         for direction, label in enumerate(intervention.directions):
             mask, values = dense(intervention.without(1 - i), problem.space, model.device)
-            both = last.towards(direction)
+            both = last.edited_towards([direction, direction])
             with torch.no_grad():
                 states = both.run(mask, values).states[:, 0]
                 rows = torch.as_tensor(both.tree.live_row[np.unique(both.tree.leaf)])
-                clean = both.clean_states[rows]
+                clean = both.tensors.clean[rows]
                 change = (model.readout(states[rows]) - model.readout(clean)).mean(0)
             change -= change.mean()
             assert one.written[label].up[0].logit == pytest.approx(float(change.max()), rel=1e-2)

@@ -76,7 +76,7 @@ def test_the_logits_and_flips_of_pivotal_are_those_of_llama_cpp(tiny: Make, tmp_
     for pairs, found in zip(chosen, llama_cpp(python, tmp_path, cases), strict=True):
         theirs[pairs] = found
     with torch.no_grad():
-        states = model.lm.states(problem.prepared, _Add(portable, added))
+        states = model.lm.states(problem.tensors.prepared, _Add(portable, added))
         ours = model.lm.readout(states[problem.tree.live_row[problem.tree.leaf], 0]).numpy()
     assert np.abs(theirs - ours).max() < CLOSE["llama"]
     words = np.array([[model.lm.tokens_of(word)[0] for word in pair.words] for pair in problem.pairs])

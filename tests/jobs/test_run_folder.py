@@ -21,7 +21,7 @@ from pivotal.jobs.checkpoint import RunCheckpoint
 from pivotal.jobs.history import History
 from pivotal.jobs.preparation import default_path
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.problem.outcome import Work
+from pivotal.problem.batch import Work
 from pivotal.records.intervention import Intervention
 from pivotal.searches.base import Discovery, Progress
 from pivotal.stopping import Interrupted, Stop

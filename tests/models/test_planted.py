@@ -58,7 +58,7 @@ def test_decoys_carry_the_number_more_strongly() -> None:
     planted = plant()
     problem = Problem(planted.model, load_phenomenon("planted"), steps="single")
     singular = torch.tensor([pair.label == "singular" for pair in problem.pairs])
-    at_leaf = problem.clean_states[torch.as_tensor(problem.tree.live_row[problem.tree.leaf])]
+    at_leaf = problem.tensors.clean[torch.as_tensor(problem.tree.live_row[problem.tree.leaf])]
     gap = (at_leaf[singular].mean(0) - at_leaf[~singular].mean(0)).abs()
     chosen = gap.topk(6).indices.tolist()
     known = {problem.space.flat(unit) for unit in (*planted.units, *planted.decoys)}

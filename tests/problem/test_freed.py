@@ -35,15 +35,13 @@ def test_a_problem_does_not_keep_its_model() -> None:
     model: LanguageModel = plant().model
     there = weakref.ref(model)
     problem = Problem(model, load_phenomenon("planted").sample(40, seed=0), values="natural")
-    parts = [*problem.batches(8), problem.sample(4)]
-    for one in (problem, *parts):
-        assert one.bounds()[0].equal(problem.bounds()[0])
-        assert one.whole is one and one.clean_accuracy is not None
-        assert (
-            len(Terms(kl_weight=0.1).weights(one)) == 1
-            and one.preferences.change(one.clean_states[:, None]).shape
-        )
-    del problem, parts, one, model
+    sample = problem.sample(4)
+    assert sample.bounds()[0].equal(problem.bounds()[0])
+    assert sample.whole is sample and sample.clean_accuracy is not None
+    for part in (problem, sample, *problem.batches(8)):
+        assert len(Terms(kl_weight=0.1).weights(part)) == 1
+        assert part.preferences.change(part.tensors.clean[:, None]).shape
+    del problem, sample, part, model
     assert there() is None
 
 

@@ -127,7 +127,7 @@ def test_a_search_in_one_shape_finds_the_units_of_both_questions() -> None:
 def test_the_groups_of_one_question_are_not_weighed() -> None:
     """The groups of a single question are constructions, which count as often as they occur."""
     alone = Problem(PLANTED.model, PAIRS.sample(120))
-    assert len(alone.pairs.groups) > 1 and alone.weight is None
+    assert len(alone.pairs.groups) > 1 and alone.tensors.weight is None
     parts = alone.batches(16)
     assert sorted(pair.prefix for part in parts for pair in part.pairs) == sorted(
         pair.prefix for pair in alone.pairs

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pivotal.models.planted import plant
+from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms, loss_of
-from pivotal.problem.outcome import Outcome
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 

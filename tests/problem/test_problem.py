@@ -108,17 +108,16 @@ def test_the_untouched_states_are_the_same_kept_or_computed_again(
     model, pairs, chosen = small_model(), pairs_of(*PREFIXES), np.array([7, 2, 3])
     kept = Problem(model, pairs, steps=steps)
     assert kept.examples.untouched is not None
-    monkeypatch.setattr("pivotal.problem.untouched._MOST", 0)
+    monkeypatch.setattr("pivotal.problem.examples._MOST_BYTES", 0)
     again = Problem(model, pairs, steps=steps)
     assert again.examples.untouched is None
     for one, other in (
         (kept, again),
         (kept.restrict(chosen), again.restrict(chosen)),
         (kept.at_last_step(), again.at_last_step()),
-        (kept.towards(0), again.towards(0)),
+        (kept.edited_towards([0, 0]), again.edited_towards([0, 0])),
     ):
-        torch.testing.assert_close(one.clean_states, other.clean_states)
-    torch.testing.assert_close(kept.end_states(chosen), again.end_states(chosen))
+        torch.testing.assert_close(one.tensors.clean, other.tensors.clean)
 
 
 def test_a_batch_reads_the_untouched_states_without_running_the_model(
@@ -128,7 +127,7 @@ def test_a_batch_reads_the_untouched_states_without_running_the_model(
     runs: list[object] = []
     states = type(problem.model).states
     monkeypatch.setattr(type(problem.model), "states", lambda *given: runs.append(given) or states(*given))
-    assert len(problem.batches(3)[0].clean_states) == problem.batches(3)[0].tree.n_live
+    assert len(problem.batches(3)[0].tensors.clean) == problem.batches(3)[0].tree.n_live
     assert not runs
 
 
@@ -349,7 +348,7 @@ def test_kl_at_all_positions_is_that_of_the_distributions(steps: Steps) -> None:
     mask = torch.zeros(2, 2, len(problem.space))
     mask[1, :, ::3] = 1
     states = problem.run(mask, torch.full_like(mask, 0.7)).states
-    expected = divergence(problem.model.readout(problem.clean_states), problem.model.readout(states))
+    expected = divergence(problem.model.readout(problem.tensors.clean), problem.model.readout(states))
     everywhere = torch.arange(len(states))
     torch.testing.assert_close(problem.kl(states), expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(problem.kl(states, everywhere), expected, atol=1e-6, rtol=1e-5)

@@ -13,7 +13,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.prepare import as_read
 from pivotal.problem.problem import Problem
-from pivotal.problem.unknown import options_for_more, with_unknown
+from pivotal.problem.text import options_for_more, with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question

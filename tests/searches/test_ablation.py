@@ -52,7 +52,7 @@ def test_units_that_nothing_reads_have_no_effect() -> None:
 
 @BOTH_STEPS
 def test_all_units_at_once_are_each_alone(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pivotal.problem.problem._ROWS", 1000)  # several parts, the last one not full
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", 1000)  # several parts, the last one not full
     problem = planted_problem(steps)
     shares: list[float] = []
     values = values_of(problem, "other-mean")

@@ -58,7 +58,7 @@ def test_the_gradient_is_the_slope_of_the_loss(steps: Steps) -> None:
 def test_integrated_gradients_sum_to_the_change_of_the_loss(
     steps: Steps, rows: int, reach: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pivotal.problem.problem._ROWS", rows)  # in one pass, and in several
+    monkeypatch.setattr("pivotal.problem.batch._ROWS", rows)  # in one pass, and in several
     problem = planted_problem(steps)
     gain, values = rank(replace(QUICK, method="integrated", points=50, reach=reach), problem)
     ends = [QUICK.terms.loss(problem.run(torch.full((1, 64), m), values[None])).item() for m in (0.0, reach)]

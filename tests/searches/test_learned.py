@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
+from pivotal.problem.batch import Outcome
 from pivotal.problem.objective import Terms
-from pivotal.problem.outcome import Outcome
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Discovery, Progress, budget_of

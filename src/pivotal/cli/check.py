@@ -124,7 +124,7 @@ def _look_up(model: str, words: str, json: bool) -> None:
 
 def _word(lm: LanguageModel, word: str, known: Sequence[str]) -> dict[str, Any]:
     from pivotal.errors import PivotalError
-    from pivotal.problem.unknown import near_words
+    from pivotal.problem.text import near_words
 
     try:
         tokens = [lm.word(token).strip() or " " for token in lm.tokens_of(word)]

@@ -260,7 +260,7 @@ def _panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> Non
     """The effects on other phenomena and on ordinary text."""
     from pivotal.evidence.checks.text import text_cost
     from pivotal.evidence.collect import bundled_phenomena, effects_on_others
-    from pivotal.problem.ordinary_text import sentences_of
+    from pivotal.problem.text import sentences_of
     from pivotal.records.evidence import Panel
     from pivotal.report.evidence import effects_table, text_sentence
 

@@ -101,8 +101,8 @@ def _profile(folder: str, text: str | None, model: str | None, device: str | Non
     pairs = question.load_pairs()
     saved.divided(question, pairs, _CURE)
     from pivotal.evidence.unit_profiles import profile_units
-    from pivotal.problem.ordinary_text import sentences_of
     from pivotal.problem.prepare import as_read, problem_of
+    from pivotal.problem.text import sentences_of
 
     sentences = None if text is None else sentences_of(text)
     lm = saved.load_model(question, device, any_model=False, download=model is not None)

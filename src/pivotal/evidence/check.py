@@ -15,12 +15,13 @@ from pivotal.evidence.knowledge import few_to_flip, knowledge_of, prefixes_to_fl
 from pivotal.evidence.overlap import overlap_of
 from pivotal.evidence.verdict import both_directions, known, likely_words
 from pivotal.models.base import LanguageModel
+from pivotal.problem.batch import Batch
 from pivotal.problem.counterfactuals import unusable
 from pivotal.problem.examples import askable
 from pivotal.problem.objective import Terms
 from pivotal.problem.prepare import as_read, checked_model, model_of, problem_of
 from pivotal.problem.problem import Problem
-from pivotal.problem.unknown import options_for_more
+from pivotal.problem.text import options_for_more
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.check import CheckReport, DividedWord, Exchangeable
@@ -201,7 +202,7 @@ def _seconds(problem: Problem) -> float:
     return seconds * _UPDATES
 
 
-def _update_time(batch: Problem) -> float:
+def _update_time(batch: Batch) -> float:
     """The seconds of one update of all units on a batch."""
     device = batch.model.device
     mask = torch.full((1, len(batch.space)), 0.1, device=device, requires_grad=True)

@@ -148,8 +148,8 @@ def _mass_and_rank(problem: Problem) -> tuple[float, float]:
     labels and of the rank of the more likely label's words."""
     part = problem.sample(PREFIXES)
     model, sets, words = part.model, part.examples.sets, part.examples.words
-    leaves, at, of = np.unique(part.examples.leaves, return_index=True, return_inverse=True)
-    states = part.end_states(at)
+    leaves, of = np.unique(part.examples.leaves, return_inverse=True)
+    states = part.tensors.clean[torch.as_tensor(part.tree.live_row[leaves], device=model.device)]
     mass, rank = np.empty(len(part)), np.empty(len(part))
     for start in range(0, len(leaves), _ROWS):
         logits = model.readout(states[start : start + _ROWS])

@@ -10,9 +10,9 @@ from pivotal.evidence import CONTROLS
 from pivotal.evidence.evaluation import Evaluation, evaluate
 from pivotal.evidence.kept import kept_of
 from pivotal.evidence.overlap import overlap_of, unseen_words
+from pivotal.problem.batch import Work
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
-from pivotal.problem.outcome import Work
 from pivotal.problem.problem import Problem
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
 from pivotal.searches.base import Discovery, Progress

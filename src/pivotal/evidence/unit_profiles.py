@@ -18,8 +18,8 @@ from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
 from pivotal.models.tree import PrefixTree, Span
-from pivotal.problem.ordinary_text import mostly_unknown, sentences_of, tokens_of
 from pivotal.problem.problem import Problem
+from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
 from pivotal.records.intervention import Intervention
 from pivotal.records.unit_profiles import (
     Histogram,
@@ -224,8 +224,8 @@ def _written(intervention: Intervention, problem: Problem, most: int) -> list[di
     last = problem.sample(_STATES).at_last_step()
     edit = _Direct(model, intervention, writes)
     rows = torch.as_tensor(last.tree.live_row[np.unique(last.tree.leaf)], device=model.device)
-    states = model.states(last.prepared, edit)[rows]
-    clean = model.readout(last.clean_states[rows])
+    states = model.states(last.tensors.prepared, edit)[rows]
+    clean = model.readout(last.tensors.clean[rows])
     asked = _asked_tokens(problem)
     found: list[dict[str, Written]] = []
     for i in range(most):

@@ -178,7 +178,7 @@ def flips(portable: Portable, added: Vectors, problem: Problem) -> tuple[float, 
     of pairs, of those that are flipped to an exported direction."""
     rows = [portable.intervention.direction(label) for label in portable.directions]
     asked = np.isin(problem.direction, rows)
-    states = problem.model.states(problem.prepared, _Add(portable, added))
+    states = problem.model.states(problem.tensors.prepared, _Add(portable, added))
     ours = problem.run_intervention(portable.intervention)
     by_vector = (problem.log_ratio_of(states)[0] < 0).cpu().numpy()
     by_units = ours.flipped()[0].cpu().numpy()

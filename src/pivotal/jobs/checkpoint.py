@@ -16,7 +16,7 @@ from pivotal.jobs.run_files import CHECKPOINT
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
-from pivotal.problem.outcome import Work
+from pivotal.problem.batch import Work
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import CheckpointRecord

@@ -27,8 +27,8 @@ from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.printing import duration
+from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
-from pivotal.problem.outcome import Work
 from pivotal.problem.prepare import checked_model, model_of, stays_of
 from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet

@@ -17,7 +17,7 @@ from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
 from pivotal.models.bases.fit import pca, whitened
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import states_to_edit
-from pivotal.problem.ordinary_text import BUNDLED, mostly_unknown, sentences_of, tokens_of
+from pivotal.problem.text import BUNDLED, mostly_unknown, sentences_of, tokens_of
 from pivotal.records.basis import BasisRecord
 from pivotal.units import Site, UnitSpace
 

@@ -18,7 +18,7 @@ from pivotal.lm.learner import columns_for
 from pivotal.models.base import LanguageModel
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.problem import Problem
-from pivotal.problem.unknown import with_unknown
+from pivotal.problem.text import with_unknown
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon

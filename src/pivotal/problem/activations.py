@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from pivotal.models.base import LanguageModel
 from pivotal.models.tree import PrefixTree, Span
+from pivotal.problem.batch import Work
+from pivotal.problem.examples import Examples
 from pivotal.units import Site, UnitSpace
 
 Range: TypeAlias = tuple[Float[Tensor, " coordinates"], Float[Tensor, " coordinates"]]
@@ -78,20 +81,32 @@ class Standard:
         return Standard((low + high) / 2, torch.where(half > 0, half, torch.ones_like(half)))
 
 
+class NaturalRange:
+    """The 1st and the 99th percentile of each coordinate over the distinct states to edit, measured once on a sample of
+    the prefixes of a problem, also for its parts.
+
+    It refers to no problem. A problem keeps its samples; if these referred back to it, the model would stay in memory
+    until Python looks for cycles, which can take many large models.
+    """
+
+    def __init__(self, model: LanguageModel, examples: Examples, space: UnitSpace, work: Work) -> None:
+        self._model, self._examples, self._space, self._work = model, examples, space, work
+
+    @cached_property
+    def ends(self) -> Range:
+        """The range. Measuring it counts as work."""
+        chosen = self._examples.sampled(SAMPLE)
+        tree = (self._examples if chosen is None else self._examples.restrict(chosen)).tree
+        self._work.forward += tree.n_live
+        return natural_range(self._model, tree, self._space)
+
+
 @torch.no_grad()
 def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> Range:
-    """The 1st and the 99th percentile of each coordinate over the distinct states to edit.
-
-    Where a site has no bounds, as in transformers, the first tokens of the sentences are left out: some units have
-    activations in the thousands there, and only there.
-    """
-    if any(site.bounds is None for site in space.sites):
-        tree = tree.without_first()
-    recorder = _Recorder(space, 1 + int(tree.direction.max()))
-    model.states(model.prepare(tree), recorder)
+    """The 1st and the 99th percentile of each coordinate over the distinct states to edit."""
     ends = [
         _usual(torch.cat([rows for rows in seen if rows is not None]))
-        for _, _, seen in _seen(model, space, recorder)
+        for _, _, seen in _seen(model, space, _recorded_in(model, tree, space))
     ]
     return torch.cat([low for low, _ in ends]), torch.cat([high for _, high in ends])
 
@@ -100,19 +115,22 @@ def natural_range(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> R
 def states_to_edit(
     model: LanguageModel, tree: PrefixTree, space: UnitSpace
 ) -> list[Float[Tensor, "_ coordinates"]]:
-    """The distinct states of one site to edit, for each direction.
+    """The distinct states of one site to edit, for each direction."""
+    (site,) = space.sites
+    return [
+        torch.cat(rows) if rows else torch.zeros(0, site.coordinates, device=model.device)
+        for rows in _recorded_in(model, tree, space).rows[site.name]
+    ]
 
-    As in `natural_range`, the first tokens of the sentences are left out where a site has no bounds.
-    """
+
+def _recorded_in(model: LanguageModel, tree: PrefixTree, space: UnitSpace) -> _Recorder:
+    """The states to edit of a tree. Where a site has no bounds, as in transformers, the first tokens of the sentences
+    are left out: some units have activations in the thousands there, and only there."""
     if any(site.bounds is None for site in space.sites):
         tree = tree.without_first()
     recorder = _Recorder(space, 1 + int(tree.direction.max()))
     model.states(model.prepare(tree), recorder)
-    (site,) = space.sites
-    return [
-        torch.cat(rows) if rows else torch.zeros(0, site.coordinates, device=model.device)
-        for rows in recorder.rows[site.name]
-    ]
+    return recorder
 
 
 @torch.no_grad()

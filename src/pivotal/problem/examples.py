@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
@@ -16,8 +18,7 @@ from pivotal.models.tree import PrefixTree
 from pivotal.problem.asking import AskedPair, Asking, Tokens
 from pivotal.problem.counterfactuals import Counterfactuals, match
 from pivotal.problem.kept import KeptSentence, KeptSentences
-from pivotal.problem.unknown import cure_of
-from pivotal.problem.untouched import UntouchedStates
+from pivotal.problem.text import cure_of
 from pivotal.problem.word_index import WordIndex
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -26,6 +27,8 @@ from pivotal.units import Steps
 
 _FEWEST_KEPT = 12
 """The fewest sentences of each kept question or text in a subset of the examples."""
+_MOST_BYTES = 2**27
+"""The most bytes of untouched states that are kept, 134 MB. If there are more, each batch computes its own again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,38 @@ class Rejected:
     def describe_left_out(self, most: int = 5) -> str:
         """The words of sets that are left out, with the reasons."""
         return told_reasons(dict(self.left_out.most_common()), most)
+
+
+@dataclass(frozen=True, slots=True)
+class UntouchedStates:
+    """The states of the untouched model at the nodes of a clean tree. Other trees of the same tokens, those of batches
+    and samples, look their nodes up in it."""
+
+    states: Float[Tensor, "nodes width"]
+    _rows: dict[tuple[int, int], int]
+    """The row of each node, by the row of its parent (-1 for the root) and its token."""
+
+    @staticmethod
+    def of(tree: PrefixTree, states: Float[Tensor, "nodes 1 width"]) -> UntouchedStates | None:
+        """Keep the states of a tree in which every node is live; None if they are too many."""
+        if states.nbytes > _MOST_BYTES:
+            return None
+        links = zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True)
+        return UntouchedStates(
+            states[:, 0], {(parent - 1, token): row for row, (parent, token) in enumerate(links)}
+        )
+
+    def at(self, tree: PrefixTree) -> Float[Tensor, "live width"] | None:
+        """The states at the live nodes of a tree; None if it has other prefixes."""
+        rows = np.full(len(tree.token), -1)
+        for node, (parent, token) in enumerate(
+            zip(tree.parent[1:].tolist(), tree.token[1:].tolist(), strict=True), start=1
+        ):
+            row = self._rows.get((int(rows[parent]), token))
+            if row is None:
+                return None
+            rows[node] = row
+        return self.states[torch.as_tensor(rows[tree.live], device=self.states.device)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +166,19 @@ class Examples:
             tree=tree,
             kept=tuple(replace(one, places=at) for one, at in zip(kept.sentences, both, strict=True)),
         )
+
+    def at_last_step(self) -> Examples:
+        """The same examples, edited at the last token of the prefix only."""
+        sequences = self.tree.sequences()
+        ends = [len(tokens) - 1 for tokens in sequences]
+        direction = self.direction.tolist()
+        return replace(self, tree=PrefixTree.build(sequences, ends, direction, "single", self.tree.sources()))
+
+    def edited_towards(self, directions: Sequence[int], steps: Steps) -> Examples:
+        """The same examples, edited in the direction given for the label that they are to flip to."""
+        of = [int(directions[d]) for d in self.direction]
+        sequences, cues = self.tree.sequences(), self.tree.cues()
+        return replace(self, tree=PrefixTree.build(sequences, cues, of, steps, self.tree.sources()))
 
     @property
     def leaves(self) -> np.ndarray:

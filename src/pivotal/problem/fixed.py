@@ -3,56 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from pivotal.models.padding import Padded, Shape
 from pivotal.models.replay import Buffers
+from pivotal.problem.batch import Batch, FixedTensors
 from pivotal.problem.word_index import WordIndex
-
-if TYPE_CHECKING:
-    from pivotal.problem.problem import Problem
 
 
 class Unfit(Exception):
     """Why a batch does not have the shape of the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchTensors:
-    """What the runs of a batch read. The tree has dummy nodes, and there are further examples without weight."""
-
-    prepared: Any
-    """What the model computes once for the tree, in the form of `LanguageModel.fixed`."""
-    index: WordIndex
-    """The words of the examples."""
-    weight: Float[Tensor, " examples"]
-    """The weight of each example in a mean over the examples: zero if it was added."""
-    live_share: Float[Tensor, ""]
-    """The share of positions of the batch at which an edit can have an effect."""
-    clean: Float[Tensor, "live width"]
-    """The untouched states of the live nodes; zero for dummies, at which KL is never measured."""
-    rows: Int[Tensor, " live"]
-    """For each live node of the batch, its row among the live nodes of the padded tree; then zeros."""
-
-
 class FixedBatches:
     """Batches whose trees and examples are padded to one shape.
 
-    `load` copies the tensors of a batch into buffers, and the runs of `problem` read the buffers.
+    `load` copies the tensors of a batch into buffers, and the runs of `anew()` read the buffers.
     """
 
-    def __init__(self, batches: Sequence[Problem]) -> None:
+    def __init__(self, batches: Sequence[Batch]) -> None:
         self._batches = batches
         self._saved: dict[int, dict[torch.dtype, Tensor]] = {}
         """The content of the buffers for each batch that was loaded."""
-        self._buffers: Buffers[BatchTensors] | None = None
+        self._buffers: Buffers[FixedTensors] | None = None
         self._abandoned: str | None = None
 
     @cached_property
@@ -107,17 +85,11 @@ class FixedBatches:
         assert self._buffers is not None
         self._buffers.load(self._saved[number])
 
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem whose runs read the buffers. A batch must have been loaded."""
+    def anew(self) -> Batch:
+        """A batch whose runs read the buffers, without what earlier passes cached. One must have been loaded."""
         assert self._buffers is not None
-        return self._batches[0].holding(self._buffers.data)
-
-    def anew(self) -> Problem:
-        """The same problem without what earlier passes cached, so that the next pass computes it again."""
-        assert self._buffers is not None
-        self.problem.prepared = self._buffers.data.prepared
-        return self.problem
+        like = self._batches[0]
+        return Batch(like.model, like.examples, like.space, like.values, like.work, self._buffers.data)
 
     @property
     def rows(self) -> Int[Tensor, " live"]:
@@ -126,7 +98,7 @@ class FixedBatches:
         return self._buffers.data.rows
 
     @torch.no_grad()
-    def _tensors(self, batch: Problem) -> BatchTensors:
+    def _tensors(self, batch: Batch) -> FixedTensors:
         padded = self.shape.pad(batch.tree)
         model, tree = batch.model, padded.tree
         prepared = model.fixed(model.prepare(tree), 1)  # `obstacle` has checked the real number of runs
@@ -135,12 +107,12 @@ class FixedBatches:
         rows = torch.zeros(tree.n_live, dtype=torch.int64, device=model.device)
         own_rows = rows[: batch.tree.n_live]
         own_rows.copy_(torch.as_tensor(tree.live_row[padded.node[batch.tree.live]]))
-        untouched = batch.clean_states
+        untouched = batch.tensors.clean
         clean = untouched.new_zeros(tree.n_live, untouched.shape[1])
         clean[own_rows] = untouched
         weight, own = np.zeros(self._examples, dtype=np.float32), batch.examples.weight
         weight[: len(batch)] = 1 / len(batch) if own is None else own
-        return BatchTensors(
+        return FixedTensors(
             prepared,
             self._index(batch, padded),
             torch.as_tensor(weight, device=model.device),
@@ -149,7 +121,7 @@ class FixedBatches:
             rows,
         )
 
-    def _index(self, batch: Problem, padded: Padded) -> WordIndex:
+    def _index(self, batch: Batch, padded: Padded) -> WordIndex:
         """The words of the examples. An added example has the words of the first one, at a leaf of its own while
         there are too few leaves."""
         examples, tree = batch.examples, padded.tree

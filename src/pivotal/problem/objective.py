@@ -9,8 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.problem.outcome import Outcome
-from pivotal.problem.problem import Problem
+from pivotal.problem.batch import Batch, Outcome
 
 Objective = Literal["soft-margin", "ratio"]
 
@@ -64,28 +63,28 @@ class Terms:
         """Whether there is a bound."""
         return self.max_kl is not None or self.max_change is not None
 
-    def bounds(self, problem: Problem) -> Float[Tensor, " bounds"]:
+    def bounds(self, batch: Batch) -> Float[Tensor, " bounds"]:
         """The bound on KL, then those on the changes of kept questions; infinite where there is none."""
-        change = [self.max_change or torch.inf] * problem.preferences.changes
-        return torch.tensor([self.max_kl or torch.inf, *change], device=problem.model.device)
+        change = [self.max_change or torch.inf] * batch.preferences.changes
+        return torch.tensor([self.max_kl or torch.inf, *change], device=batch.model.device)
 
-    def weights(self, problem: Problem) -> Float[Tensor, " bounds"]:
+    def weights(self, batch: Batch) -> Float[Tensor, " bounds"]:
         """The weights in the loss of what `costs` gives, without the bounds."""
-        weights = torch.zeros(1 + problem.preferences.changes, device=problem.model.device)
+        weights = torch.zeros(1 + batch.preferences.changes, device=batch.model.device)
         weights[:1].fill_(self.kl_weight)  # no copy from the CPU, which a recording could not repeat
         return weights
 
-    def first_price(self, problem: Problem) -> Float[Tensor, " bounds"]:
+    def first_price(self, batch: Batch) -> Float[Tensor, " bounds"]:
         """The prices of what `costs` gives in units of the loss, before a fit has measured them. A cost at its bound
         is worth half a nat of the loss."""
-        return self.weights(problem) + 0.5 / self.bounds(problem)
+        return self.weights(batch) + 0.5 / self.bounds(batch)
 
     def loss(self, outcome: Outcome) -> Float[Tensor, " runs"]:
         return outcome.mean(loss_of(self.objective, outcome.log_ratio, self.margin))
 
     def score(
         self,
-        problem: Problem,
+        batch: Batch,
         loss: Float[Tensor, " runs"],
         costs: Float[Tensor, "runs bounds"],
         *,
@@ -97,30 +96,30 @@ class Terms:
         they do. What a change has beyond its bound is then added to the loss, at its first price.
         """
         loss = loss + self.kl_weight * costs[:, 0]
-        excess = costs.abs() / self.bounds(problem)
+        excess = costs.abs() / self.bounds(batch)
         if few:
             loss = loss + 0.5 * (excess[:, 1:] - 1).clamp(min=0).sum(1)
             excess = excess[:, :1]
         worst = excess.amax(1)
         return torch.where(worst <= 1, loss, 1e6 * worst)
 
-    def excess(self, problem: Problem, costs: Float[Tensor, "runs bounds"]) -> Float[Tensor, " runs"]:
+    def excess(self, batch: Batch, costs: Float[Tensor, "runs bounds"]) -> Float[Tensor, " runs"]:
         """The largest cost of each run as a multiple of its bound."""
-        return (costs.abs() / self.bounds(problem)).amax(1)
+        return (costs.abs() / self.bounds(batch)).amax(1)
 
     def draw(
-        self, problem: Problem, noise: torch.Generator, nodes: int | None = None
+        self, batch: Batch, noise: torch.Generator, nodes: int | None = None
     ) -> Int[Tensor, " nodes"] | None:
         """Random positions at which to measure KL, or None if KL is not used. They are drawn outside of `kl`, so that a
         repeated pass can use the same positions."""
-        return problem.positions.draw(nodes or self.kl_nodes, noise) if self.wants_kl else None
+        return batch.positions.draw(nodes or self.kl_nodes, noise) if self.wants_kl else None
 
-    def kl(self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
+    def kl(self, batch: Batch, outcome: Outcome, drawn: Int[Tensor, " nodes"]) -> Float[Tensor, " runs"]:
         """The mean KL over all positions, estimated at the drawn positions."""
-        return problem.kl(outcome.states, drawn).mean(0) * problem.live_share
+        return batch.kl(outcome.states, drawn).mean(0) * batch.tensors.live_share
 
     def costs(
-        self, problem: Problem, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None
+        self, batch: Batch, outcome: Outcome, drawn: Int[Tensor, " nodes"] | None = None
     ) -> Float[Tensor, "runs bounds"]:
         """KL, estimated at the drawn positions if there are some and 0 if it is not used, then the changes of kept
         questions, which may be negative."""
@@ -128,5 +127,5 @@ class Terms:
         if not self.wants_kl:
             kl = torch.zeros(states.shape[1], device=states.device)
         else:
-            kl = problem.mean_kl(states) if drawn is None else self.kl(problem, outcome, drawn)
-        return torch.cat([kl[:, None], problem.preferences.change(states)], 1)
+            kl = batch.mean_kl(states) if drawn is None else self.kl(batch, outcome, drawn)
+        return torch.cat([kl[:, None], batch.preferences.change(states)], 1)

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pivotal.errors import in_short
 from pivotal.models.replay import Replay, Unrecordable
+from pivotal.problem.batch import Batch
 from pivotal.problem.fixed import FixedBatches, Unfit
 from pivotal.problem.problem import Problem
 
@@ -26,7 +27,7 @@ Inputs = TypeVar("Inputs")
 Seen = TypeVar("Seen")
 Drawn: TypeAlias = Int[Tensor, " nodes"] | None
 """Live nodes of a batch at which KL is measured; None if it is not."""
-Differentiate: TypeAlias = Callable[[Problem, Drawn, Inputs], Seen]
+Differentiate: TypeAlias = Callable[[Batch, Drawn, Inputs], Seen]
 Follow: TypeAlias = Callable[[Inputs, Seen], None]
 
 How = Literal["auto", "never", "unrecorded"]
@@ -68,7 +69,7 @@ class Passes(Generic[Inputs, Seen]):
         """`prefixes` and `seed` name the batches of the problem. `runs` is the number of runs of a pass, and `updates`
         the number of calls to come."""
         self._problem, self._runs = problem, runs
-        self.batches: Sequence[Problem] = problem.batches(prefixes, seed)
+        self.batches: Sequence[Batch] = problem.batches(prefixes, seed)
         self._account = _ACCOUNT.get(Account("auto"))
         self._device = problem.model.device if self._account.how == "auto" else None
         self._replay = Replay(self._device)

@@ -1,47 +1,35 @@
-"""The problem that a search solves: a model, pairs, sites and steps, and the masked forward pass."""
+"""The problem that a search solves: a question put to a model, with its batches and samples."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypeVar, get_args
+from typing import get_args
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
-from pivotal.models.edits import MaskedEdit, Sources, dense
-from pivotal.models.memory import as_memory_allows
-from pivotal.models.tree import PrefixTree
-from pivotal.problem.activations import SAMPLE, Activations, Range, Standard, measure
-from pivotal.problem.divergence import KLReference
+from pivotal.models.edits import dense
+from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
+from pivotal.problem.batch import Batch, Outcome, Work
 from pivotal.problem.examples import Examples, Rejected
-from pivotal.problem.fixed import BatchTensors, FixedBatches
+from pivotal.problem.fixed import FixedBatches
 from pivotal.problem.kept import KeptSentence, KeptSentences
-from pivotal.problem.natural_range import NaturalRange
-from pivotal.problem.outcome import Outcome, Work
-from pivotal.problem.positions import Positions
-from pivotal.problem.preferences import Preferences
-from pivotal.problem.word_index import WordIndex
 from pivotal.questions.pairs import PairSet
 from pivotal.records.intervention import Intervention
-from pivotal.units import Site, Steps, Values
-
-T = TypeVar("T")
-
-_ROWS, _ENTRIES = 40_000, 20_000_000
-"""Maximum states and mask entries in memory while many masks are tried. A GPU holds ten times as many."""
+from pivotal.units import Steps, Values
 
 
-class Problem:
+class Problem(Batch):
     """Pairs prepared for a model: tokenised, in a prefix tree, with the word that the untouched model prefers.
 
     The direction of an example is the label of the word to flip *to*. This is the word that the untouched model does
     not prefer, whether it is the expected word or not.
+
+    A problem is the batch of all its examples. It makes smaller batches and samples of them, and knows what a search
+    may set units to.
     """
 
     def __init__(
@@ -65,90 +53,26 @@ class Problem:
             raise PivotalError(
                 f"values cannot be {values!r}.{did_you_mean(str(values), get_args(Values))}", "values"
             )
-        self.sites = sites
-        self.values: Values = values
-        self.steps: Steps = steps
-        self.work = Work() if work is None else work
-        interchange = values == "interchange"
-        self._examples = (
+        work = Work() if work is None else work
+        examples = (
             pairs
             if isinstance(pairs, Examples)
-            else Examples.of(model, pairs, steps, interchange=interchange)
+            else Examples.of(model, pairs, steps, interchange=values == "interchange")
         )
-        self.model = self._with_bases(model) if "@" in sites else model
-        self.space = self.model.unit_space(sites)
-        self._batches: dict[tuple[int, int], list[Problem]] = {}
-        self._samples: dict[tuple[int, int], Problem] = {}
-        self._activations: Activations | None = None
-        self._standard: Standard | None = None
-        self._range: NaturalRange = (
-            NaturalRange(self.model, self._examples, self.space, self.work)
-            if part_of is None
-            else part_of._range
-        )
-        self._fixed: dict[tuple[int, int], FixedBatches] = {}
+        if "@" in sites:
+            model = _with_bases(model, examples, sites, steps, work)
+        super().__init__(model, examples, model.unit_space(sites), values, work)
+        self.sites = sites
+        self.steps: Steps = steps
         self.kept: KeptSentences | None = None
         """The sentences that must stay, if there are some."""
-
-    def _with_bases(self, model: LanguageModel) -> LanguageModel:
-        """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
-        from pivotal.problem.bases import with_bases
-
-        def ask(site: str) -> Problem:
-            return Problem(model, self._examples, sites=site, steps=self.steps, work=self.work)
-
-        return with_bases(model, self.sites, ask)
-
-    def check_whole_bases(self) -> None:
-        """Raise PivotalError if a basis has only the units of an intervention, so that there are no others to try."""
-        for site in self.space.sites:
-            basis = self.model.bases.get(site.name)
-            if basis is not None and basis.units is not None:
-                raise PivotalError(
-                    f"A search needs all units of {site.name}, but an intervention carries only the part of its basis "
-                    "that it uses. Name the run folder, or the model without the intervention's bases."
-                )
-
-    @property
-    def examples(self) -> Examples:
-        """The pairs as tokens."""
-        return self._examples
-
-    @property
-    def pairs(self) -> PairSet:
-        """The pairs that the model can be asked."""
-        return self._examples.pairs
-
-    @property
-    def rejected(self) -> Rejected:
-        """Counts of the pairs that the model cannot be asked, by reason."""
-        return self._examples.rejected
-
-    @property
-    def tree(self) -> PrefixTree:
-        """The prefix tree of the examples."""
-        return self._examples.tree
-
-    @property
-    def direction(self) -> np.ndarray:
-        """For each example, the index of the label to flip to."""
-        return self._examples.direction
-
-    @cached_property
-    def weight(self) -> Float[Tensor, " examples"] | None:
-        """The weight of each example in a mean over the examples; None if all count the same."""
-        weight = self._examples.weight
-        if weight is None:
-            return None
-        return torch.as_tensor(weight, dtype=torch.float32, device=self.model.device)
-
-    @cached_property
-    def prefix_ids(self) -> np.ndarray:
-        """For each example, the number of its prefix. Pairs with the same prefix are no independent evidence."""
-        return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
+        self._range: NaturalRange = (
+            part_of._range if part_of else NaturalRange(model, examples, self.space, work)
+        )
+        self._samples: dict[tuple[int, int], Problem] = {}
+        self._batches: dict[tuple[int, int], list[Batch]] = {}
+        self._fixed: dict[tuple[int, int], FixedBatches] = {}
+        self._activations: Activations | None = None
 
     def __repr__(self) -> str:
         step = "every step" if self.steps == "every" else "a single step"
@@ -161,77 +85,25 @@ class Problem:
 
         return problem_html(self)
 
-    @property
-    def labels(self) -> tuple[str, str]:
-        """The two labels of the pairs, which are the directions of an edit."""
-        return self.pairs.labels
-
-    @cached_property
-    def _index(self) -> WordIndex:
-        return self._examples.index(self.model.device)
-
-    @cached_property
-    def prepared(self) -> Any:
-        """The data that the model computes once for this tree."""
-        return self.model.prepare(self.tree)
-
-    @cached_property
-    def clean_states(self) -> Float[Tensor, "live width"]:
-        """The last states of the untouched model at every live node."""
-        kept = self._examples.untouched
-        if kept is not None and (found := kept.at(self.tree)) is not None:
-            return found
-        with torch.no_grad():
-            return self.model.states(self.prepared)[:, 0]
-
-    def end_states(self, examples: np.ndarray) -> Float[Tensor, "examples width"]:
-        """The last states of the untouched model at the ends of some examples' prefixes."""
-        rows = self.tree.live_row[self._examples.leaves[examples]]
-        return self.clean_states[torch.as_tensor(rows, device=self.model.device)]
-
-    def measure_activations(self) -> Activations:
-        """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
-        model and counts its node evaluations. Later calls return the same result."""
-        if self._activations is None:
-            part = self.sample(SAMPLE)._alone
-            self.work.forward += part.tree.n_live
-            self._activations = measure(self.model, part.prepared, self.space, len(self.labels))
-        return self._activations
-
-    def natural_range(self) -> Range:
-        """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
-        prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
-        return self._range.measure()
-
-    def bounds(self) -> Range:
-        """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
-        if self.values == "natural":
-            return self.natural_range()
-        low, high = (torch.tensor(ends, device=self.model.device) for ends in self.space.bounds())
-        return low, high
-
-    def standard(self) -> Standard:
-        """The scale on which values are learned. It measures activations if a site has no bounds."""
-        if self._standard is None:
-            if self.values == "natural":
-                self._standard = Standard.within(*self.natural_range())
-            elif all(site.bounds is not None for site in self.space.sites):
-                self._standard = Standard.plain(self.space.coordinates, self.model.device)
-            else:
-                self._standard = Standard.of(self.space, self.measure_activations())
-        return self._standard
+    def check_whole_bases(self) -> None:
+        """Raise PivotalError if a basis has only the units of an intervention, so that there are no others to try."""
+        for site in self.space.sites:
+            basis = self.model.bases.get(site.name)
+            if basis is not None and basis.units is not None:
+                raise PivotalError(
+                    f"A search needs all units of {site.name}, but an intervention carries only the part of its basis "
+                    "that it uses. Name the run folder, or the model without the intervention's bases."
+                )
 
     @property
-    def whole(self) -> Problem:
-        """The problem with the pairs that an interchange leaves out."""
-        return self if self._with_left_out is None else self._with_left_out
+    def rejected(self) -> Rejected:
+        """Counts of the pairs that the model cannot be asked, by reason."""
+        return self.examples.rejected
 
     @cached_property
-    def _with_left_out(self) -> Problem | None:
-        there = self._examples.whole
-        if there is None:
-            return None
-        return Problem(self.model, there, sites=self.sites, steps=self.steps, work=self.work)
+    def prefix_ids(self) -> np.ndarray:
+        """For each example, the number of its prefix. Pairs with the same prefix are no independent evidence."""
+        return np.unique([pair.prefix for pair in self.pairs], return_inverse=True)[1]
 
     @cached_property
     def clean_accuracy(self) -> float | None:
@@ -244,22 +116,81 @@ class Problem:
         ]
         return sum(right) / len(right) if right else None
 
-    def on(self, pairs: PairSet, model: LanguageModel | None = None) -> Problem:
-        """The same question asked of other pairs, e.g. held-out ones, or of another model with the same sites. Values
-        keep the ranges of this problem, unless the model is another."""
-        return Problem(
-            model or self.model,
-            pairs,
-            sites=self.sites,
-            steps=self.steps,
-            values=self.values,
-            part_of=self if model is None else None,
-        )
+    def run_intervention(self, intervention: Intervention) -> Outcome:
+        """Run the model with an intervention on all pairs."""
+        with torch.no_grad():
+            return self.run(*dense(intervention, self.space, self.model.device))
+
+    # -- what units may be set to -------------------------------------------------------------------------------
+
+    def measure_activations(self) -> Activations:
+        """Statistics of the untouched units at the edited steps, from a sample of the prefixes. The first call runs the
+        model and counts its node evaluations. Later calls return the same result."""
+        if self._activations is None:
+            part = self.sample(SAMPLE)._with_kept([])
+            self.work.forward += part.tree.n_live
+            self._activations = measure(self.model, part.tensors.prepared, self.space, len(self.labels))
+        return self._activations
+
+    def natural_range(self) -> Range:
+        """The 1st and 99th percentile of each coordinate's untouched states at the edited steps, from a sample of the
+        prefixes. The first call runs the model and counts its node evaluations. Later calls return the same result."""
+        return self._range.ends
+
+    def bounds(self) -> Range:
+        """The least and the greatest value of each coordinate that a search may use; infinite where there is none."""
+        if self.values == "natural":
+            return self.natural_range()
+        low, high = (torch.tensor(ends, device=self.model.device) for ends in self.space.bounds())
+        return low, high
+
+    def standard(self) -> Standard:
+        """The scale on which values are learned. It measures activations if a site has no bounds."""
+        if self.values == "natural":
+            return Standard.within(*self.natural_range())
+        if all(site.bounds is not None for site in self.space.sites):
+            return Standard.plain(self.space.coordinates, self.model.device)
+        return Standard.of(self.space, self.measure_activations())
+
+    # -- batches and samples ------------------------------------------------------------------------------------
+
+    def batches(self, prefixes: int, seed: int = 0) -> list[Batch]:
+        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Several questions
+        have equally many prefixes in a batch. Batches are cached.
+
+        A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
+        """
+        key = (prefixes, seed)
+        if key not in self._batches:
+            parts = [self.examples.restrict(chosen) for chosen in self.examples.batches(prefixes, seed)]
+            self._batches[key] = [
+                Batch(self.model, part, self.space, self.values, self.work) for part in parts
+            ]
+        return self._batches[key]
+
+    def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
+        """The same batches in one shape. They are cached."""
+        key = (prefixes, seed)
+        if key not in self._fixed:
+            self._fixed[key] = FixedBatches(self.batches(prefixes, seed))
+        return self._fixed[key]
+
+    def sample(self, prefixes: int, seed: int = 0) -> Problem:
+        """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
+        states of the untouched model."""
+        key = (prefixes, seed)
+        if key not in self._samples:
+            chosen = self.examples.sampled(prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[key] = self.restrict(chosen)
+        return self._samples[key]
 
     def restrict(self, examples: np.ndarray | Sequence[int]) -> Problem:
         """The problem on a subset of its examples. Both share the work counter."""
-        chosen = np.asarray(examples, dtype=np.int64)
-        return self._with(self._examples.restrict(chosen))
+        return self._with(self.examples.restrict(np.asarray(examples, dtype=np.int64)))
+
+    # -- the same problem, but for one thing --------------------------------------------------------------------
 
     def _with(
         self, examples: Examples, *, steps: Steps | None = None, values: Values | None = None
@@ -275,6 +206,43 @@ class Problem:
             part_of=self,
         )
 
+    def on(self, pairs: PairSet, model: LanguageModel | None = None) -> Problem:
+        """The same question asked of other pairs, e.g. held-out ones, or of another model with the same sites. Values
+        keep the ranges of this problem, unless the model is another."""
+        return Problem(
+            model or self.model,
+            pairs,
+            sites=self.sites,
+            steps=self.steps,
+            values=self.values,
+            part_of=self if model is None else None,
+        )
+
+    @cached_property
+    def _with_left_out(self) -> Problem | None:
+        whole = self.examples.whole
+        if whole is None:
+            return None
+        return Problem(self.model, whole, sites=self.sites, steps=self.steps, work=self.work)
+
+    @property
+    def whole(self) -> Problem:
+        """The problem with the pairs that an interchange leaves out."""
+        return self if self._with_left_out is None else self._with_left_out
+
+    def with_values(self, values: Values) -> Problem:
+        """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
+        return self._with(self.examples, values=values)
+
+    def at_last_step(self) -> Problem:
+        """The same examples, edited at the last token of the prefix only."""
+        return self._with(self.examples.at_last_step(), steps="single")
+
+    def edited_towards(self, directions: Sequence[int]) -> Problem:
+        """The same examples, edited in the direction given for the label that they are to flip to. The words that are
+        compared stay the same. It applies an intervention whose labels are others."""
+        return self._with(self.examples.edited_towards(directions, self.steps))
+
     def keeping(self, kept: KeptSentences | None) -> Problem:
         """The same problem with what must stay: other questions, and text. With text, its KL is that of the text."""
         if kept is None:
@@ -285,205 +253,28 @@ class Problem:
                 "--values unbounded or natural.",
                 "keep",
             )
-        made = self._with(self._examples.keeping(kept, self.steps))
+        made = self._with(self.examples.keeping(kept, self.steps))
         made.kept = kept
         return made
 
     @property
-    def _alone(self) -> Problem:
-        """The same examples without sentences that must stay."""
-        return self._with_kept([])
-
-    @property
     def without_questions(self) -> Problem:
         """The same problem without the questions that must stay. Text that must stay is kept."""
-        return self._with_kept([one for one in self._examples.kept if one.words is None])
+        return self._with_kept([sentence for sentence in self.examples.kept if sentence.words is None])
 
     def _with_kept(self, kept: Sequence[KeptSentence]) -> Problem:
-        if len(kept) == len(self._examples.kept):
+        if len(kept) == len(self.examples.kept):
             return self
-        return self._with(self._examples.part(np.arange(len(self)), kept))
+        return self._with(self.examples.part(np.arange(len(self)), kept))
 
-    def at_last_step(self) -> Problem:
-        """The same examples, edited at the last token of the prefix only."""
-        sequences = self.tree.sequences()
-        ends = [len(tokens) - 1 for tokens in sequences]
-        tree = PrefixTree.build(sequences, ends, self.direction.tolist(), "single", self.tree.sources())
-        return self._with(replace(self._examples, tree=tree), steps="single")
 
-    def towards(self, direction: int) -> Problem:
-        """The same examples, all edited in one direction, whichever word the model prefers."""
-        return self.edited_towards([direction, direction])
+def _with_bases(
+    model: LanguageModel, examples: Examples, sites: str, steps: Steps, work: Work
+) -> LanguageModel:
+    """The model with the bases that the sites name. A basis that the model lacks is made from these examples."""
+    from pivotal.problem.bases import with_bases
 
-    def edited_towards(self, directions: Sequence[int]) -> Problem:
-        """The same examples, edited in the direction given for the label that they are to flip to. The words that are
-        compared stay the same. It applies an intervention whose labels are others."""
-        sequences, cues = self.tree.sequences(), self.tree.cues()
-        of = [int(directions[d]) for d in self.direction]
-        tree = PrefixTree.build(sequences, cues, of, self.steps, self.tree.sources())
-        return self._with(replace(self._examples, tree=tree))
+    def ask(site: str) -> Problem:
+        return Problem(model, examples, sites=site, steps=steps, work=work)
 
-    def with_values(self, values: Values) -> Problem:
-        """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
-        return self._with(self._examples, values=values)
-
-    def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
-        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Several questions
-        have equally many prefixes in a batch. Batches are cached.
-
-        A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
-        """
-        key = (prefixes, seed)
-        if key not in self._batches:
-            self._batches[key] = [self.restrict(part) for part in self._examples.batches(prefixes, seed)]
-        return self._batches[key]
-
-    def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
-        """The same batches in one shape. They are cached."""
-        key = (prefixes, seed)
-        if key not in self._fixed:
-            self._fixed[key] = FixedBatches(self.batches(prefixes, seed))
-        return self._fixed[key]
-
-    def holding(self, tensors: BatchTensors) -> Problem:
-        """A problem of the same model and sites whose runs read these tensors."""
-        made = self._with(self._examples)
-        made.prepared, made._index, made.weight = tensors.prepared, tensors.index, tensors.weight
-        made.clean_states, made.live_share = tensors.clean, tensors.live_share
-        return made
-
-    def sample(self, prefixes: int, seed: int = 0) -> Problem:
-        """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
-        states of the untouched model."""
-        key = (prefixes, seed)
-        if key not in self._samples:
-            chosen = self._examples.sampled(prefixes, seed)
-            if chosen is None:
-                return self
-            self._samples[key] = self.restrict(chosen)
-        return self._samples[key]
-
-    # -- the masked run -----------------------------------------------------------------------------------------
-
-    def run(
-        self,
-        mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-        *,
-        zeros_stay: bool = False,
-        sites: tuple[Site, ...] | None = None,
-    ) -> Outcome:
-        """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
-
-        With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
-        states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
-        they are known: a fixed mask is looked through once.
-        """
-        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
-        states = self.model.states(self.prepared, edit)
-        edit.check_reached()
-        runs = mask.shape[0]
-        self.work.forward += self.tree.n_live * runs
-        if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
-            self.work.backward += self.tree.n_live * runs
-        return Outcome(self.log_ratio_of(states), states, self.weight)
-
-    @cached_property
-    def sources(self) -> Sources | None:
-        """The counterfactual states that units are set to; None unless the problem is about interchange."""
-        if self.values != "interchange":
-            return None
-        found = self._examples.counterfactuals
-        if found is None:
-            raise PivotalError(
-                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
-                "Make the problem with values='interchange'."
-            )
-        return found.sources(self.model, self.space, self.tree)
-
-    @cached_property
-    def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
-        """For each direction, the mean over the edited nodes of what interchange sets units to."""
-        sources, tree = self.sources, self.tree
-        assert sources is not None
-        states = torch.cat([sources.states[site.name] for site in self.space.sites], 1)
-        means = []
-        for direction in range(len(self.labels)):
-            nodes = tree.edited & (tree.direction == direction)
-            rows = sources.of[torch.as_tensor(nodes if nodes.any() else tree.edited, device=states.device)]
-            means.append(states[rows].mean(0))
-        return torch.stack(means)
-
-    def as_memory_allows(self, passes: Callable[[], T]) -> T:
-        """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
-        out. Failed attempts are not counted as work. `pivotal.models.memory` describes the rules for `passes`."""
-        forward, backward = self.work.forward, self.work.backward
-
-        def counted() -> T:
-            self.work.forward, self.work.backward = forward, backward
-            return passes()
-
-        return as_memory_allows(self.model, counted)
-
-    def runs_at_once(self, *, learning: bool = False) -> int:
-        """The maximum number of masks for one `run`, to bound memory. With `learning`, which adds a backward pass, it
-        is half of that."""
-        many = 1 if self.model.device.type == "cpu" else 10
-        entries = len(self.labels) * self.space.coordinates
-        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
-
-    def run_intervention(self, intervention: Intervention) -> Outcome:
-        """Run the model with an intervention on all pairs."""
-        with torch.no_grad():
-            return self.run(*dense(intervention, self.space, self.model.device))
-
-    @cached_property
-    def clean_log_ratio(self) -> Float[Tensor, " examples"]:
-        """The log ratio of the two words in the untouched model, for each example."""
-        with torch.no_grad():
-            return self.log_ratio_of(self.clean_states[:, None])[0]
-
-    def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
-        """The log ratio of the two words, from the states of the live nodes. Their logits suffice, because the
-        denominator of the softmax cancels. The result is float32 for every model."""
-        preferred, target = self._index.read(self.model, states)
-        return (preferred - target).float()
-
-    # -- what else changes --------------------------------------------------------------------------------------
-
-    @cached_property
-    def preferences(self) -> Preferences:
-        """The preferences of the questions that must stay."""
-        return Preferences(self)
-
-    @cached_property
-    def positions(self) -> Positions:
-        """The positions at which KL is measured, with their weights."""
-        return Positions(self._examples, self.model.device)
-
-    @cached_property
-    def live_share(self) -> float | Float[Tensor, ""]:
-        """The share of positions at which an edit can have an effect."""
-        return self.positions.live_share
-
-    @cached_property
-    def _untouched(self) -> KLReference:
-        return KLReference(self.model, self.clean_states)
-
-    def kl(
-        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
-    ) -> Float[Tensor, "nodes runs"]:
-        """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
-        return self._untouched.at_all(states) if nodes is None else self._untouched.at(states, nodes)
-
-    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
-        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
-        weight, nodes = self.positions.weight, self.positions.weighted
-        if nodes is None:
-            return weight @ self.kl(states)
-        return weight[nodes] @ self._weighted.at_all(states[nodes])
-
-    @cached_property
-    def _weighted(self) -> KLReference:
-        """The untouched model at the nodes that count in the mean. The sentences that must stay are often more."""
-        return KLReference(self.model, self.clean_states[self.positions.weighted])
+    return with_bases(model, sites, ask)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.problem.outcome import mean_of
+from pivotal.problem.batch import mean_of
 from pivotal.problem.problem import Problem
 from pivotal.records.certificate import Ablated
 from pivotal.searches.base import require_least
@@ -97,8 +97,8 @@ def ablation_ranks(
     values = values_of(problem, value)
     log_ratio = ablate(sample, values, tell=tell)
     return Effects(
-        log_ratio=mean_of(sample.clean_log_ratio - log_ratio, sample.weight),
-        flips=mean_of((log_ratio < 0).float(), sample.weight),
+        log_ratio=mean_of(sample.clean_log_ratio - log_ratio, sample.tensors.weight),
+        flips=mean_of((log_ratio < 0).float(), sample.tensors.weight),
         values=values,
     )
 

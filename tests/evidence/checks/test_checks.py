@@ -25,8 +25,8 @@ from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.problem.ordinary_text import sentences_of
 from pivotal.problem.problem import Problem
+from pivotal.problem.text import sentences_of
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
@@ -121,7 +121,7 @@ def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> 
     paths = paths_of(found, problem)
     # By hand: the unit of the last layer is set in the last state; the unit of the first layer has no direct path.
     rows = problem.tree.live_row[problem.tree.leaf]
-    states = problem.clean_states[rows].clone()
+    states = problem.tensors.clean[rows].clone()
     states[:, 2] = torch.tensor(found.values[problem.direction, 1])
     logits = model.readout(states)
     d, t = (torch.tensor([6 + int(w) for w in which]) for which in (1 - problem.direction, problem.direction))

@@ -19,7 +19,7 @@ def divergence_of(intervention: Intervention, problem: Problem) -> Divergence:
     """Compare the states from which the two words are predicted, before and after the edit."""
     part = problem.sample(_PREFIXES)
     leaves = torch.as_tensor(part.tree.live_row[part.tree.leaf], device=part.model.device).unique()
-    clean = distinct_rows(part.clean_states[:, None], leaves)[:, 0].float()
+    clean = distinct_rows(part.tensors.clean[:, None], leaves)[:, 0].float()
     edited = distinct_rows(part.run_intervention(intervention).states, leaves)[:, 0].float()
     natural = _nearest(clean, clean).median()
     return Divergence(ratio=float(_nearest(edited, clean).median() / natural.clamp(min=1e-12)))

@@ -51,7 +51,7 @@ def effect_on(
     expected = _expected(problem)
     after = {}
     for d, direction in enumerate(intervention.directions):
-        log_ratio = problem.towards(d).run(mask, values).log_ratio[0].cpu().numpy()
+        log_ratio = problem.edited_towards([d, d]).run(mask, values).log_ratio[0].cpu().numpy()
         preferred = np.where(log_ratio > 0, 1 - problem.direction, problem.direction)
         after[direction] = share(preferred == expected)
     flipped = None

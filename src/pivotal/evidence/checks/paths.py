@@ -37,7 +37,7 @@ def paths_of(intervention: Intervention, problem: Problem) -> Paths:
     direct = None
     if writes is not None:
         straight = _Straight(part.model, intervention, writes, last.sources)
-        direct = share(last.log_ratio_of(part.model.states(last.prepared, straight))[0])
+        direct = share(last.log_ratio_of(part.model.states(last.tensors.prepared, straight))[0])
     return Paths(change=total, last_step=share(last.run(mask, values).log_ratio[0]), direct=direct)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.ordinary_text import mostly_unknown, sentences_of, tokens_of
+from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
 from pivotal.records.evidence import TextCost
 from pivotal.records.intervention import Intervention
 

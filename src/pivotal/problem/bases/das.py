@@ -25,7 +25,7 @@ from pivotal.records.basis import BasisCard
 from pivotal.units import InBasis
 
 if TYPE_CHECKING:
-    from pivotal.problem.outcome import Outcome
+    from pivotal.problem.batch import Batch, Outcome
     from pivotal.problem.problem import Problem
 
 _UPDATES, _PREFIXES = 120, 48
@@ -106,7 +106,7 @@ class _Learner:
             drawn = terms.draw(batch, noise)
             assert drawn is not None
 
-            def passes(batch: Problem = batch, drawn: Tensor = drawn) -> None:
+            def passes(batch: Batch = batch, drawn: Tensor = drawn) -> None:
                 optimiser.zero_grad()
                 outcome = self._run(batch)
                 loss = terms.loss(outcome) + terms.kl_weight * terms.kl(batch, outcome, drawn)
@@ -117,18 +117,18 @@ class _Learner:
             optimiser.step()
         return self._layer.weight.detach().clone()
 
-    def _run(self, batch: Problem) -> Outcome:
-        """A masked run with all directions set. It goes past `Problem.run`, because the basis changes with every
+    def _run(self, batch: Batch) -> Outcome:
+        """A masked run with all directions set. It goes past `Batch.run`, because the basis changes with every
         update, and counts its own work."""
-        from pivotal.problem.outcome import Outcome
+        from pivotal.problem.batch import Outcome
 
         rows = self._layer.weight
         basis = Basis("das", rows.T, rows, -(rows @ self._mean), whole=self._card)
         model = batch.model.in_bases({self._name: basis})
         space = model.unit_space(self._name)
         edit = MaskedEdit(space, torch.ones_like(self._x)[None], (self._spread * self._x)[None])
-        states = model.states(batch.prepared, edit)
+        states = model.states(batch.tensors.prepared, edit)
         edit.check_reached()
         batch.work.forward += batch.tree.n_live
         batch.work.backward += batch.tree.n_live
-        return Outcome(batch.log_ratio_of(states), states, batch.weight)
+        return Outcome(batch.log_ratio_of(states), states, batch.tensors.weight)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
+from pivotal.problem.batch import Batch
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
@@ -271,7 +272,7 @@ class Learner:
         told_units, accuracy = seen.units.tolist(), seen.flipped.tolist()
         return Progress("learn", self.update, search.updates, loss, told_units, accuracy, extra)
 
-    def _differentiate(self, batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> _Seen:
+    def _differentiate(self, batch: Batch, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> _Seen:
         """Compute the gradients by logits and values. Change no other state, so that it can be repeated in smaller
         chunks if memory runs out."""
         search, family, noise, shape = self.search, self.family, given.noise, given.noise.shape[:2]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import spread, touched
+from pivotal.problem.batch import Batch
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
@@ -104,7 +105,7 @@ class Refit:
         noise = torch.Generator().manual_seed(seed)
 
         def down(
-            batch: Problem, drawn: Int[Tensor, " nodes"] | None, given: _Given
+            batch: Batch, drawn: Int[Tensor, " nodes"] | None, given: _Given
         ) -> Float[Tensor, "runs bounds"]:
             """Compute the gradients by the values. Return what is bounded."""
             outcome = batch.run(mask, standard.values(x), sites=best.sites)

@@ -1,0 +1,278 @@
+"""Examples made ready for masked runs of a model, and what a run returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.models.base import LanguageModel
+from pivotal.models.edits import MaskedEdit, Sources
+from pivotal.models.memory import as_memory_allows
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.divergence import KLReference, Positions
+from pivotal.problem.examples import Examples
+from pivotal.problem.kept import Preferences
+from pivotal.problem.word_index import WordIndex
+from pivotal.questions.pairs import PairSet
+from pivotal.units import Site, UnitSpace, Values
+
+T = TypeVar("T")
+
+_ROWS, _ENTRIES = 40_000, 20_000_000
+"""Maximum states and mask entries in memory while many masks are tried. A GPU holds ten times as many."""
+
+
+@dataclass
+class Work:
+    """Counts of node evaluations: a measure of cost that does not depend on the machine."""
+
+    forward: int = 0
+    backward: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result of a masked run."""
+
+    log_ratio: Float[Tensor, "runs examples"]
+    """log p(d) / p(t). It is positive if the model still prefers d, the word that the untouched model prefers."""
+    states: Float[Tensor, "live runs width"]
+    weight: Float[Tensor, " examples"] | None = None
+    """The weight of each example in a mean over the examples; None for equal weights."""
+
+    def flipped(self) -> Bool[Tensor, "runs examples"]:
+        return self.log_ratio < 0
+
+    def flips(self) -> Float[Tensor, " runs"]:
+        """The share of flipped preferences."""
+        if self.weight is None:
+            return self.flipped().float().mean(1)
+        # In double precision, so that runs with the same flips have the same share, whatever the order of a sum.
+        return self.mean(self.flipped().double()).float()
+
+    def mean(self, each: Float[Tensor, "runs examples"]) -> Float[Tensor, " runs"]:
+        """The mean of a number over the examples."""
+        return mean_of(each, self.weight)
+
+
+def mean_of(
+    each: Float[Tensor, "runs examples"], weight: Float[Tensor, " examples"] | None
+) -> Float[Tensor, " runs"]:
+    """The mean of a number over the examples; without weights, all count the same."""
+    return each.mean(1) if weight is None else (each * weight).sum(1)
+
+
+@dataclass(frozen=True, slots=True)
+class FixedTensors:
+    """What masked runs of a batch read. All batches of one shape have tensors of the same shapes."""
+
+    prepared: Any
+    """What the model computes once for the tree, in the form of `LanguageModel.fixed`."""
+    index: WordIndex
+    """The words of the examples."""
+    weight: Float[Tensor, " examples"]
+    """The weight of each example in a mean over the examples: zero if it was added to reach the shape."""
+    live_share: Float[Tensor, ""]
+    """The share of positions of the batch at which an edit can have an effect."""
+    clean: Float[Tensor, "live width"]
+    """The untouched states of the live nodes; zero for dummies, at which KL is never measured."""
+    rows: Int[Tensor, " live"]
+    """For each live node of the batch, its row among the live nodes of the padded tree; then zeros."""
+
+
+class OwnTensors:
+    """What masked runs of some examples read. Each part is computed when it is first used."""
+
+    def __init__(self, model: LanguageModel, examples: Examples, positions: Positions) -> None:
+        self._model, self._examples, self._positions = model, examples, positions
+
+    @cached_property
+    def prepared(self) -> Any:
+        """What the model computes once for the tree."""
+        return self._model.prepare(self._examples.tree)
+
+    @cached_property
+    def index(self) -> WordIndex:
+        """The words of the examples."""
+        return self._examples.index(self._model.device)
+
+    @cached_property
+    def weight(self) -> Float[Tensor, " examples"] | None:
+        """The weight of each example in a mean over the examples; None if all count the same."""
+        weight = self._examples.weight
+        return None if weight is None else torch.as_tensor(weight, dtype=torch.float32).to(self._model.device)
+
+    @cached_property
+    def live_share(self) -> float:
+        """The share of positions at which an edit can have an effect."""
+        return self._positions.live_share
+
+    @cached_property
+    def clean(self) -> Float[Tensor, "live width"]:
+        """The last states of the untouched model at every live node."""
+        untouched, tree = self._examples.untouched, self._examples.tree
+        if untouched is not None and (states := untouched.at(tree)) is not None:
+            return states
+        with torch.no_grad():
+            return self._model.states(self.prepared)[:, 0]
+
+
+class Batch:
+    """Examples made ready for masked runs."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        examples: Examples,
+        space: UnitSpace,
+        values: Values,
+        work: Work,
+        tensors: FixedTensors | None = None,
+    ) -> None:
+        """`tensors` are read instead of those of the examples. `work` counts the node evaluations of all runs."""
+        self.model, self.examples, self.space, self.work = model, examples, space, work
+        self.values: Values = values
+        self.positions = Positions(examples, model.device)
+        """The positions at which KL is measured, with their weights."""
+        self.tensors = tensors or OwnTensors(model, examples, self.positions)
+
+    @property
+    def pairs(self) -> PairSet:
+        """The pairs that the model can be asked."""
+        return self.examples.pairs
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The two labels of the pairs, which are the directions of an edit."""
+        return self.pairs.labels
+
+    @property
+    def tree(self) -> PrefixTree:
+        """The prefix tree of the examples."""
+        return self.examples.tree
+
+    @property
+    def direction(self) -> np.ndarray:
+        """For each example, the index of the label to flip to."""
+        return self.examples.direction
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    # -- the masked run -----------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+        *,
+        zeros_stay: bool = False,
+        sites: tuple[Site, ...] | None = None,
+    ) -> Outcome:
+        """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
+
+        With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
+        states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
+        they are known: a fixed mask is looked through once.
+        """
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
+        states = self.model.states(self.tensors.prepared, edit)
+        edit.check_reached()
+        runs = mask.shape[0]
+        self.work.forward += self.tree.n_live * runs
+        if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
+            self.work.backward += self.tree.n_live * runs
+        return Outcome(self.log_ratio_of(states), states, self.tensors.weight)
+
+    @cached_property
+    def sources(self) -> Sources | None:
+        """The counterfactual states that units are set to; None unless the problem is about interchange."""
+        if self.values != "interchange":
+            return None
+        counterfactuals = self.examples.counterfactuals
+        if counterfactuals is None:
+            raise PivotalError(
+                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
+                "Make the problem with values='interchange'."
+            )
+        return counterfactuals.sources(self.model, self.space, self.tree)
+
+    @cached_property
+    def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
+        """For each direction, the mean over the edited nodes of what interchange sets units to."""
+        sources, tree = self.sources, self.tree
+        assert sources is not None
+        states = torch.cat([sources.states[site.name] for site in self.space.sites], 1)
+        means = []
+        for direction in range(len(self.labels)):
+            nodes = tree.edited & (tree.direction == direction)
+            rows = sources.of[torch.as_tensor(nodes if nodes.any() else tree.edited, device=states.device)]
+            means.append(states[rows].mean(0))
+        return torch.stack(means)
+
+    def as_memory_allows(self, passes: Callable[[], T]) -> T:
+        """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
+        out. Failed attempts are not counted as work. `pivotal.models.memory` describes the rules for `passes`."""
+        forward, backward = self.work.forward, self.work.backward
+
+        def counted() -> T:
+            self.work.forward, self.work.backward = forward, backward
+            return passes()
+
+        return as_memory_allows(self.model, counted)
+
+    def runs_at_once(self, *, learning: bool = False) -> int:
+        """The maximum number of masks for one `run`, to bound memory. With `learning`, which adds a backward pass, it
+        is half of that."""
+        many = 1 if self.model.device.type == "cpu" else 10
+        entries = len(self.labels) * self.space.coordinates
+        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
+
+    @cached_property
+    def clean_log_ratio(self) -> Float[Tensor, " examples"]:
+        """The log ratio of the two words in the untouched model, for each example."""
+        with torch.no_grad():
+            return self.log_ratio_of(self.tensors.clean[:, None])[0]
+
+    def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
+        """The log ratio of the two words, from the states of the live nodes. Their logits suffice, because the
+        denominator of the softmax cancels. The result is float32 for every model."""
+        preferred, target = self.tensors.index.read(self.model, states)
+        return (preferred - target).float()
+
+    # -- what else changes --------------------------------------------------------------------------------------
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """The preferences of the questions that must stay."""
+        return Preferences(self.model, self.examples, self.tensors)
+
+    @cached_property
+    def _untouched(self) -> KLReference:
+        return KLReference(self.model, self.tensors.clean)
+
+    def kl(
+        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
+        return self._untouched.at_all(states) if nodes is None else self._untouched.at(states, nodes)
+
+    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
+        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
+        weight, nodes = self.positions.weight, self.positions.weighted
+        if nodes is None:
+            return weight @ self.kl(states)
+        return weight[nodes] @ self._weighted.at_all(states[nodes])
+
+    @cached_property
+    def _weighted(self) -> KLReference:
+        """The untouched model at the nodes that count in the mean. The sentences that must stay are often more."""
+        return KLReference(self.model, self.tensors.clean[self.positions.weighted])
