@@ -56,7 +56,7 @@ class Asked:
     """The held-out pairs as rows of tokens, with the two tokens that are compared and the direction to flip to."""
 
     def __init__(self, problem: Problem, lm: TransformersLM, most: int) -> None:
-        first = len(lm.priming_tokens)
+        first = len(lm.vocabulary.priming)
         self.rows, self.words, self.positions = [], [], []
         kept = []
         for n, pair in enumerate(problem.pairs):
@@ -64,7 +64,7 @@ class Asked:
             shared = next(i for i, (a, b) in enumerate(zip(*tokens, strict=False)) if a != b)
             if len(kept) < most:
                 kept.append(n)
-                self.rows.append([*lm.priming_tokens, *encoding.ids, *tokens[0][:shared]])
+                self.rows.append([*lm.vocabulary.priming, *encoding.ids, *tokens[0][:shared]])
                 self.words.append([word[shared] for word in tokens])
                 cue = 0 if pair.cue is None else pair.cue
                 self.positions.append(first + encoding.last_token_of(cue))
@@ -96,7 +96,7 @@ def by_direction(portable: Portable, asked: Asked, run_of: Callable[[str], Calla
 
 
 def ours(portable: Portable, asked: Asked) -> np.ndarray:
-    first = len(portable.model.priming_tokens)
+    first = len(portable.model.vocabulary.priming)
 
     def run_of(label: str) -> Callable[..., Any]:
         edited = portable.model.intervened(portable.intervention, label, cue=0)

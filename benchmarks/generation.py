@@ -53,7 +53,7 @@ def of_transformers(model: TransformersLM, tokens: int, texts: int) -> dict[str,
     net, taps = model._model, {tap.site.name: tap.module for tap in model._taps}
     ids = torch.tensor([model.encode(PROMPT).ids] * texts)
     settings = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
-    hushed = [token for token in model.unspeakable() if token < model.vocabulary_size]
+    hushed = [token for token in model.vocabulary.unspeakable() if token < model.vocabulary_size]
 
     def generate(net: Any) -> list[list[int]]:
         out = net.generate(ids, attention_mask=torch.ones_like(ids), suppress_tokens=hushed, **settings)
@@ -103,7 +103,7 @@ def of_recurrent(model: RecurrentLM, tokens: int, texts: int) -> dict[str, Texts
         for i in range(layers)
     ]
     bias = weights["decoder.bias"].clone()
-    bias[model.unspeakable()] = -torch.inf
+    bias[model.vocabulary.unspeakable()] = -torch.inf
 
     @torch.no_grad()
     def by_hand() -> list[list[int]]:
@@ -146,12 +146,12 @@ def read_back(
 ) -> list[list[int]]:
     """The tokens of our own `generate`, which returns text."""
     drawn: list[list[int]] = []
-    keep = model.continued
-    model.continued = lambda prompt, some: drawn.append(list(some)) or ""  # type: ignore[method-assign]
+    keep = model.vocabulary.continued
+    model.vocabulary.continued = lambda prompt, some: drawn.append(list(some)) or ""  # type: ignore[method-assign]
     try:
         edited.generate(PROMPT, words=tokens, samples=texts, temperature=0.0)
     finally:
-        model.continued = keep  # type: ignore[method-assign]
+        model.vocabulary.continued = keep  # type: ignore[method-assign]
     return drawn
 
 

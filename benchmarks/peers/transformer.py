@@ -52,12 +52,12 @@ class Rows:
     """The pairs as padded rows of tokens, as one has them without pivotal."""
 
     def __init__(self, model: TransformersLM, problem: pv.Problem, *, distinct: bool) -> None:
-        self.net, self.tokenizer, self.first = model.network, model.tokenizer, len(model.priming_tokens)
+        self.net, self.tokenizer, self.first = model.network, model.tokenizer, len(model.vocabulary.priming)
         self.modules = [tap.module for tap in model._taps if tap.site.name.startswith("mlp.")]
         self.width = len(problem.space) // len(self.modules)
         self.layers = list(range(len(self.modules)))
         """The layers to edit."""
-        sentences = [(*model.priming_tokens, *tokens) for tokens in problem.tree.sequences()]
+        sentences = [(*model.vocabulary.priming, *tokens) for tokens in problem.tree.sequences()]
         keys: list[Any] = list(zip(sentences, problem.direction.tolist(), strict=True))
         rows = list(dict.fromkeys(keys)) if distinct else keys
         place = {row: i for i, row in enumerate(rows)}

@@ -135,7 +135,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     intervention = some_intervention(model, "every", units=len(units))
     intervention = Intervention(**{**vars(intervention), "units": units})
     found = trace(model, intervention, MinimalPair("The doctor near cars", 1, ("runs", "run")))
-    ids = torch.tensor([[*model._tokens.priming, *model.encode(found.prefix).ids]])
+    ids = torch.tensor([[*model.vocabulary.priming, *model.encode(found.prefix).ids]])
     with torch.no_grad():
         said = model._model(input_ids=ids, output_hidden_states=True)
     expected = [

@@ -71,12 +71,12 @@ class Tiny:
 
     def rows(self) -> list[list[int]]:
         """Sentences as transformers reads them, with what stands before a sentence."""
-        return [[*self.lm.priming_tokens, *self.lm.encode(text).ids] for text in PREFIXES]
+        return [[*self.lm.vocabulary.priming, *self.lm.encode(text).ids] for text in PREFIXES]
 
     def logits(self, intervention: Intervention, direction: str, cue: int | None = None) -> Tensor:
         """What pivotal computes after each sentence; the cue is a position in a row of `rows`."""
         edited = self.lm.intervened(intervention, direction, cue=0)
-        first = len(self.lm.priming_tokens)
+        first = len(self.lm.vocabulary.priming)
         position = None if cue is None else cue - first
         return torch.cat([edited.next_logits([row[first:]], position) for row in self.rows()])
 

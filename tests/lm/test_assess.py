@@ -22,7 +22,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset
 from pivotal.lm.assess import PUBLISHED, agreement, assess, perplexity_of, pieces_of, score
 from pivotal.models import load_model
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
@@ -156,22 +156,10 @@ class Other(LanguageModel):
     def __init__(self) -> None:
         self.inside = plant().model
         self.name, self.device, self.sites = "other", self.inside.device, self.inside.sites
-
-    @property
-    def vocabulary_size(self) -> int:
-        return self.inside.vocabulary_size
+        self.vocabulary, self.vocabulary_size = self.inside.vocabulary, self.inside.vocabulary_size
 
     def fingerprint(self) -> str:
         return self.inside.fingerprint()
-
-    def encode(self, text: str) -> Encoding:
-        return self.inside.encode(text)
-
-    def tokens_of(self, word: str) -> tuple[int, ...]:
-        return self.inside.tokens_of(word)
-
-    def word(self, token: int) -> str:
-        return self.inside.word(token)
 
     def prepare(self, tree: PrefixTree) -> Any:
         return self.inside.prepare(tree)

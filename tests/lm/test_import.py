@@ -220,7 +220,11 @@ def test_a_closed_vocabulary_has_no_unknown_word(original: Original, tmp_path: P
     (tmp_path / "v.txt").write_text("\n".join(("a", *WORDS[1:])) + "\n", encoding="utf-8")
     import_checkpoint(checkpoint, tmp_path / "v.txt", tmp_path / "out")
     model = load_model(str(tmp_path / "out"), device="cpu")
-    assert model.unknown_word is None and model.knows("a") and not model.knows("<unk>")
+    assert (
+        model.vocabulary.unknown_word is None
+        and model.vocabulary.knows("a")
+        and not model.vocabulary.knows("<unk>")
+    )
     assert model.generate("the cat", words=3, temperature=0.0)
 
 

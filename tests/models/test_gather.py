@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pivotal.models.gather import distinct_rows, shared_rows
+from pivotal.models.tensors import distinct_rows, shared_rows
 
 DEVICES = [
     "cpu",

@@ -42,7 +42,7 @@ def test_its_tokenizer_is_that_of_transformers(lm: TransformersLM) -> None:
     from transformers import AutoTokenizer
 
     theirs = AutoTokenizer.from_pretrained(lm._model.config._name_or_path)
-    ours = lm._tokens._tokenizer
+    ours = lm.tokenizer
     assert ours.backend_tokenizer.to_str() == theirs.backend_tokenizer.to_str()
     assert ours.special_tokens_map == theirs.special_tokens_map
 
@@ -58,9 +58,9 @@ def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: s
     with torch.no_grad():
         states = lm.states(lm.prepare(tree), edit)
         if steps == "single":
-            assert lm._chunks.division(lm.prepare(tree), 1).chunks[0].past is not None
+            assert lm.division(lm.prepare(tree), 1).chunks[0].past is not None
         for ids, leaf in zip(sequences, tree.leaf, strict=True):
-            whole = torch.tensor([[*lm._tokens.priming, *ids]])
+            whole = torch.tensor([[*lm.vocabulary.priming, *ids]])
             expected = lm._model(input_ids=whole).logits[0, -1]
             found = lm.readout(states[tree.live_row[leaf], 0])
             assert (found - expected).abs().max() < 1e-4

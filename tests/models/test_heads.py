@@ -76,7 +76,7 @@ def test_a_head_is_its_slice_of_the_output_projections_input() -> None:
 
     handle = lm._model.model.layers[1].self_attn.o_proj.register_forward_pre_hook(by_hand)
     try:
-        whole = torch.tensor([[*lm._tokens.priming, *ids]])
+        whole = torch.tensor([[*lm.vocabulary.priming, *ids]])
         expected = lm._model(input_ids=whole, use_cache=False).logits[0, 2:]
     finally:
         handle.remove()

@@ -172,9 +172,15 @@ def test_a_model_in_memory_is_wrapped_and_not_loaded(given: object) -> None:
 
 def test_a_model_says_how_it_was_loaded() -> None:
     own = TransformersLM("tiny", random_model("llama"), tokenizer(bos=True))
-    assert own.is_primed_with("<s>") and not own.is_primed_with("") and own.dtype == torch.float32
+    assert (
+        own.vocabulary.is_priming("<s>") and not own.vocabulary.is_priming("") and own.dtype == torch.float32
+    )
     bare = TransformersLM("tiny", random_model("llama").double(), tokenizer(bos=True), priming="")
-    assert bare.is_primed_with("") and not bare.is_primed_with("<s>") and bare.dtype == torch.float64
+    assert (
+        bare.vocabulary.is_priming("")
+        and not bare.vocabulary.is_priming("<s>")
+        and bare.dtype == torch.float64
+    )
 
 
 def test_a_models_own_priming_said_in_words_is_its_own() -> None:

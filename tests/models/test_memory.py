@@ -46,8 +46,8 @@ class Scarce:
         self.fails, self.backward = fails, 0
         self.alive: list[int] = []
         self._seen: list[weakref.ref[Tensor]] = []
-        self._real = self.model._chunks._run
-        self.model._chunks._run = self._run
+        self._real = self.model.run_chunk
+        self.model.run_chunk = self._run
 
     def _run(self, chunk: object, edit: object) -> Tensor:
         states = self._real(chunk, edit)

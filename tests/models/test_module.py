@@ -65,7 +65,7 @@ SITES = {"gate.0": "layers.0.gate", "gate.1": "layers.1.gate", "hidden.1": "laye
 @pytest.mark.parametrize("priming", [None, "<eos>"])
 def test_contract(priming: str | None) -> None:
     lm = ModuleLM("convolutional", convolutional(), WORDS, SITES, priming=priming)
-    assert lm.is_primed_with(priming or "") and not lm.is_primed_with("no such word")
+    assert lm.vocabulary.is_priming(priming or "") and not lm.vocabulary.is_priming("no such word")
     assert [(site.name, site.width) for site in lm.sites] == [
         ("gate.0", 12),
         ("gate.1", 12),

@@ -344,7 +344,10 @@ def test_a_model_in_memory_is_saved_and_loaded(words: list[str], tmp_path: Path)
     model = RecurrentLM.from_modules("x", *modules, words, priming="a b")
     assert model.save(tmp_path / "saved", "a small model") == tmp_path / "saved"
     again = load_model(str(tmp_path / "saved"), device="cpu")
-    assert again.unknown_word == model.unknown_word and (again.name, again.sites) == ("saved", model.sites)
+    assert again.vocabulary.unknown_word == model.vocabulary.unknown_word and (again.name, again.sites) == (
+        "saved",
+        model.sites,
+    )
     ids = [model.encode("c d").ids]
     torch.testing.assert_close(again.next_logits(ids), model.next_logits(ids))
     with pytest.raises(PivotalError, match="exists already"):

@@ -50,7 +50,7 @@ def plain(lm: TransformersLM, text: str) -> Tensor:
 
 def test_it_is_listed_and_reads_no_bos(lm: TransformersLM) -> None:
     assert "smollm2-135m" in dict(list_models())
-    assert lm.encode("The athlete").ids == tuple(lm._tokens._tokenizer("The athlete")["input_ids"])
+    assert lm.encode("The athlete").ids == tuple(lm.tokenizer("The athlete")["input_ids"])
     assert "no BOS" in lm.describe()
     assert (len(lm.sites), lm.vocabulary_size) == (120, 49152)
     assert {(site.width, site.size) for site in lm.sites if site.kind == "head"} == {(9, 64)}
@@ -68,7 +68,7 @@ def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: s
     with torch.no_grad():
         states = lm.states(lm.prepare(tree), edit)
     if steps == "single":
-        assert lm._chunks.division(lm.prepare(tree), 1).chunks[0].past is not None
+        assert lm.division(lm.prepare(tree), 1).chunks[0].past is not None
     for text, leaf in zip(PREFIXES, tree.leaf, strict=True):
         node, expected = int(leaf), plain(lm, text)
         while node and tree.live[node]:
@@ -142,14 +142,14 @@ def test_words_of_several_tokens_are_compared_at_the_first_difference(
         tokens = {ids[shared] for ids in side if len(ids) > shared}
         if any(len(ids) == shared for ids in side):
             taken = {ids[shared] for ids in other if len(ids) > shared}
-            tokens |= set(lm.word_ends()) - taken
+            tokens |= set(lm.vocabulary.word_ends()) - taken
         asked.append(float(p[sorted(tokens)].sum().log()))
     to = int(problem.direction[0])
     assert asked[1 - to] - asked[to] == pytest.approx(float(problem.clean_log_ratio[0]), abs=1e-4)
 
 
 def test_tokens_that_end_a_word(lm: TransformersLM) -> None:
-    ends = {lm.word(token) for token in lm.word_ends()}
+    ends = {lm.word(token) for token in lm.vocabulary.word_ends()}
     assert {" the", ".", ",", "\n", "’", "'", " "} <= ends and not {"s", "ing", "The", "2", "é"} & ends
 
 

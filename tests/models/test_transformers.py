@@ -12,8 +12,8 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models import load_model
-from pivotal.models.checksum import checksum
 from pivotal.models.edits import MaskedEdit
+from pivotal.models.tensors import checksum
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.transformers.tokens import Tokens, share_of_whole_words
 from pivotal.models.tree import PrefixTree
@@ -39,7 +39,7 @@ def shared(family: str) -> TransformersLM:
 
 def plain_logits(lm: TransformersLM, text: str) -> Tensor:
     """What transformers itself says comes next."""
-    ids = [*lm._tokens.priming, *lm.encode(text).ids]
+    ids = [*lm.vocabulary.priming, *lm.encode(text).ids]
     with torch.no_grad():
         return lm._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float()
 
@@ -157,7 +157,7 @@ def test_parts_of_a_tree_give_what_the_whole_gives(
     monkeypatch.setattr("pivotal.models.chunks.FEWEST", 4)
     lm.batch_nodes = 8
     in_parts = run()
-    assert len(lm._chunks.division(lm.prepare(tree), 2).chunks) > 1
+    assert len(lm.division(lm.prepare(tree), 2).chunks) > 1
     for a, b in zip(whole, in_parts, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -169,12 +169,12 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
     short = lm.prepare(tree)
     states = lm.states(short)
-    lengths = [chunk.layout.places for chunk in lm._chunks.division(short, 1).chunks]
+    lengths = [chunk.layout.places for chunk in lm.division(short, 1).chunks]
     assert len(lengths) > 1 and max(lengths) <= 256
     monkeypatch.setattr("pivotal.models.transformers.lm._LONGEST_ROW_CPU", 10_000)
     long = lm.prepare(tree)
     torch.testing.assert_close(lm.states(long), states, atol=1e-5, rtol=1e-5)
-    assert [chunk.layout.places for chunk in lm._chunks.division(long, 1).chunks] == [tree.n_live]
+    assert [chunk.layout.places for chunk in lm.division(long, 1).chunks] == [tree.n_live]
 
 
 def test_passes_with_one_run_and_with_a_few_share_the_parts_of_a_tree() -> None:
@@ -183,9 +183,9 @@ def test_passes_with_one_run_and_with_a_few_share_the_parts_of_a_tree() -> None:
     generator = torch.Generator().manual_seed(0)
     tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
     prepared = lm.prepare(tree)
-    one = lm._chunks.division(prepared, 1)
-    assert lm._chunks.division(prepared, 4) is one
-    many = lm._chunks.division(prepared, lm.batch_nodes // 64)
+    one = lm.division(prepared, 1)
+    assert lm.division(prepared, 4) is one
+    many = lm.division(prepared, lm.batch_nodes // 64)
     assert (
         max(chunk.layout.places for chunk in many.chunks)
         <= 64
@@ -197,14 +197,14 @@ def test_passes_with_one_run_and_with_a_few_share_the_parts_of_a_tree() -> None:
 def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     lm = model_of("llama")
     tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
-    expected, whole = lm.states(lm.prepare(tree)), lm._chunks._run
+    expected, whole = lm.states(lm.prepare(tree)), lm.run_chunk
 
     def short_of_memory(chunk: object, edit: object) -> Tensor:
         if lm.batch_nodes > 1024:
             raise torch.OutOfMemoryError
         return whole(chunk, edit)
 
-    monkeypatch.setattr(lm._chunks, "_run", short_of_memory)
+    monkeypatch.setattr(lm, "run_chunk", short_of_memory)
     with pytest.warns(UserWarning, match="1024"):
         assert torch.equal(lm.states(lm.prepare(tree)), expected)
     lm.batch_nodes = 32
@@ -212,7 +212,7 @@ def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None
     def never(chunk: object, edit: object) -> Tensor:
         raise torch.OutOfMemoryError
 
-    monkeypatch.setattr(lm._chunks, "_run", never)
+    monkeypatch.setattr(lm, "run_chunk", never)
     with pytest.raises(PivotalError, match="does not fit"):
         lm.states(lm.prepare(tree))
 

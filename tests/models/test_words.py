@@ -6,7 +6,7 @@ import pytest
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
-from pivotal.models.words import WordVocabulary
+from pivotal.models.vocabulary import WordVocabulary
 from pivotal.problem.asking import Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -47,12 +47,18 @@ def test_both_ways_of_writing_are_the_same_question(wiki: LanguageModel) -> None
 
 def test_unknown_words() -> None:
     words = WordVocabulary(["<unk>", "a", "'s"], "<unk>")
-    assert words.encode("a's a").ids == (1, 2, 1) and words.special() == [0]
+    assert words.encode("a's a").ids == (1, 2, 1) and words.unspeakable() == [0]
     with pytest.raises(PivotalError, match="outside the vocabulary: b, c's"):
         words.encode("a b c's")
     assert WordVocabulary(["a"], "<unk>").unk is None
 
 
 def test_what_a_model_knows(wiki: LanguageModel) -> None:
-    assert wiki.knows("doctor") and wiki.knows("can't") and not wiki.knows("flurbs")
-    assert wiki.unknown_word == "<unk>" and load_model("planted").unknown_word == "<unk>"
+    assert (
+        wiki.vocabulary.knows("doctor")
+        and wiki.vocabulary.knows("can't")
+        and not wiki.vocabulary.knows("flurbs")
+    )
+    assert (
+        wiki.vocabulary.unknown_word == "<unk>" and load_model("planted").vocabulary.unknown_word == "<unk>"
+    )

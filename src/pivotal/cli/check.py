@@ -113,7 +113,7 @@ def _look_up(model: str, words: str, json: bool) -> None:
     from pivotal.report.tables import Table
 
     lm = load_model(model, device="cpu")
-    known = lm.whole_words()
+    known = lm.vocabulary.whole_words()
     rows = [_word(lm, word.strip(), known) for word in words.split(",") if word.strip()]
     if json:
         terminal.as_json(rows)

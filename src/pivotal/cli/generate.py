@@ -51,7 +51,7 @@ def generate(
     from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.models.base import LanguageModel
-    from pivotal.models.intervened import IntervenedModel
+    from pivotal.models.intervened import IntervenedModel, encode_typed
 
     check_seed(seed)
     saved = Saved.read(run_folder, run)
@@ -71,7 +71,7 @@ def generate(
     lm = saved.load_model(
         saved.question(model, priming, dtype), device, any_model, download=model is not None
     )
-    lm.encode_typed(prompt)
+    encode_typed(lm, prompt)
 
     def both(lm: LanguageModel | IntervenedModel) -> Side:
         texts = lm.generate(prompt, words=length, samples=samples, temperature=temperature, seed=seed)

@@ -174,9 +174,10 @@ def _traced(
     has_cue: bool,
 ) -> Trace:
     from pivotal.evidence.trace import trace as follow
+    from pivotal.models.intervened import encode_typed
     from pivotal.records.serial import replace
 
-    lm.encode_typed(asking.prefix)
+    encode_typed(lm, asking.prefix)
     try:
         found = follow(lm, saved.intervention, asking, direction=direction, any_model=any_model)
     except PivotalError as error:

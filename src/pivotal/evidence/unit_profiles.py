@@ -203,9 +203,9 @@ def _moments(
         if word and word not in found:
             found[word] = Moment(
                 value=_rounded(states[place]),
-                before=model.join(words[max(0, position - _BEFORE) : position]).strip(),
+                before=model.vocabulary.join(words[max(0, position - _BEFORE) : position]).strip(),
                 word=word,
-                after=model.join(words[position + 1 : position + 1 + _AFTER]).strip(),
+                after=model.vocabulary.join(words[position + 1 : position + 1 + _AFTER]).strip(),
             )
         if len(found) == _WORDS:
             break

@@ -139,7 +139,7 @@ class Portable:
     @property
     def first(self) -> int:
         """The number of tokens before a sentence that are not edited, such as BOS."""
-        return len(self.model.priming_tokens)
+        return len(self.model.vocabulary.priming)
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def literal(text: str) -> str:
 
 def read_before(portable: Portable) -> str:
     """What the model reads before every sentence, as code in Markdown."""
-    return code(portable.model.tokenizer.decode(list(portable.model.priming_tokens)))
+    return code(portable.model.tokenizer.decode(list(portable.model.vocabulary.priming)))
 
 
 def about_priming(portable: Portable) -> tuple[str, ...]:

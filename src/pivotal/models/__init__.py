@@ -9,8 +9,9 @@ from typing import get_args
 import torch
 
 from pivotal.errors import PivotalError, did_you_mean, in_short
-from pivotal.models.base import Encoding, LanguageModel, ModelSource
+from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.hub import downloads
+from pivotal.models.vocabulary import Encoding
 from pivotal.questions.question import Dtype
 from pivotal.registry import Registry
 

@@ -6,7 +6,6 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, SupportsIndex
 
@@ -21,28 +20,17 @@ from pivotal.models.edits import Edit
 from pivotal.models.intervened import IntervenedModel, in_force
 from pivotal.models.reading import Applied, Reading, Rereading
 from pivotal.models.tree import PrefixTree
+from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis
 from pivotal.records.intervention import Intervention
 from pivotal.units import Site, Unit, UnitSpace, select_sites
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """A text as token ids. Each token has the index of the whitespace-separated word that it belongs to."""
-
-    ids: tuple[int, ...]
-    word: tuple[int, ...]
-
-    def last_token_of(self, word: int) -> int:
-        """The position to edit for a word: its last token, where the model has read the whole word."""
-        return len(self.word) - 1 - self.word[::-1].index(word)
-
-
 class LanguageModel(ABC):
     """A frozen autoregressive language model whose activations can be edited.
 
-    A subclass lists its sites, converts text to tokens, computes the states of the nodes of a PrefixTree, and reads
-    logits out of the states.
+    A subclass sets its sites and its vocabulary, computes the states of the nodes of a PrefixTree, and reads logits out
+    of the states.
     """
 
     name: str
@@ -53,72 +41,30 @@ class LanguageModel(ABC):
     """The most nodes, times runs, to compute at once. None for a model that has no such limit."""
     longest: int | None = None
     """The most tokens that a text may have. None for a model without a table of positions."""
+    vocabulary: Vocabulary
+    """How it reads texts as tokens."""
+    vocabulary_size: int
+    """The number of tokens that it predicts."""
     sites: tuple[Site, ...]
     """Every site that can be edited, in the order of computation."""
     bases: Mapping[str, Basis] = MappingProxyType({})
     """The bases of its further sites, such as `resid.12@pca`, by the names of these sites."""
 
-    @property
-    @abstractmethod
-    def vocabulary_size(self) -> int:
-        """The number of tokens that the model predicts."""
-
-    @property
-    def readable(self) -> int:
-        """The number of tokens that the model can read: ids from 0 to one less."""
-        return self.vocabulary_size
-
     @abstractmethod
     def fingerprint(self) -> str:
         """An identifier of the weights and the vocabulary. Models with the same fingerprint are the same function."""
 
-    def is_primed_with(self, text: str) -> bool | None:
-        """Whether the model reads this text before every sentence. None if the adapter cannot tell."""
-        return None
-
-    @abstractmethod
     def encode(self, text: str) -> Encoding:
         """The tokens of a prefix. Raises PivotalError if a word is outside the vocabulary."""
+        return self.vocabulary.encode(text)
 
-    @abstractmethod
     def tokens_of(self, word: str) -> tuple[int, ...]:
         """The tokens of `word` after a prefix. Raises PivotalError with the reason if it has none."""
+        return self.vocabulary.tokens_of(word)
 
-    def word_ends(self) -> tuple[int, ...]:
-        """The tokens that show that the word before them is complete: they begin another word, or are punctuation.
-        Only a model whose words may have several tokens has any."""
-        return ()
-
-    def knows(self, word: str) -> bool:
-        """Whether the model can read a word."""
-        try:
-            return bool(self.encode(word).ids)
-        except PivotalError:
-            return False
-
-    def encode_typed(self, text: str) -> Encoding:
-        """The tokens of a text that somebody typed. Raises PivotalError with a cure if a word is unknown."""
-        try:
-            return self.encode(text)
-        except PivotalError as error:
-            raise PivotalError(
-                f"{self.name} must know every word of “{text}”, but it does not ({error}). Use other words; `pivotal "
-                "check MODEL --words WORD` shows similar ones that it knows."
-            ) from None
-
-    def whole_words(self) -> list[str]:
-        """The words that are a token of their own after another word."""
-        words = (self.word(token) for token in range(self.vocabulary_size))
-        return list(dict.fromkeys(word.strip() for word in words if word.strip()))
-
-    @property
-    def unknown_word(self) -> str | None:
-        """The word that stands for words outside the vocabulary, such as `<unk>`; None if the model has none."""
-        return None
-
-    @abstractmethod
     def word(self, token: int) -> str:
-        """The text of a token. `join` puts such texts together."""
+        """The text of a token."""
+        return self.vocabulary.word(token)
 
     @abstractmethod
     def prepare(self, tree: PrefixTree) -> Any:
@@ -162,14 +108,6 @@ class LanguageModel(ABC):
             f"Only a model of transformers has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
             "Use the `generate` of `intervened`."
         )
-
-    def join(self, words: Sequence[str]) -> str:
-        """Put the texts of tokens together."""
-        return " ".join(words)
-
-    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
-        """The text of a prompt followed by some tokens."""
-        return self.join([prompt, *(self.word(token) for token in tokens)])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name}, {self.unit_space()})"
@@ -247,10 +185,6 @@ class LanguageModel(ABC):
                 f"A text for {self.name} may have at most {self.longest} tokens, the number of its positions, but "
                 f"this one has {tokens}. Shorten it, or use a model with more positions."
             )
-
-    def unspeakable(self) -> list[int]:
-        """The tokens that `generate` never chooses, such as `<unk>`."""
-        return []
 
     # -- next words and continuations ---------------------------------------------------------------------------
 

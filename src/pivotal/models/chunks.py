@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
+from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
-from weakref import WeakMethod
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit, runs_of
-from pivotal.models.gather import distinct_rows
 from pivotal.models.layout import Layout
-from pivotal.models.memory import FEWEST, as_memory_allows
+from pivotal.models.tensors import distinct_rows
 from pivotal.models.tree import PrefixTree
 
+FEWEST = 64
+"""The least number of nodes of a part, whatever the number of runs."""
 
-class Chunk(Protocol):
-    """A part of a tree with its layout, and whatever a model caches for it."""
-
-    @property
-    def layout(self) -> Layout: ...
-
-
-C = TypeVar("C", bound=Chunk)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,7 @@ class Division:
 
     most: int
     chunks: list
+    """What the model's `divide` returned. Each has a `layout`."""
     order: Int[Tensor, " live"]
     """The row of each live node among the rows of all parts."""
 
@@ -50,30 +48,29 @@ class PreparedChunks:
     division: Division | None = None
 
 
-class Chunks:
-    """Runs trees part by part.
+class ChunkedLM(LanguageModel):
+    """A model that runs trees part by part. `divide` and `run_chunk` are called with `lock` held, so that threads take
+    turns (see hooks.py)."""
 
-    The model provides two of its methods: `divide(tree, most)`, which makes parts of at most `most` nodes, and
-    `run(chunk, edit)`, which returns the states of a part's nodes. Both are called with `lock` held, so that threads
-    take turns (see hooks.py). `longest(tree)` is optional: the most nodes that `divide` ever puts into a part, or None.
-    """
+    batch_nodes: int
+    lock: AbstractContextManager[object]
 
-    def __init__(
-        self,
-        batch_nodes: int,
-        divide: Callable[[PrefixTree, int], list[C]],
-        run: Callable[[C, Edit | None], Float[Tensor, "nodes runs width"]],
-        lock: AbstractContextManager[object],
-        longest: Callable[[PrefixTree], int | None] | None = None,
-    ) -> None:
-        self.batch_nodes = batch_nodes
-        """The most nodes, times runs, to compute at once."""
-        # Weak, because the model owns this object: with a reference back, a large model would stay in memory until
-        # Python looks for cycles.
-        self._divide, self._run_one, self._lock = WeakMethod(divide), WeakMethod(run), lock
-        self._longest = None if longest is None else WeakMethod(longest)
+    @abstractmethod
+    def divide(self, tree: PrefixTree, most: int) -> list[Any]:
+        """The tree as chunks of at most `most` nodes."""
 
-    def states(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
+    @abstractmethod
+    def run_chunk(self, chunk: Any, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+        """The states of the nodes of a chunk."""
+
+    def longest_chunk(self, tree: PrefixTree) -> int | None:
+        """The most nodes that `divide` ever puts into a chunk, whatever memory allows; None if there is no limit."""
+        return None
+
+    def prepare(self, tree: PrefixTree) -> PreparedChunks:
+        return PreparedChunks(tree)
+
+    def compute(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
         if prepared.tree is None:
             return self._states(prepared, edit)
         return as_memory_allows(self, lambda: self._states(prepared, edit))
@@ -81,66 +78,78 @@ class Chunks:
     def division(self, prepared: PreparedChunks, runs: int) -> Division:
         """The parts for a number of runs. They are kept until another number of runs needs smaller or larger ones."""
         most = max(FEWEST, self.batch_nodes // runs)
-        with self._lock:
+        with self.lock:
             if prepared.tree is None:
                 assert prepared.division is not None
                 return prepared.division
-            longest = None if self._longest is None else _alive(self._longest)(prepared.tree)
+            longest = self.longest_chunk(prepared.tree)
             if longest is not None:
                 # Passes with one run and with several then share the parts, with all that a model caches for them.
                 most = min(most, longest)
             if prepared.division is None or prepared.division.most != most:
-                chunks = _alive(self._divide)(prepared.tree, most)
+                chunks = self.divide(prepared.tree, most)
                 order = torch.cat([chunk.layout.live_rows for chunk in chunks]).argsort()
                 prepared.division = Division(most, chunks, order)
             return prepared.division
 
     def _run(self, chunk: Any, edit: Edit | None) -> Tensor:
         """Hold the lock for one part only: the backward pass may run a part again, on a GPU in another thread."""
-        with self._lock:
-            return _alive(self._run_one)(chunk, edit)
+        with self.lock:
+            return self.run_chunk(chunk, edit)
 
     def _states(self, prepared: PreparedChunks, edit: Edit | None) -> Tensor:
         runs = 1 if edit is None else runs_of(edit)
         division = self.division(prepared, runs)
-        chunks = division.chunks
         # If all parts do not fit in memory together, the backward pass computes each of them again.
-        again = edit is not None and torch.is_grad_enabled() and len(chunks) > 1
-        again = again and len(division.order) * runs > self.batch_nodes
-        model = _alive(self._run_one)  # the backward pass may come when nobody else keeps the model
-
-        def run_again(chunk: Any, edit: Edit | None, _: object = model) -> Tensor:
-            return self._run(chunk, edit)
-
-        found = [
-            checkpoint(run_again, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
-            for chunk in chunks
+        again = (
+            edit is not None
+            and torch.is_grad_enabled()
+            and len(division.chunks) > 1
+            and len(division.order) * runs > self.batch_nodes
+        )
+        states = [
+            checkpoint(self._run, chunk, edit, use_reentrant=False) if again else self._run(chunk, edit)
+            for chunk in division.chunks
         ]
-        return distinct_rows(torch.cat(found) if len(found) > 1 else found[0], division.order)
+        return distinct_rows(torch.cat(states) if len(states) > 1 else states[0], division.order)
 
 
-def _alive(method: WeakMethod[Callable[..., Any]]) -> Callable[..., Any]:
-    found = method()
-    assert found is not None, "only the model calls its chunks"
-    return found
+@runtime_checkable
+class Bounded(Protocol):
+    """An object with a limit on the nodes, times runs, that it computes at once."""
+
+    batch_nodes: Any
+    """A whole number, or None if there is no limit to lower."""
 
 
-class ChunkedLM(LanguageModel):
-    """A model that runs trees part by part. A subclass sets `_chunks`."""
+def as_memory_allows(bounded: Bounded, passes: Callable[[], T]) -> T:
+    """Call `passes`, and call it again with half as many nodes at once whenever memory runs out.
 
-    _chunks: Chunks
+    `passes` must be repeatable: random numbers are drawn before it, and parameters are updated after it.
+    """
+    while True:
+        try:
+            return passes()
+        except torch.OutOfMemoryError as error:
+            if bounded.batch_nodes is None:
+                raise
+            if bounded.batch_nodes <= FEWEST:
+                raise PivotalError(
+                    f"The model does not fit into memory even with {bounded.batch_nodes} nodes at once. "
+                    "Free memory that other processes use, or choose a smaller model, fewer runs, --dtype bfloat16 or "
+                    "another device."
+                ) from error
+        # Outside the handler: the error keeps its frames alive, and with them the graph that was too large.
+        _halve(bounded)
 
-    @property
-    def batch_nodes(self) -> int:
-        """The most nodes, times runs, to compute at once."""
-        return self._chunks.batch_nodes
 
-    @batch_nodes.setter
-    def batch_nodes(self, nodes: int) -> None:
-        self._chunks.batch_nodes = nodes
-
-    def prepare(self, tree: PrefixTree) -> PreparedChunks:
-        return PreparedChunks(tree)
-
-    def compute(self, prepared: PreparedChunks, edit: Edit | None) -> Float[Tensor, "live runs width"]:
-        return self._chunks.states(prepared, edit)
+def _halve(bounded: Bounded) -> None:
+    bounded.batch_nodes //= 2
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    warnings.warn(
+        f"Out of memory: continuing with half as many nodes at once, {bounded.batch_nodes} "
+        "(--batch-nodes sets it from the start).",
+        stacklevel=4,
+    )

@@ -23,7 +23,8 @@ from pivotal.questions.minimal_pair import find_cue
 from pivotal.records.intervention import Intervention
 
 if TYPE_CHECKING:
-    from pivotal.models.base import Encoding, LanguageModel
+    from pivotal.models.base import LanguageModel
+    from pivotal.models.vocabulary import Encoding
 
 _HOTTEST = 1000
 """The highest temperature of samples. All words are then equally likely, up to a few thousandths."""
@@ -85,7 +86,7 @@ class IntervenedModel:
     def next_words(self, prompt: str, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely next words with their probabilities."""
         _at_least(1, k=k)
-        encoding = self.model.encode_typed(prompt)
+        encoding = encode_typed(self.model, prompt)
         p = self.next_logits([encoding.ids], self._position_of_cue(prompt, encoding)).softmax(-1)[0]
         best = p.topk(min(k, len(p)))
         return [(self.model.word(int(i)), float(q)) for q, i in zip(best.values, best.indices, strict=True)]
@@ -98,10 +99,10 @@ class IntervenedModel:
             raise PivotalError(f"A temperature is from 0 to {_HOTTEST:,}, but it is {temperature:g}.")
         _at_least(1, samples=samples)
         _at_least(0, words=words)
-        model, encoding = self._model(), self.model.encode_typed(prompt)
+        model, encoding = self._model(), encode_typed(self.model, prompt)
         _check_room(model, len(encoding.ids), words)
         applied = self._applied(self._position_of_cue(prompt, encoding))
-        generator, hushed = torch.Generator().manual_seed(seed), model.unspeakable()
+        generator, hushed = torch.Generator().manual_seed(seed), model.vocabulary.unspeakable()
 
         @torch.no_grad()
         def draw(states: Float[Tensor, "texts width"]) -> Int[Tensor, " texts"]:
@@ -122,7 +123,10 @@ class IntervenedModel:
         while len(drawn) < words:
             reading.read(drawn[-1].to(model.device))
             drawn.append(draw(reading.states))
-        return [model.continued(prompt, [int(tokens[text]) for tokens in drawn]) for text in range(samples)]
+        return [
+            model.vocabulary.continued(prompt, [int(tokens[text]) for tokens in drawn])
+            for text in range(samples)
+        ]
 
     def attached(
         self, cue: SupportsIndex | Sequence[SupportsIndex] | None = None
@@ -160,6 +164,17 @@ class IntervenedModel:
         return encoding.last_token_of(index)
 
 
+def encode_typed(model: LanguageModel, text: str) -> Encoding:
+    """The tokens of a text that somebody typed. Raises PivotalError with a cure if a word is unknown."""
+    try:
+        return model.encode(text)
+    except PivotalError as error:
+        raise PivotalError(
+            f"{model.name} must know every word of “{text}”, but it does not ({error}). Use other words; `pivotal "
+            "check MODEL --words WORD` shows similar ones that it knows."
+        ) from None
+
+
 def in_force(model: LanguageModel) -> IntervenedModel:
     """The intervention of the innermost open block of this model, or none."""
     opened = (block for block in reversed(_BLOCKS.get()) if block.model is model)
@@ -194,9 +209,9 @@ def _checked(model: LanguageModel, prompts: Any) -> list[list[int]]:
     if not all(ids):
         raise PivotalError("A prompt must have at least one word, but this one is empty.")
     for token in itertools.chain.from_iterable(ids):
-        if not 0 <= token < model.readable:
+        if not 0 <= token < model.vocabulary.size:
             raise PivotalError(
-                f"{model.name} reads tokens from 0 to {model.readable - 1}, but a prompt has {token}. "
+                f"{model.name} reads tokens from 0 to {model.vocabulary.size - 1}, but a prompt has {token}. "
                 "Take the ids that its encode returns."
             )
     return ids

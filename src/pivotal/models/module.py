@@ -14,15 +14,14 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.models.base import Encoding
-from pivotal.models.checksum import checksum
-from pivotal.models.chunks import ChunkedLM, Chunks
+from pivotal.models.chunks import ChunkedLM
 from pivotal.models.edits import Edit, runs_of, sites_of
 from pivotal.models.hooks import Tap, check_causal, edited, first_of, lock_of, running
 from pivotal.models.layout import Layout, parts, rows
-from pivotal.models.transformers.tokens import Tokens
+from pivotal.models.tensors import checksum
+from pivotal.models.transformers.tokens import Tokens, words_of
 from pivotal.models.tree import PrefixTree
-from pivotal.models.words import WordVocabulary
+from pivotal.models.vocabulary import WordVocabulary
 from pivotal.units import Site
 
 _STEPS = 7
@@ -64,18 +63,20 @@ class ModuleLM(ChunkedLM):
         tokens = torch.arange(_STEPS, device=self.device)[None] % 2
         with lock_of(module):
             logits = self._logits(tokens)
-            self._size = logits.shape[-1]
+            size = self.vocabulary_size = logits.shape[-1]
             check_causal(self._logits, tokens, logits)
             self._taps = _taps(module, sites, tokens)
             self.sites = tuple(tap.site for tap in self._taps)
             self._head = _head(module, tokens, logits)
+        self.vocabulary: WordVocabulary | Tokens
         if isinstance(words, Sequence):
-            self._words: WordVocabulary | Tokens = _vocabulary(words, self._size, priming or "", unk)
+            self.vocabulary = _vocabulary(words, size, priming or "", unk)
+            listed: Sequence[str] = self.vocabulary.words
         else:
-            self._words = Tokens(words, self._size, priming)
-        known = "\n".join([checksum(module), *self._words.listed(), repr(priming)])
+            self.vocabulary, listed = Tokens(words, size, priming), words_of(words)
+        known = "\n".join([checksum(module), *listed, repr(priming)])
         self._fingerprint = hashlib.sha256(known.encode()).hexdigest()[:16]
-        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(module))
+        self.batch_nodes, self.lock = batch_nodes, lock_of(module)
 
     @torch.no_grad()
     def _logits(self, tokens: Tensor) -> Tensor:
@@ -88,48 +89,16 @@ class ModuleLM(ChunkedLM):
             )
         return logits
 
-    @property
-    def vocabulary_size(self) -> int:
-        return self._size
-
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def is_primed_with(self, text: str) -> bool:
-        return self._words.is_priming(text)
-
-    def encode(self, text: str) -> Encoding:
-        return self._words.encode(text)
-
-    def tokens_of(self, word: str) -> tuple[int, ...]:
-        return self._words.tokens_of(word)
-
-    def word_ends(self) -> tuple[int, ...]:
-        return self._words.ends()
-
-    def whole_words(self) -> list[str]:
-        return self._words.whole_words()
-
-    @property
-    def unknown_word(self) -> str | None:
-        return self._words.unk
-
-    def word(self, token: int) -> str:
-        return self._words.text(token)
-
-    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
-        return self._words.continued(prompt, tokens)
-
-    def unspeakable(self) -> list[int]:
-        return self._words.special()
-
     # -- computation --------------------------------------------------------------------------------------------
 
-    def _divide(self, tree: PrefixTree, most: int) -> list[_ModuleChunk]:
+    def divide(self, tree: PrefixTree, most: int) -> list[_ModuleChunk]:
         found = parts(tree, most, shared=False)
-        return [_ModuleChunk(rows(tree, part, self._words.priming, self.device)) for part in found]
+        return [_ModuleChunk(rows(tree, part, self.vocabulary.priming, self.device)) for part in found]
 
-    def _run(self, chunk: _ModuleChunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def run_chunk(self, chunk: _ModuleChunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         layout = chunk.layout
         if edit is None:
             return layout.pick(self._last(layout.tokens), 1)

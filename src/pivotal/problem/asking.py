@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
+from pivotal.models.vocabulary import Encoding
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.word_sets import members, shown
 from pivotal.units import Steps
@@ -111,7 +112,7 @@ class Asking:
         sides = [{rest[0] for rest in side.values() if rest} for side in (first, second)]
         for side, words in enumerate((first, second)):
             if () in words.values():
-                ends = set(self.model.word_ends()) - sides[1 - side]
+                ends = set(self.model.vocabulary.word_ends()) - sides[1 - side]
                 if not ends:
                     word = next(word for word, rest in words.items() if not rest)
                     raise PivotalError(f"no token shows that the word is complete: {word}")

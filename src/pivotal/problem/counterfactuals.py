@@ -12,9 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Sources
 from pivotal.models.tree import PrefixTree, Span
+from pivotal.models.vocabulary import Encoding
 from pivotal.problem.asking import AskedPair
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.units import UnitSpace

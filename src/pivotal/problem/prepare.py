@@ -45,7 +45,7 @@ def checked_model(question: Question, model: LanguageModel) -> LanguageModel:
             f"{model.name}. Give that model, or name {model.name} in the question.",
             "model",
         )
-    if question.priming is not None and model.is_primed_with(question.priming) is False:
+    if question.priming is not None and not model.vocabulary.is_priming(question.priming):
         raise PivotalError(
             f"The question must state what the model reads before every sentence, but it states {question.priming!r}, "
             f"and {model.name} was loaded with another priming. Load it with priming={question.priming!r}.",

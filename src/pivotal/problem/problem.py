@@ -11,9 +11,17 @@ import torch
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.base import LanguageModel
+<<<<<<< HEAD
 from pivotal.models.edits import dense
 from pivotal.problem.activations import SAMPLE, Activations, NaturalRange, Range, Standard, measure
 from pivotal.problem.batch import Batch, Outcome, Work
+=======
+from pivotal.models.chunks import as_memory_allows
+from pivotal.models.edits import MaskedEdit, Sources, dense
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.activations import SAMPLE, Activations, Range, Standard, measure
+from pivotal.problem.divergence import KLReference
+>>>>>>> baeb0763 (Give a model a vocabulary instead of nine methods about words, and run chunks in the model itself)
 from pivotal.problem.examples import Examples, Rejected
 from pivotal.problem.fixed import FixedBatches
 from pivotal.problem.kept import KeptSentence, KeptSentences
@@ -277,4 +285,171 @@ def _with_bases(
     def ask(site: str) -> Problem:
         return Problem(model, examples, sites=site, steps=steps, work=work)
 
+<<<<<<< HEAD
     return with_bases(model, sites, ask)
+=======
+    def with_values(self, values: Values) -> Problem:
+        """The same examples with other values allowed. Interchange needs examples that were prepared for it."""
+        return self._with(self._examples, values=values)
+
+    def batches(self, prefixes: int, seed: int = 0) -> list[Problem]:
+        """The examples in random batches of about `prefixes` distinct prefixes; 0 makes one batch. Several questions
+        have equally many prefixes in a batch. Batches are cached.
+
+        A batch takes all pairs of a prefix, because further pairs of the same prefix cost nothing.
+        """
+        key = (prefixes, seed)
+        if key not in self._batches:
+            self._batches[key] = [self.restrict(part) for part in self._examples.batches(prefixes, seed)]
+        return self._batches[key]
+
+    def fixed_batches(self, prefixes: int, seed: int = 0) -> FixedBatches:
+        """The same batches in one shape. They are cached."""
+        key = (prefixes, seed)
+        if key not in self._fixed:
+            self._fixed[key] = FixedBatches(self.batches(prefixes, seed))
+        return self._fixed[key]
+
+    def holding(self, tensors: BatchTensors) -> Problem:
+        """A problem of the same model and sites whose runs read these tensors."""
+        made = self._with(self._examples)
+        made.prepared, made._index, made.weight = tensors.prepared, tensors.index, tensors.weight
+        made.clean_states, made.live_share = tensors.clean, tensors.live_share
+        return made
+
+    def sample(self, prefixes: int, seed: int = 0) -> Problem:
+        """The examples of a random sample of `prefixes` distinct prefixes; 0 takes all. Samples are cached, with the
+        states of the untouched model."""
+        key = (prefixes, seed)
+        if key not in self._samples:
+            chosen = self._examples.sampled(prefixes, seed)
+            if chosen is None:
+                return self
+            self._samples[key] = self.restrict(chosen)
+        return self._samples[key]
+
+    # -- the masked run -----------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        mask: Float[Tensor, "runs units"] | Float[Tensor, "runs directions units"],
+        values: Float[Tensor, "runs directions coordinates"],
+        *,
+        zeros_stay: bool = False,
+        sites: tuple[Site, ...] | None = None,
+    ) -> Outcome:
+        """Run the model with the edit `h -> (1 - mask) * h + mask * values`. All masked forward passes go through here.
+
+        With `zeros_stay`, an entry of the mask that is zero has no gradient. If the problem is about interchange, the
+        states of the counterfactual prefixes take the place of `values`. `sites` are those that the mask touches, if
+        they are known: a fixed mask is looked through once.
+        """
+        edit = MaskedEdit(self.space, mask, values, zeros_stay=zeros_stay, sources=self.sources, sites=sites)
+        states = self.model.states(self.prepared, edit)
+        edit.check_reached()
+        runs = mask.shape[0]
+        self.work.forward += self.tree.n_live * runs
+        if torch.is_grad_enabled() and (mask.requires_grad or values.requires_grad):
+            self.work.backward += self.tree.n_live * runs
+        return Outcome(self.log_ratio_of(states), states, self.weight)
+
+    @cached_property
+    def sources(self) -> Sources | None:
+        """The counterfactual states that units are set to; None unless the problem is about interchange."""
+        if self.values != "interchange":
+            return None
+        found = self._examples.counterfactuals
+        if found is None:
+            raise PivotalError(
+                "An interchange needs the counterfactual prefix of each example, but this problem has none. "
+                "Make the problem with values='interchange'."
+            )
+        return found.sources(self.model, self.space, self.tree)
+
+    @cached_property
+    def counterfactual_means(self) -> Float[Tensor, "directions coordinates"]:
+        """For each direction, the mean over the edited nodes of what interchange sets units to."""
+        sources, tree = self.sources, self.tree
+        assert sources is not None
+        states = torch.cat([sources.states[site.name] for site in self.space.sites], 1)
+        means = []
+        for direction in range(len(self.labels)):
+            nodes = tree.edited & (tree.direction == direction)
+            rows = sources.of[torch.as_tensor(nodes if nodes.any() else tree.edited, device=states.device)]
+            means.append(states[rows].mean(0))
+        return torch.stack(means)
+
+    def as_memory_allows(self, passes: Callable[[], T]) -> T:
+        """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
+        out. Failed attempts are not counted as work. `pivotal.models.chunks` describes the rules for `passes`."""
+        forward, backward = self.work.forward, self.work.backward
+
+        def counted() -> T:
+            self.work.forward, self.work.backward = forward, backward
+            return passes()
+
+        return as_memory_allows(self.model, counted)
+
+    def runs_at_once(self, *, learning: bool = False) -> int:
+        """The maximum number of masks for one `run`, to bound memory. With `learning`, which adds a backward pass, it
+        is half of that."""
+        many = 1 if self.model.device.type == "cpu" else 10
+        entries = len(self.labels) * self.space.coordinates
+        return max(1, many * min(_ROWS // self.tree.n_live, _ENTRIES // entries) // (2 if learning else 1))
+
+    def run_intervention(self, intervention: Intervention) -> Outcome:
+        """Run the model with an intervention on all pairs."""
+        with torch.no_grad():
+            return self.run(*dense(intervention, self.space, self.model.device))
+
+    @cached_property
+    def clean_log_ratio(self) -> Float[Tensor, " examples"]:
+        """The log ratio of the two words in the untouched model, for each example."""
+        with torch.no_grad():
+            return self.log_ratio_of(self.clean_states[:, None])[0]
+
+    def log_ratio_of(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, "runs examples"]:
+        """The log ratio of the two words, from the states of the live nodes. Their logits suffice, because the
+        denominator of the softmax cancels. The result is float32 for every model."""
+        preferred, target = self._index.read(self.model, states)
+        return (preferred - target).float()
+
+    # -- what else changes --------------------------------------------------------------------------------------
+
+    @cached_property
+    def preferences(self) -> Preferences:
+        """The preferences of the questions that must stay."""
+        return Preferences(self)
+
+    @cached_property
+    def positions(self) -> Positions:
+        """The positions at which KL is measured, with their weights."""
+        return Positions(self._examples, self.model.device)
+
+    @cached_property
+    def live_share(self) -> float | Float[Tensor, ""]:
+        """The share of positions at which an edit can have an effect."""
+        return self.positions.live_share
+
+    @cached_property
+    def _untouched(self) -> KLReference:
+        return KLReference(self.model, self.clean_states)
+
+    def kl(
+        self, states: Float[Tensor, "live runs width"], nodes: Int[Tensor, " nodes"] | None = None
+    ) -> Float[Tensor, "nodes runs"]:
+        """KL(untouched || edited) of the next-word distribution at live nodes (all by default), in chunks."""
+        return self._untouched.at_all(states) if nodes is None else self._untouched.at(states, nodes)
+
+    def mean_kl(self, states: Float[Tensor, "live runs width"]) -> Float[Tensor, " runs"]:
+        """KL averaged over the positions of each sentence, then over the sentences, as in the paper."""
+        weight, nodes = self.positions.weight, self.positions.weighted
+        if nodes is None:
+            return weight @ self.kl(states)
+        return weight[nodes] @ self._weighted.at_all(states[nodes])
+
+    @cached_property
+    def _weighted(self) -> KLReference:
+        """The untouched model at the nodes that count in the mean. The sentences that must stay are often more."""
+        return KLReference(self.model, self.clean_states[self.positions.weighted])
+>>>>>>> baeb0763 (Give a model a vocabulary instead of nine methods about words, and run chunks in the model itself)

@@ -64,10 +64,10 @@ def with_unknown(model: LanguageModel, pairs: PairSet) -> PairSet:
     A pair whose cue is not known stays as it is, and is later left out: it would ask about a word that the model cannot
     tell from others. The notes of the set say how many pairs were changed and how many have such a cue.
     """
-    unk = model.unknown_word
+    unk = model.vocabulary.unknown_word
     if unk is None:
         return pairs
-    knows, changed, cues, read = cache(model.knows), 0, 0, []
+    knows, changed, cues, read = cache(model.vocabulary.knows), 0, 0, []
     unknown: Counter[str] = Counter()
     for pair in pairs:
         words = pair.prefix.split(" ")
@@ -103,7 +103,7 @@ def cure_of(model: LanguageModel, pairs: PairSet, steps: Steps) -> str:
     if _count(model, some.lower(), steps):
         cures.append("In lower case the model knows the words: use --lower.")
     if _count(model, with_unknown(model, some), steps):
-        cures.append(f"--unknown unk reads the unknown words of prefixes as {model.unknown_word}.")
+        cures.append(f"--unknown unk reads the unknown words of prefixes as {model.vocabulary.unknown_word}.")
     if steps == "single" and _count(model, some, "every"):
         cures.append("The pairs have no cue: use --steps every, or give each pair a cue.")
     return " ".join(cures) or (
@@ -138,8 +138,8 @@ def _count(model: LanguageModel, pairs: PairSet, steps: Steps) -> int:
 def _spellings(model: LanguageModel, pairs: PairSet) -> list[str]:
     """For the words asked about that the model does not know, the most similar word that it knows."""
     asked = dict.fromkeys(word for pair in pairs for words in pair.words for word in members(words))
-    unknown = [word for word in asked if not model.knows(word)][:_NEAR]
-    near = {word: near_words(word, model.whole_words())[:1] for word in unknown}
+    unknown = [word for word in asked if not model.vocabulary.knows(word)][:_NEAR]
+    near = {word: near_words(word, model.vocabulary.whole_words())[:1] for word in unknown}
     return [f"Did you mean “{found[0]}” instead of “{word}”?" for word, found in near.items() if found]
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from pivotal.models.base import LanguageModel
-from pivotal.models.gather import distinct_rows
+from pivotal.models.tensors import distinct_rows
 from pivotal.problem.asking import Tokens
 
 _LARGE = 256

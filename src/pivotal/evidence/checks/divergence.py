@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from pivotal.models.gather import distinct_rows
+from pivotal.models.tensors import distinct_rows
 from pivotal.problem.problem import Problem
 from pivotal.records.evidence import Divergence
 from pivotal.records.intervention import Intervention

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from pivotal.models.gather import added_up, shared_rows
+from pivotal.models.tensors import added_up, shared_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.files import disk
-from pivotal.models.base import Encoding, LanguageModel
+from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
 from pivotal.models.reading import Applied
 from pivotal.models.recurrent.cells import CELLS
@@ -27,9 +27,9 @@ from pivotal.models.recurrent.modules import weights_of
 from pivotal.models.recurrent.reading import LayerState, RecurrentReading
 from pivotal.models.recurrent.stack import PreparedTree, RecurrentStack
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of
-from pivotal.models.shuffle import shuffle_rows
+from pivotal.models.tensors import shuffle_rows
 from pivotal.models.tree import PrefixTree
-from pivotal.models.words import WordVocabulary
+from pivotal.models.vocabulary import WordVocabulary
 from pivotal.units import Unit
 
 
@@ -56,8 +56,8 @@ class RecurrentLM(LanguageModel):
         check_parts(cell, words, weights)
         self.name = name
         self.device = torch.device(device)
-        self._vocabulary = WordVocabulary(words, unk)
-        self.words = self._vocabulary.words
+        self.vocabulary = WordVocabulary(words, unk, priming)
+        self.words, self.vocabulary_size = self.vocabulary.words, len(words)
         self.unk = unk
         self._source: tuple[str, dict[str, Tensor]] | None = (cell, dict(weights))
         self._fingerprint = fingerprint or fingerprint_of(weights, self.words)
@@ -72,7 +72,7 @@ class RecurrentLM(LanguageModel):
         self.sites = self._stack.sites
         self.hidden = self._stack.hidden
         self.priming = priming
-        self._root = self._run_priming(priming)
+        self._root = self._run_priming()
 
     @staticmethod
     def from_modules(
@@ -118,36 +118,8 @@ class RecurrentLM(LanguageModel):
                 replace=replace,
             )
 
-    # -- words --------------------------------------------------------------------------------------------------
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self.words)
-
     def fingerprint(self) -> str:
         return self._fingerprint
-
-    def is_primed_with(self, text: str) -> bool:
-        return text == self.priming
-
-    def encode(self, text: str) -> Encoding:
-        return self._vocabulary.encode(text)
-
-    def tokens_of(self, word: str) -> tuple[int, ...]:
-        return self._vocabulary.tokens_of(word)
-
-    def word_ends(self) -> tuple[int, ...]:
-        return self._vocabulary.ends()
-
-    @property
-    def unknown_word(self) -> str | None:
-        return self._vocabulary.unk
-
-    def word(self, token: int) -> str:
-        return self.words[token]
-
-    def unspeakable(self) -> list[int]:
-        return self._vocabulary.special()
 
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """A unit of the last layer is read by the decoder. The units of other layers have no direct path."""
@@ -177,21 +149,15 @@ class RecurrentLM(LanguageModel):
             for layer in self._stack.layers
         )
         made._stack = replace(self._stack, encoder=encoder, layers=layers)
-        made._root = made._run_priming(self.priming)
+        made._root = made._run_priming()
         return made
 
     # -- computation --------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def _run_priming(self, text: str) -> list[LayerState]:
+    def _run_priming(self) -> list[LayerState]:
         """The states after the priming text, from which every sentence starts."""
-        zero = self._stack.zero_state(1)
-        try:
-            ids = self.encode(text).ids
-        except PivotalError as error:
-            raise PivotalError(
-                f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another."
-            ) from None
+        zero, ids = self._stack.zero_state(1), self.vocabulary.priming
         if not ids:
             return zero
         chain = PrefixTree.build([ids])

@@ -14,9 +14,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.models.edits import Edit, sites_of
-from pivotal.models.gather import distinct_rows
 from pivotal.models.recurrent.cells import Incoming, RecurrentCell
 from pivotal.models.recurrent.reading import LayerState
+from pivotal.models.tensors import distinct_rows
 from pivotal.models.tree import Level, PrefixTree, Span
 from pivotal.units import Site
 

@@ -16,14 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
-from pivotal.models.base import Encoding
-from pivotal.models.checksum import checksum
-from pivotal.models.chunks import ChunkedLM, Chunks, Division, PreparedChunks
+from pivotal.models.chunks import ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.reading import Applied, Reading
-from pivotal.models.shuffle import shuffle_rows
+from pivotal.models.tensors import checksum, shuffle_rows
 from pivotal.models.transformers.anatomy import examine, probe_tokens
 from pivotal.models.transformers.head import Head
 from pivotal.models.transformers.positions import positions_of
@@ -55,6 +53,8 @@ class TransformersLM(ChunkedLM):
     Several threads can use one model. Their passes take turns, because edits are hooks on shared modules.
     """
 
+    vocabulary: Tokens
+
     def __init__(
         self,
         name: str,
@@ -71,32 +71,33 @@ class TransformersLM(ChunkedLM):
         are known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
         self._priming = priming
-        self._chunks = Chunks(batch_nodes, self._divide, self._run, lock_of(model), self._longest)
+        self.batch_nodes, self.lock = batch_nodes, lock_of(model)
         self._model = model.eval().requires_grad_(False)
         _check_finite(name, model)
         self.device = _first_device(model)
         embedding = model.get_input_embeddings().weight
         self.dtype = embedding.dtype
-        self._vocabulary = int(embedding.shape[0])
-        self._tokens = Tokens(tokenizer, self._vocabulary, priming)
-        if priming is not None and self._tokens.priming == Tokens(tokenizer, self._vocabulary, None).priming:
+        size = int(embedding.shape[0])
+        self.vocabulary = Tokens(tokenizer, size, priming)
+        if priming is not None and self.vocabulary.priming == Tokens(tokenizer, size, None).priming:
             priming = None  # the tokenizer's own, written out
         self._fingerprint = _fingerprint(
             fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
         )
         with lock_of(model):
-            anatomy = examine(model, self._vocabulary, self.device)
+            anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)
-            self._trunk = Trunk(model, anatomy, self._vocabulary, self.device)
-            limit = positions_of(model, int(probe_tokens(self._vocabulary, self.device)[0, 0]), self.device)
+            self.vocabulary_size = len(self._head.weight)
+            self._trunk = Trunk(model, anatomy, size, self.device)
+            limit = positions_of(model, int(probe_tokens(size, self.device)[0, 0]), self.device)
         self._taps, self._blocks = anatomy.taps, anatomy.blocks
         self.sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
-        self.longest = None if limit is None else limit - len(self._tokens.priming)
+        self.longest = None if limit is None else limit - len(self.vocabulary.priming)
         if self.longest is not None and self.longest < 1:
             raise PivotalError(
                 f"The priming text must leave room for a sentence, but {name} has positions for {limit} tokens, and it "
-                f"has {len(self._tokens.priming)}. Give a shorter one."
+                f"has {len(self.vocabulary.priming)}. Give a shorter one."
             )
 
     # -- the model of transformers, for exports -----------------------------------------------------------------
@@ -109,12 +110,7 @@ class TransformersLM(ChunkedLM):
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of `transformers`."""
-        return self._tokens.tokenizer
-
-    @property
-    def priming_tokens(self) -> tuple[int, ...]:
-        """The tokens that the model reads before every sentence, such as BOS. They are never edited."""
-        return self._tokens.priming
+        return self.vocabulary.tokenizer
 
     @property
     def taps(self) -> tuple[Tap, ...]:
@@ -135,52 +131,17 @@ class TransformersLM(ChunkedLM):
                 ) from None
             raise
 
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self._head.weight)
-
-    @property
-    def readable(self) -> int:
-        return self._vocabulary
-
     def fingerprint(self) -> str:
         return self._fingerprint
 
-    def is_primed_with(self, text: str) -> bool:
-        return self._tokens.is_priming(text)
-
     def describe(self) -> str:
         """One line about how this model reads sentences."""
-        before = self._tokens.priming_text()
+        before = self.vocabulary.priming_text()
         reads = (
             f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
         )
         how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
         return f"{self.name}: {type(self._model).__name__}, {reads}, computes {how}"
-
-    def encode(self, text: str) -> Encoding:
-        return self._tokens.encode(text)
-
-    def tokens_of(self, word: str) -> tuple[int, ...]:
-        return self._tokens.tokens_of(word)
-
-    def word_ends(self) -> tuple[int, ...]:
-        return self._tokens.ends()
-
-    def whole_words(self) -> list[str]:
-        return self._tokens.whole_words()
-
-    def word(self, token: int) -> str:
-        return self._tokens.text(token)
-
-    def join(self, words: Sequence[str]) -> str:
-        return "".join(words)
-
-    def continued(self, prompt: str, tokens: Sequence[int]) -> str:
-        return self._tokens.continued(prompt, tokens)
-
-    def unspeakable(self) -> list[int]:
-        return self._tokens.special()
 
     @torch.no_grad()
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
@@ -218,7 +179,7 @@ class TransformersLM(ChunkedLM):
         def look(_: nn.Module, __: Any, output: Any) -> None:
             seen.append((output[0] if isinstance(output, tuple | list) else output).detach().float())
 
-        tokens = probe_tokens(self._vocabulary, self.device)
+        tokens = probe_tokens(self.vocabulary.size, self.device)
         with lock_of(self._model):
             handle = self._blocks[top.block].register_forward_hook(look)
             pushed = top.module.register_forward_hook(lambda _, __, out: out + 1.0)
@@ -243,18 +204,18 @@ class TransformersLM(ChunkedLM):
         return TransformersLM(
             f"{self.name} with shuffled weights",
             model,
-            self._tokens.tokenizer,
+            self.vocabulary.tokenizer,
             priming=self._priming,
             fingerprint=f"{self._fingerprint}-shuffled-{seed}",
         )
 
     # -- computation --------------------------------------------------------------------------------------------
 
-    def _divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
+    def divide(self, tree: PrefixTree, most: int) -> list[_Chunk]:
         """One packed row for each part, or several rows if the model does not support packed rows."""
-        trunk, priming = self._trunk, self._tokens.priming
+        trunk, priming = self._trunk, self.vocabulary.priming
         self.check_length(int(tree.depth.max(initial=0)))
-        pack = self._longest(tree) is not None
+        pack = self.longest_chunk(tree) is not None
         chunks = []
         for part in parts(tree, most, shared=pack):
             if pack:
@@ -264,22 +225,22 @@ class TransformersLM(ChunkedLM):
             chunks.append(_Chunk(layout, None if layout.before is None else trunk.past(layout.before)))
         return chunks
 
-    def _longest(self, tree: PrefixTree) -> int | None:
+    def longest_chunk(self, tree: PrefixTree) -> int | None:
         """The most nodes of a packed row; None if the tree cannot be packed."""
-        deepest = int(tree.depth.max(initial=0)) + len(self._tokens.priming)
+        deepest = int(tree.depth.max(initial=0)) + len(self.vocabulary.priming)
         if not self._trunk.packs or deepest > self._window:
             return None
         return _LONGEST_ROW_CPU if self.device.type == "cpu" else _LONGEST_ROW
 
     def fixed(self, prepared: PreparedChunks, runs: int) -> PreparedChunks | None:
         """Only a tree that is one packed row has a fixed shape."""
-        division = self._chunks.division(prepared, runs)
+        division = self.division(prepared, runs)
         if len(division.chunks) > 1 or division.chunks[0].layout.sees is None:
             return None
         (chunk,) = division.chunks
         return PreparedChunks(None, Division(0, [_Chunk(chunk.layout, chunk.past)], division.order))
 
-    def _run(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
+    def run_chunk(self, chunk: _Chunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         states = self._trunk.states(chunk.layout, chunk.past, edit, chunk.entries)
         return states.float() if states.dtype.itemsize < 4 else states
 
@@ -288,7 +249,7 @@ class TransformersLM(ChunkedLM):
             if not self._trunk.continues:
                 return super().reading(prompt, texts, applied)
         return TransformersReading(
-            self._trunk, lock_of(self._model), prompt, self._tokens.priming, texts, applied, self.device
+            self._trunk, lock_of(self._model), prompt, self.vocabulary.priming, texts, applied, self.device
         )
 
     def attached(
@@ -297,7 +258,7 @@ class TransformersLM(ChunkedLM):
         model = self.in_bases(intervention.bases)
         space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
         values = set_by(intervention, direction, space)
-        return attached(self._model, self._taps, values, model.bases, self._tokens.priming, cues)
+        return attached(self._model, self._taps, values, model.bases, self.vocabulary.priming, cues)
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.models.base import Encoding
+from pivotal.models.vocabulary import Encoding, Vocabulary
 
 _BEFORE = "The"
 """The tokens of a word are determined after this prefix, because a word at the start of a text often has others."""
@@ -19,8 +19,8 @@ _LOOKED_AT = 2000
 _WORD = re.compile(r" [A-Za-z]{3,}")
 
 
-class Tokens:
-    """A tokenizer with what pivotal needs. The *priming* is what the model reads before every sentence, such as BOS."""
+class Tokens(Vocabulary):
+    """The vocabulary of a tokenizer of `transformers`."""
 
     def __init__(self, tokenizer: Any, vocabulary: int, priming: str | None = None) -> None:
         if not getattr(tokenizer, "is_fast", False):
@@ -28,21 +28,20 @@ class Tokens:
                 "A tokenizer must map its tokens to characters, but the slow tokenizer "
                 f"{type(tokenizer).__name__} cannot. Convert it to a tokenizer.json."
             )
-        self.tokenizer = self._tokenizer = tokenizer
-        self._vocabulary = vocabulary
+        self.tokenizer = tokenizer
+        self.size = vocabulary
         self._unknown = _unknown_id(tokenizer)
         self._anchor = self._ids(_BEFORE)
         self._ends: tuple[int, ...] | None = None
-        self.unk: str | None = None  # no word of a text stands for unknown words
         self.priming = self._priming(priming)
 
     def _ids(self, text: str) -> list[int]:
-        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _read(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
         """The tokens of a text and their characters."""
         try:
-            made = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
+            made = self.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
         except (
             Exception
         ) as error:  # tokenizers raises nothing narrower, e.g. if the token for unknown words is missing
@@ -60,19 +59,18 @@ class Tokens:
                     f"The priming text must be in the model's words, but {text!r} is not ({error}). Give another, or "
                     "an empty one to read nothing before a sentence."
                 ) from None
-        plain, whole = self._ids(_BEFORE), list(self._tokenizer(_BEFORE)["input_ids"])
+        plain, whole = self._ids(_BEFORE), list(self.tokenizer(_BEFORE)["input_ids"])
         for start in range(len(whole) - len(plain) + 1):
             if plain and whole[start : start + len(plain)] == plain:
                 return tuple(whole[:start])
         return ()
 
     def is_priming(self, text: str) -> bool:
-        """Whether the tokens of a text are those of the priming."""
         return self._priming(text) == self.priming
 
     def priming_text(self) -> str:
         """The priming as text."""
-        return "".join(str(t) for t in self._tokenizer.convert_ids_to_tokens(list(self.priming)))
+        return "".join(str(t) for t in self.tokenizer.convert_ids_to_tokens(list(self.priming)))
 
     def encode(self, text: str) -> Encoding:
         ids, places = self._read(text)
@@ -91,13 +89,13 @@ class Tokens:
             raise PivotalError(f"no token of its own after a word: {word}")
         return tuple(self._checked(new, word))
 
-    def ends(self) -> tuple[int, ...]:
+    def word_ends(self) -> tuple[int, ...]:
         """The tokens that cannot continue a word: they begin with a space or with punctuation, or are special.
 
         A token that is a part of a letter may continue a word, so it is none of them.
         """
         if self._ends is None:
-            special = set(self._tokenizer.all_special_ids)
+            special = set(self.tokenizer.all_special_ids)
             self._ends = tuple(
                 i for i, text in enumerate(self._texts()) if i in special or _ends_a_word(text)
             )
@@ -109,37 +107,37 @@ class Tokens:
 
     def _texts(self) -> list[str]:
         """The text of every token after a word, decoded at once."""
-        every = range(min(len(self._tokenizer), self._vocabulary))
-        texts = self._tokenizer.backend_tokenizer.decode_batch([[*self._anchor, i] for i in every])
-        start = len(self._tokenizer.decode(self._anchor))
+        every = range(min(len(self.tokenizer), self.size))
+        texts = self.tokenizer.backend_tokenizer.decode_batch([[*self._anchor, i] for i in every])
+        start = len(self.tokenizer.decode(self._anchor))
         return [text[start:] for text in texts]
 
-    def text(self, token: int) -> str:
+    def word(self, token: int) -> str:
         """The text of a token, with its leading space if it has one."""
         if not self._anchor:
-            return str(self._tokenizer.decode([token]))
-        before = self._tokenizer.decode(self._anchor)
-        return str(self._tokenizer.decode([*self._anchor, token]))[len(before) :]
+            return str(self.tokenizer.decode([token]))
+        before = self.tokenizer.decode(self._anchor)
+        return str(self.tokenizer.decode([*self._anchor, token]))[len(before) :]
 
     def continued(self, prompt: str, tokens: Sequence[int]) -> str:
         """Decode all tokens at once, because a letter outside ASCII may be several tokens."""
         ids = self._ids(prompt)
-        before = self._tokenizer.decode(ids)
-        return prompt + str(self._tokenizer.decode([*ids, *tokens]))[len(before) :]
+        before = self.tokenizer.decode(ids)
+        return prompt + str(self.tokenizer.decode([*ids, *tokens]))[len(before) :]
 
-    def special(self) -> list[int]:
+    def unspeakable(self) -> list[int]:
         """The tokens without text: special tokens, and unused rows of the embedding."""
-        used = range(len(self._tokenizer), self._vocabulary)
-        return sorted({i for i in self._tokenizer.all_special_ids if i < self._vocabulary} | set(used))
+        used = range(len(self.tokenizer), self.size)
+        return sorted({i for i in self.tokenizer.all_special_ids if i < self.size} | set(used))
 
-    def listed(self) -> list[str]:
-        return _words_of(self._tokenizer)
+    def join(self, words: Sequence[str]) -> str:
+        return "".join(words)
 
     def _checked(self, ids: list[int], text: str) -> list[int]:
-        if self._unknown is not None and self._unknown in ids and self._tokenizer.unk_token not in text:
+        if self._unknown is not None and self._unknown in ids and self.tokenizer.unk_token not in text:
             raise PivotalError(f"outside the vocabulary: {text}")
-        if any(not 0 <= i < self._vocabulary for i in ids):
-            raise PivotalError(f"outside the model's {self._vocabulary} embeddings: {text}")
+        if any(not 0 <= i < self.size for i in ids):
+            raise PivotalError(f"outside the model's {self.size} embeddings: {text}")
         return ids
 
 
@@ -157,10 +155,10 @@ def _unknown_id(tokenizer: Any) -> int | None:
 
 def digest_of_words(tokenizer: Any) -> str:
     """The SHA-256 of the vocabulary."""
-    return hashlib.sha256("\n".join(_words_of(tokenizer)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(words_of(tokenizer)).encode()).hexdigest()
 
 
-def _words_of(tokenizer: Any) -> list[str]:
+def words_of(tokenizer: Any) -> list[str]:
     """The vocabulary in the order of the ids."""
     return [f"{i}:{word}" for i, word in sorted((i, word) for word, i in tokenizer.get_vocab().items())]
 
@@ -172,7 +170,7 @@ def share_of_whole_words(tokenizer: Any) -> float:
     """
     tokens = Tokens(tokenizer, len(tokenizer))
     step = max(1, len(tokenizer) // _LOOKED_AT)
-    words = {i: tokens.text(i) for i in range(0, len(tokenizer), step)}
+    words = {i: tokens.word(i) for i in range(0, len(tokenizer), step)}
     whole = [_reads(tokens, text[1:]) == i for i, text in words.items() if _WORD.fullmatch(text)]
     return sum(whole) / len(whole) if whole else 1.0
 

@@ -1,7 +1,8 @@
-"""Row selection with a backward pass that is fast and deterministic."""
+"""Rows of tensors: fast and deterministic selection, shuffling, and checksums of weights."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import torch
@@ -48,3 +49,24 @@ def added_up(
     """
     back = grad.new_zeros(n, *grad.shape[1:])
     return back.index_put_((rows,), grad, accumulate=True) if grad.is_cuda else back.index_add_(0, rows, grad)
+
+
+def shuffle_rows(
+    weight: Float[Tensor, "rows columns"], noise: torch.Generator
+) -> Float[Tensor, "rows columns"]:
+    """Shuffle the entries of each row by a permutation of its own. The distribution of the weights stays the same."""
+    order = torch.rand(weight.shape, generator=noise).argsort(-1)
+    return weight.gather(-1, order.to(weight.device))
+
+
+@torch.no_grad()
+def checksum(model: torch.nn.Module) -> str:
+    """A checksum of all weights. Integer sums make it independent of the device and the order of summation."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        flat = tensor.detach().contiguous().reshape(-1)
+        number = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[flat.dtype.itemsize]
+        bits = flat.view(number).to(torch.int64)
+        place = torch.arange(len(bits), device=bits.device) % 65_521 + 1
+        digest.update(f"{name} {tuple(tensor.shape)} {int(bits.sum())} {int((bits * place).sum())}".encode())
+    return digest.hexdigest()
