@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit, runs_of
-from pivotal.models.layout import Layout
 from pivotal.models.tensors import distinct_rows
 from pivotal.models.tree import PrefixTree
 

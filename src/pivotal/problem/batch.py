@@ -14,8 +14,8 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
+from pivotal.models.chunks import as_memory_allows
 from pivotal.models.edits import MaskedEdit, Sources
-from pivotal.models.memory import as_memory_allows
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.divergence import KLReference, Positions
 from pivotal.problem.examples import Examples
@@ -220,7 +220,7 @@ class Batch:
 
     def as_memory_allows(self, passes: Callable[[], T]) -> T:
         """Call `passes`, which does masked runs and their backward passes. Repeat it in smaller chunks if memory runs
-        out. Failed attempts are not counted as work. `pivotal.models.memory` describes the rules for `passes`."""
+        out. Failed attempts are not counted as work. `pivotal.models.chunks` describes the rules for `passes`."""
         forward, backward = self.work.forward, self.work.backward
 
         def counted() -> T:

@@ -12,12 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.models.base import LanguageModel
-<<<<<<< HEAD
-from pivotal.models.gather import distinct_rows
-from pivotal.problem.examples import Examples
-=======
 from pivotal.models.tensors import distinct_rows
->>>>>>> baeb0763 (Give a model a vocabulary instead of nine methods about words, and run chunks in the model itself)
+from pivotal.problem.examples import Examples
 
 _ROWS = 512
 """Maximum rows of the vocabulary-wide softmax in memory."""

@@ -40,10 +40,10 @@ def sentences_of(path: str | Path | None = None) -> list[str]:
 
 def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
     """The tokens of a sentence. A word-level model reads punctuation as words and unknown words as its `<unk>`."""
-    unk = model.unknown_word
+    unk = model.vocabulary.unknown_word
     if unk is not None:
         words = _PUNCTUATION.sub(r" \1", line).split()
-        line = " ".join(word if model.knows(word) else unk for word in words)
+        line = " ".join(word if model.vocabulary.knows(word) else unk for word in words)
     most = _LONGEST if model.longest is None else min(_LONGEST, model.longest)
     try:
         return tuple(model.encode(line).ids[:most])
@@ -54,7 +54,7 @@ def tokens_of(model: LanguageModel, line: str) -> tuple[int, ...]:
 def mostly_unknown(model: LanguageModel, texts: Sequence[Sequence[int]]) -> bool:
     """Whether at least half of the tokens of some texts stand for words that the model does not know, or there are
     none."""
-    unk = () if model.unknown_word is None else model.encode(model.unknown_word).ids
+    unk = () if model.vocabulary.unknown_word is None else model.encode(model.vocabulary.unknown_word).ids
     return 2 * sum(token in unk for tokens in texts for token in tokens) >= sum(map(len, texts))
 
 
