@@ -15,10 +15,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from pivotal.files import locked
 
 IMPORTED = ("torch", "torch._dynamo", "altair", "vl_convert", "pivotal.jobs.find", "pivotal.jobs.study.job")
 """torch imports torch._dynamo when the first optimiser is made."""
@@ -73,6 +77,16 @@ class Process:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+@contextmanager
+def locked_elsewhere(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder in another thread within the block."""
+    held = locked(folder)
+    with ThreadPoolExecutor(1) as other:
+        other.submit(held.__enter__).result()
+        yield
+        other.submit(held.__exit__, None, None, None).result()
 
 
 def until(true: Callable[[], object], timeout: float = 600, pause: float = 0.01) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
+from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.files import (
@@ -17,6 +18,7 @@ from pivotal.files import (
     disk,
     inside,
     is_partial,
+    locked,
     open_to_append,
     read_text,
     remove_partials,
@@ -134,3 +136,20 @@ def test_files_have_the_mode_that_the_user_asked_for(tmp_path: Path) -> None:
     write_atomically(tmp_path / "values", lambda partial: save_file({"a": np.zeros(3)}, partial))
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "values")}
     assert len(modes) == 1
+
+
+def test_a_folder_has_one_lock_and_a_refused_process_leaves_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("fcntl")
+    folder = tmp_path / "runs" / "one"
+    with locked_elsewhere(folder):
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        with (
+            pytest.raises(PivotalError, match=rf"^Process {os.getpid()} is working on the run in"),
+            locked(folder),
+        ):
+            pass
+        assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert not (tmp_path / "runs").exists(), "it was made for the lock, and nothing was written there"
+    with locked(folder), locked(folder):
+        (folder / "run.json").write_text("{}")
+    assert [path.name for path in folder.iterdir()] == ["run.json"]

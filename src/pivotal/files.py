@@ -5,12 +5,15 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import platform
 import re
 import secrets
 import stat
+import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import Any, TextIO
@@ -137,21 +140,91 @@ def disk(path: Path) -> Iterator[None]:
         ) from None
 
 
-def lock(file: TextIO, folder: Path, kind: str = "run") -> None:
-    """Lock a file until it is closed or the process ends. Raises PivotalError if another process holds the lock."""
+LOCK = ".lock"
+"""The file in a folder that its writer holds locked. It is there only while somebody writes."""
+
+_held: set[tuple[int, int, Path]] = set()
+"""The locks that are held here: process, thread and folder."""
+
+
+@contextmanager
+def locked(folder: Path, kind: str = "run") -> Iterator[None]:
+    """Hold the lock of a folder within the block: one process at a time reads there to decide, and writes.
+
+    If another process holds it, PivotalError names that process, and nothing is written. The folder is created if
+    necessary; folders that were created and are still empty at the end are removed. A thread may take a lock that it
+    holds already.
+    """
+    held = (os.getpid(), threading.get_ident(), folder.resolve())
+    if held in _held:
+        yield
+        return
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
+    with disk(folder):
+        file = _acquire(folder, kind)
+    _held.add(held)
+    try:
+        yield
+    finally:
+        _held.discard(held)
+        (folder / LOCK).unlink(
+            missing_ok=True
+        )  # before it is released: the next process makes a file of its own
+        file.close()
+        for path in created:
+            with suppress(OSError):
+                path.rmdir()
+
+
+def _acquire(folder: Path, kind: str) -> TextIO:
+    """The lock file of a folder, locked until it is closed or the process ends."""
+    path = folder / LOCK
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            file = open_to_append(path)
+        except FileNotFoundError:  # another process has just removed the folder
+            continue
+        try:
+            _flock(file)
+        except BlockingIOError:
+            holder = _holder(file)
+            file.close()
+            raise PivotalError(
+                f"{holder} is working on the {kind} in {folder}. Wait for it, or name another folder with --out."
+            ) from None
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            break
+        file.close()  # the process that held it has removed this file
+    file.truncate(0)
+    file.write(f"{os.getpid()} {platform.node()}")
+    file.flush()
+    return file
+
+
+def _flock(file: TextIO) -> None:
+    """Lock a file. Windows and some network file systems have no such locks, and nothing is locked there."""
     try:
         import fcntl
-    except ImportError:  # Windows has no fcntl: no lock there
+    except ImportError:
         return
     try:
         fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        file.close()
-        raise PivotalError(
-            f"Another process is working on the {kind} in {folder}. Wait for it, or name another with --out."
-        ) from None
-    except OSError:  # some network file systems have no locks
+        raise
+    except OSError:
         return
+
+
+def _holder(file: TextIO) -> str:
+    """The process that holds a lock, in words. It writes its number just after it takes the lock."""
+    for _ in range(20):
+        file.seek(0)
+        number, _, machine = file.read().partition(" ")
+        if number:
+            return f"Process {number}" + (f" on {machine}" if machine != platform.node() else "")
+        time.sleep(0.01)
+    return "Another process"
 
 
 # -- reading -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from pivotal.jobs.machine import machine
+from pivotal.jobs.preparation import machine
 
 
 def test_a_cpu_has_its_threads() -> None:

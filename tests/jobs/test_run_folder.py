@@ -17,8 +17,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.files import differences
-from pivotal.jobs.checkpoint import RunCheckpoint
-from pivotal.jobs.history import History
+from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.preparation import default_path
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.problem.batch import Work
@@ -49,7 +48,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def test_open_gives_back_what_create_wrote(tmp_path: Path) -> None:
-    made = RunFolder.create(tmp_path / "a" / "b", SETTINGS, info={"command": "pivotal find"})
+    made = RunFolder.create(tmp_path / "a" / "b", SETTINGS, {"command": "pivotal find"})
     found = RunFolder.open(tmp_path / "a" / "b")
     assert found == made
     assert found.settings == SETTINGS
@@ -64,22 +63,11 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_touched(tmp_pat
     with pytest.raises(
         PivotalError, match=r"seed is 0 there and 1 here; search\.max_units is 3 there and 5"
     ) as error:
-        RunFolder.create(tmp_path, other)
+        RunFolder.check_free(tmp_path, other, overwrite=False)
     assert "--overwrite" in str(error.value) and "--out" in str(error.value)
     assert files(tmp_path) == before
-
-
-def test_what_a_run_of_an_earlier_version_leaves_out_is_named(tmp_path: Path) -> None:
-    RunFolder.create(tmp_path, SETTINGS)
-    with pytest.raises(PivotalError, match="values is unbounded there and natural here"):
-        RunFolder.create(tmp_path, {**SETTINGS, "values": "natural"})
-
-
-def test_a_finished_run_is_refused_and_names_its_summary(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    folder.write_json("summary.json", {"best": 0})
-    with pytest.raises(PivotalError, match=r"finished: see .*summary\.json"):
-        RunFolder.create(tmp_path, SETTINGS)
+    RunFolder.check_free(tmp_path, other, overwrite=True)
+    assert RunFolder.of_job(tmp_path, other) is None and RunFolder.of_job(tmp_path, SETTINGS) is not None
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "report.html"])
@@ -87,13 +75,13 @@ def test_a_finished_run_is_refused_and_names_its_summary(tmp_path: Path) -> None
 def test_a_folder_with_foreign_files_is_refused(tmp_path: Path, name: str, overwrite: bool) -> None:
     (tmp_path / name).write_text("years of work")
     with pytest.raises(PivotalError, match=rf"holds other files \({name}\)"):
-        RunFolder.create(tmp_path, SETTINGS, overwrite=overwrite)
+        RunFolder.check_free(tmp_path, SETTINGS, overwrite=overwrite)
     assert files(tmp_path) == {name: b"years of work"}
 
 
 def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     """Users keep files of their own in a run folder, also beside figures and interventions."""
-    folder = RunFolder.create(tmp_path, SETTINGS, info={"seeds": [0, 1]})
+    folder = RunFolder.create(tmp_path, SETTINGS, {"seeds": [0, 1]})
     folder.save_interventions([intervention(), intervention()])
     folder.write_json("summary.json", {})
     folder.write_text("traces.json", "{}")
@@ -105,7 +93,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
     for name in mine:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("mine")
-    again = RunFolder.create(tmp_path, {**SETTINGS, "seed": 1}, overwrite=True)
+    again = RunFolder.create(tmp_path, {**SETTINGS, "seed": 1})
     assert set(files(tmp_path)) == {"run.json", *mine}
     assert not (tmp_path / "interventions" / "1").exists()
     assert RunFolder.open(tmp_path).settings == again.settings
@@ -113,7 +101,7 @@ def test_overwrite_removes_only_what_a_run_makes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["interventions", "interventions/0", "figures"])
 def test_overwrite_removes_nothing_behind_a_link(tmp_path: Path, name: str) -> None:
-    folder = RunFolder.create(tmp_path / "run", SETTINGS, info={"seeds": [0]})
+    folder = RunFolder.create(tmp_path / "run", SETTINGS, {"seeds": [0]})
     intervention().save(tmp_path / "mine" / "0")
     intervention().save(tmp_path / "mine")
     (tmp_path / "mine" / "values.svg").write_text("mine")
@@ -220,15 +208,6 @@ def test_a_damaged_row_of_the_history_is_a_sentence(tmp_path: Path) -> None:
         folder.history()
 
 
-def test_a_history_that_is_no_text_is_cut_back_too(tmp_path: Path) -> None:
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    (tmp_path / "history.jsonl").write_bytes(b'{"phase"\xff\xfe}\n{}\n')
-    history = History(folder)
-    history.keep(1)
-    history.close()
-    assert history.rows == 1 and (tmp_path / "history.jsonl").read_bytes() == b'{"phase"\xff\xfe}\n'
-
-
 def test_what_was_reached_can_be_used_before_the_run_is_finished(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     checkpoint = RunCheckpoint(folder, History(folder), Work(), Stop())
@@ -277,16 +256,6 @@ def test_a_damaged_checkpoint_is_a_sentence(tmp_path: Path) -> None:
         RunCheckpoint(folder, History(folder), Work(), Stop())
 
 
-def test_two_processes_cannot_write_one_run(tmp_path: Path) -> None:
-    pytest.importorskip("fcntl")
-    folder = RunFolder.create(tmp_path, SETTINGS)
-    history = History(folder)
-    with pytest.raises(PivotalError, match=r"Another process"):
-        History(folder)
-    history.close()
-    History(folder).close()
-
-
 def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
     folder = RunFolder.create(tmp_path, SETTINGS)
     folder.write_json("summary.json", {"kl": float("inf"), "ids": (1, 2)})
@@ -296,9 +265,9 @@ def test_json_is_strict_and_leaves_no_partial_files(tmp_path: Path) -> None:
 
 def test_a_kill_while_the_first_file_is_written_does_not_block_the_folder(tmp_path: Path) -> None:
     (tmp_path / f".{'0a' * 8}.partial").write_text('{"format": "pivo')
-    folder = RunFolder.create(tmp_path, SETTINGS)
+    RunFolder.check_free(tmp_path, SETTINGS, overwrite=False)
+    RunFolder.create(tmp_path, SETTINGS)
     assert RunFolder.open(tmp_path).settings == SETTINGS
-    History(folder).close()
     assert not list(tmp_path.rglob("*.partial"))
 
 

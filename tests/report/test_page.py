@@ -17,8 +17,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pivotal.jobs.find import find
-from pivotal.jobs.run_files import own_files
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import RunFolder, own_files
 from pivotal.questions.question import Question
 from pivotal.records.run import Progress
 from pivotal.records.serial import replace

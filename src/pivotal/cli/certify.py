@@ -65,7 +65,6 @@ def certify(
         raise PivotalError(
             f"--exact tries every unit, but --candidates is {candidates}. Leave one of them out."
         )
-    saved = Saved.read(run_folder, run)
     if unit_pairs is None:
         unit_pairs = "all" if exact and device_named(device).type != "cpu" else EFFORT.pairs
     effort = Effort(
@@ -75,8 +74,8 @@ def certify(
         pairs=unit_pairs,
         epsilon=epsilon,
     )
-    saved.note_pairs()
-    with display(quiet) as watching:
+    with display(quiet) as watching, Saved.locked(run_folder, run) as saved:
+        saved.note_pairs()
         made = certify_run(
             saved.intervention,
             saved.question(model),
@@ -87,7 +86,7 @@ def certify(
             download=model is not None,
             watch=watching,
         )
-    written = _write(saved, made)
+        written = _write(saved, made)
     if json:
         terminal.as_json(made)
         return
@@ -103,7 +102,7 @@ def certify(
 def _write(saved: Saved, made: Certificate) -> str:
     """Write the certificate to the run folder and its report, if there is one. Returns where it was
     written."""
-    from pivotal.jobs.run_files import CERTIFICATE
+    from pivotal.jobs.run_folder import CERTIFICATE
     from pivotal.report.page import write_report
 
     if saved.folder is None:

@@ -147,7 +147,7 @@ def _print_phenomena(listed: list[dict[str, Any]]) -> None:
 
 def run_entries(folder: str) -> list[dict[str, Any]]:
     """The runs and studies in a folder, or the runs of a study if the folder is a study."""
-    from pivotal.jobs.run_files import RUN
+    from pivotal.jobs.run_folder import RUN
     from pivotal.jobs.study.folder import STUDY
 
     given = Path(folder)

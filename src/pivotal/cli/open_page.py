@@ -21,7 +21,7 @@ def open_page(
 ) -> None:
     """Open the report of a folder in the browser. A report that is missing is written first."""
     from pivotal.cli.report import write_page
-    from pivotal.jobs.run_files import REPORT
+    from pivotal.jobs.run_folder import REPORT
 
     path = Path(folder) / REPORT
     page = path if path.is_file() else write_page(folder)

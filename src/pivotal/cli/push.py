@@ -104,14 +104,15 @@ def _shared(
     from pivotal.errors import PivotalError
     from pivotal.exports import Portable, hub
     from pivotal.exports.sharing import Shared
-    from pivotal.jobs.run_files import CERTIFICATE
+    from pivotal.jobs.run_folder import CERTIFICATE
 
     model, priming, dtype, device, any_model = loading
     files: list[Path] = []
     pairs = None
     if saved.folder is not None:
-        certificates = (Path(saved.path) / CERTIFICATE, saved.folder.path / CERTIFICATE)
-        files += [path for path in certificates if path.is_file()][:1]
+        certificate = saved.folder.certificate()
+        if certificate is not None and certificate.intervention == saved.intervention.fingerprint():
+            files.append(saved.folder.path / CERTIFICATE)
         files += [saved.folder.report] if saved.folder.report.is_file() else []
         if saved.folder.finished:
             pairs = saved.folder.summary().pairs.test

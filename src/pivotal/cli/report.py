@@ -91,26 +91,25 @@ _CURE = "Restore the pairs of the run; the pages of its units need its held-out 
 def _profile(folder: str, text: str | None, model: str | None, device: str | None) -> None:
     """Compute units.json of a run."""
     from pivotal.cli.run_argument import Saved
-    from pivotal.jobs.run_files import UNITS
-    from pivotal.jobs.run_folder import RunFolder
+    from pivotal.jobs.run_folder import UNITS, RunFolder
 
-    found = RunFolder.open(folder)
-    best = found.summary().best
-    saved = Saved(found.intervention(best), found, folder, best)
-    question = saved.question(model)
-    pairs = question.load_pairs()
-    saved.divided(question, pairs, _CURE)
-    from pivotal.evidence.unit_profiles import profile_units
-    from pivotal.problem.prepare import as_read, problem_of
-    from pivotal.problem.text import sentences_of
+    with Saved.locked(folder, RunFolder.open(folder).summary().best) as saved:
+        assert saved.folder is not None and saved.run is not None
+        question = saved.question(model)
+        pairs = question.load_pairs()
+        saved.divided(question, pairs, _CURE)
+        from pivotal.evidence.unit_profiles import profile_units
+        from pivotal.problem.prepare import as_read, problem_of
+        from pivotal.problem.text import sentences_of
 
-    sentences = None if text is None else sentences_of(text)
-    lm = saved.load_model(question, device, any_model=False, download=model is not None)
-    lm = lm.in_bases(found.bases())
-    train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
-    problem = problem_of(question, lm, train).on(test)
-    name = {} if text is None else {"name": Path(text).name}
-    found.write_json(UNITS, profile_units(saved.intervention, problem, run=best, sentences=sentences, **name))
+        sentences = None if text is None else sentences_of(text)
+        lm = saved.load_model(question, device, any_model=False, download=model is not None)
+        lm = lm.in_bases(saved.folder.bases())
+        train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
+        problem = problem_of(question, lm, train).on(test)
+        name = {} if text is None else {"name": Path(text).name}
+        profiles = profile_units(saved.intervention, problem, run=saved.run, sentences=sentences, **name)
+        saved.folder.write_json(UNITS, profiles)
 
 
 def _study(study: StudyFolder, form: Literal["md", "tex", "csv"] | None, json: bool) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_files import INTERVENTIONS, RUN
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.files import locked
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
 from pivotal.questions.question import Dtype, Question
 from pivotal.records.intervention import Intervention
 
@@ -49,6 +51,14 @@ class Saved:
             f"{path} is neither a run folder (with {RUN}) nor an intervention (with card.json). "
             "Give the --out folder of `pivotal find`."
         )
+
+    @staticmethod
+    @contextmanager
+    def locked(path: str, run: int | None = None) -> Iterator[Saved]:
+        """The same, with the lock of the run folder within the block."""
+        folder = Saved.read(path, run).folder
+        with nullcontext() if folder is None else locked(folder.path):
+            yield Saved.read(path, run)
 
     def question(
         self, model: str | None = None, priming: str | None = None, dtype: Dtype | None = None

@@ -124,6 +124,7 @@ class _Examination:
             reach = self._reach(mask.bool(), fitted.values, fitted.price)
         cost = clock.read()
         return Certificate(
+            intervention=intervention.fingerprint(),
             found=found.judged,
             without=without,
             neighbours=neighbours,

@@ -1,25 +1,23 @@
-"""checkpoint.pt of a run folder. A killed run resumes from it and reaches the same result."""
+"""checkpoint.pt and history.jsonl of a run folder. A killed run resumes from them and reaches the same result."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import disk, write_atomically
-from pivotal.jobs.history import History
-from pivotal.jobs.run_files import CHECKPOINT
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.files import disk, open_to_append, write_atomically
+from pivotal.jobs.run_folder import CHECKPOINT, HISTORY, RunFolder
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.problem.batch import Work
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention
-from pivotal.records.run import CheckpointRecord
+from pivotal.records.run import CheckpointRecord, Progress
 from pivotal.searches.base import Discovery
 from pivotal.stopping import Stop
 
@@ -27,6 +25,33 @@ EVERY_SECONDS = 15.0
 
 
 _CURE = "Remove it or use --overwrite; the run then starts from the beginning."
+
+
+class History:
+    """history.jsonl, open for appending."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._path = folder.path / HISTORY
+        with disk(self._path):
+            self._file: TextIO = open_to_append(self._path)
+        self.rows = 0
+
+    def keep(self, rows: int) -> None:
+        """Keep the first `rows` rows, those of the checkpoint, and cut off later ones."""
+        with disk(self._path):
+            with self._path.open("rb") as file:  # as bytes: a damaged file need not be text
+                kept = [len(line) for _, line in zip(range(rows), file, strict=False)]
+            self._file.truncate(sum(kept))
+        self.rows = len(kept)
+
+    def append(self, row: Progress) -> None:
+        with disk(self._path):
+            self._file.write(serial.encode(row, indent=0) + "\n")
+            self._file.flush()
+        self.rows += 1
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class RunCheckpoint:

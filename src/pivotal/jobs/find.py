@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
@@ -17,12 +17,10 @@ from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
 from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.files import disk
-from pivotal.jobs.checkpoint import RunCheckpoint
-from pivotal.jobs.history import History
+from pivotal.jobs.checkpoint import History, RunCheckpoint
 from pivotal.jobs.messages import say_known
 from pivotal.jobs.preparation import Prepared, prepare
-from pivotal.jobs.run_files import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, UNITS
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, UNITS, RunFolder
 from pivotal.models import LanguageModel
 from pivotal.models.torch_file import UNREADABLE
 from pivotal.options import stored_settings
@@ -89,12 +87,15 @@ def find(
     check_level(evidence)
     check_runs(runs, question.seed)
     shown: AbstractContextManager[Watch] = display() if progress else nullcontext(watch or Silent())
-    with shown as watching:
+    with ExitStack() as held:
+        watching = held.enter_context(shown)
         model = model_of(question, device, batch_nodes) if model is None else checked_model(question, model)
         if model.describe() != model.name:
             watching.say(f"{model.describe()}.")
         options = {"runs": runs, "search": {"name": search.name, **stored_settings(search)}}
-        asked = prepare(question, model, options, search=search, out=out, overwrite=overwrite)
+        asked = held.enter_context(
+            prepare(question, model, options, search=search, out=out, overwrite=overwrite)
+        )
         # Checked before anything is written: with `overwrite`, a bad request must not delete the existing run.
         search.check(asked.train, runs, question.seed)
         collection = Collection(search, evidence, question.seed, others, watching.progress)
@@ -105,7 +106,7 @@ def find(
         say_known(watching, asked.train, asked.test)
         if limit := limit_of(controls):
             watching.say(limit)
-        folder = asked.create_folder(command, runs, overwrite=overwrite)
+        folder = asked.open_folder(command, runs)
         run = _Run(asked, folder, search, runs, controls, collection, watching)
         return Finding(folder, run.complete(seconds_to_load))
 

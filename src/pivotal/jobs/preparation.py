@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pivotal.errors import PivotalError
-from pivotal.jobs.machine import machine
+from pivotal.files import LOCK, locked
 from pivotal.jobs.messages import say_left_out
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
@@ -27,9 +32,10 @@ from pivotal.watch import Watch
 
 @dataclass(frozen=True)
 class Prepared:
-    """A question made ready for a job: the training and the held-out pairs as problems, and the folder of the result.
+    """A question made ready for a run: the training and the held-out pairs as problems, and the folder of the result,
+    whose lock is held.
 
-    Nothing is written before `create_folder`, so that a request that is refused costs nothing.
+    Nothing is written before `open_folder`, so that a request that is refused costs nothing.
     """
 
     question: Question
@@ -59,8 +65,11 @@ class Prepared:
             watch.say(note)
         say_left_out(watch, self.train, self.test, dropped=self.dropped, merged=self.merged)
 
-    def create_folder(self, command: str, runs: int, *, overwrite: bool) -> RunFolder:
-        """Create the folder, or open that of an unfinished job. The bases of the model are saved there."""
+    def open_folder(self, command: str, runs: int) -> RunFolder:
+        """The folder of the unfinished run, or a new one. The bases of the model are saved there."""
+        if self.earlier is not None:
+            self.earlier.remove_partials()
+            return self.earlier
         model, seed = self.train.model, self.question.seed
         info = {
             "command": command,
@@ -69,11 +78,12 @@ class Prepared:
             "machine": machine(model.device),
             "seeds": [seed + run for run in range(runs)],
         }
-        folder = RunFolder.create(self.path, self.settings, overwrite=overwrite, info=info)
+        folder = RunFolder.create(self.path, self.settings, info)
         folder.save_bases({name: basis.stored() for name, basis in model.bases.items()})
         return folder
 
 
+@contextmanager
 def prepare(
     question: Question,
     model: LanguageModel,
@@ -82,9 +92,9 @@ def prepare(
     search: Search | None = None,
     out: str | None,
     overwrite: bool,
-) -> Prepared:
-    """Make a question ready. `options` are the settings of the job besides those of the question. `search` is that of a
-    run."""
+) -> Iterator[Prepared]:
+    """Make a question ready, and hold the lock of the folder within the block. `options` are the settings of the run
+    besides those of the question."""
     pairs = question.load_pairs()
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
@@ -94,22 +104,23 @@ def prepare(
         **fingerprints(question, model, pairs, search),
     }
     path = Path(out) if out else default_path(pairs.name, question.steps, model.name, settings)
-    earlier = None if overwrite else RunFolder.of_job(path, settings)
-    if earlier is None and not overwrite:
-        RunFolder.check_place(path, settings)
-    bases = {} if earlier is None else earlier.bases()
-    train = training_problem(question, model.in_bases(bases), train_pairs)
-    return Prepared(
-        question=question,
-        settings=settings,
-        path=path,
-        earlier=earlier,
-        train=train,
-        test=train.on(test_pairs),
-        dropped=train_pairs.dropped,
-        merged=pairs.merged,
-        notes=asked.notes,
-    )
+    with locked(path):
+        earlier = None if overwrite else RunFolder.of_job(path, settings)
+        if earlier is None:
+            RunFolder.check_free(path, settings, overwrite=overwrite)
+        bases = {} if earlier is None else earlier.bases()
+        train = training_problem(question, model.in_bases(bases), train_pairs)
+        yield Prepared(
+            question=question,
+            settings=settings,
+            path=path,
+            earlier=earlier,
+            train=train,
+            test=train.on(test_pairs),
+            dropped=train_pairs.dropped,
+            merged=pairs.merged,
+            notes=asked.notes,
+        )
 
 
 def fingerprints(
@@ -150,8 +161,38 @@ def default_path(phenomenon: str, steps: str, model: str, settings: Mapping[str,
     number = 1
     while True:
         path = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        if not path.exists() or (path.is_dir() and {file.name for file in path.iterdir()} <= {LOCK}):
             return path
         if RunFolder.of_job(path, settings) is not None:
             return path
         number += 1
+
+
+def machine(device: torch.device) -> str:
+    """The name of the GPU, with "TF32" if it multiplies float32 matrices in that format; or the name of the CPU, with
+    the numbers of cores and of torch threads."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device)) + ", TF32" * _uses_tf32()
+    cores = os.cpu_count() or 1
+    return f"{_cpu()}, {cores} core{'s' * (cores > 1)}, {torch.get_num_threads()} used"
+
+
+def _uses_tf32() -> bool:
+    """Whether products of float32 matrices keep 10 bits of the mantissa. The variable of the driver overrides torch."""
+    override = os.environ.get("NVIDIA_TF32_OVERRIDE")
+    if override in ("0", "1"):
+        return override == "1"
+    products = torch.backends.cuda.matmul
+    # torch 2.9 has a new setting, and then refuses to read the old one if the new one was used.
+    return bool(
+        products.fp32_precision == "tf32" if hasattr(products, "fp32_precision") else products.allow_tf32
+    )
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from importlib import metadata
@@ -13,33 +13,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.files import (
-    disk,
-    inside,
-    is_partial,
-    lock,
-    remove_partials,
-    write_atomically,
-    write_text,
-)
-from pivotal.jobs.fingerprints import changes
-from pivotal.jobs.run_files import (
-    ABLATION,
-    CERTIFICATE,
-    HISTORY,
-    INTERVENTIONS,
-    REPORT,
-    RUN,
-    SUMMARY,
-    TRACES,
-    UNITS,
-    WHOLE_BASES,
-    remove_own_files,
-)
+from pivotal.files import LOCK, differences, disk, inside, is_partial, remove_partials, write_text
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
-from pivotal.records.intervention import BASES, CARD, Intervention
+from pivotal.records.intervention import BASES, CARD, VALUES, Intervention
 from pivotal.records.run import FORMAT, Progress, RunRecord
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
@@ -47,22 +25,131 @@ from pivotal.records.unit_profiles import UnitProfiles
 
 T = TypeVar("T")
 
+RUN, HISTORY, CHECKPOINT, SUMMARY, TRACES, CERTIFICATE, REPORT = (
+    "run.json",
+    "history.jsonl",
+    "checkpoint.pt",
+    "summary.json",
+    "traces.json",
+    "certificate.json",
+    "report.html",
+)
+WHOLE_BASES = "bases.json"
+"""The cards of the bases that were searched; their arrays are in bases.safetensors."""
+UNITS = "units.json"
+"""What each unit of the best run does in the untouched model."""
+ABLATION = "ablation.json"
+"""Single-unit ablation of the found units, if a study asked for it."""
+INTERVENTIONS, FIGURES = "interventions", "figures"
+FIGURE_NAMES = (
+    "by-construction",
+    "values",
+    "drop-one",
+    "control",
+    "accuracy-kl",
+    "learning",
+    "stages",
+    "cost",
+    "natural",
+    "dose",
+)
+"""The figures that the report draws."""
+
+
 _LARGEST_BASIS = 64 * 2**20
 """The most bytes of a basis that is saved in the folder."""
+
+_FINGERPRINTS = {
+    "model_fingerprint": "the weights, the words or the priming of the model have changed",
+    "data_fingerprint": "the pairs have changed",
+    "held_out": "the number or the share of held-out pairs that the phenomenon states has changed",
+    "counterfactual_fingerprint": "the counterfactual prefixes of the pairs have changed",
+    "keep_fingerprint": "the questions or texts of --keep have changed",
+    "sites_fingerprint": "the bases of --sites have changed",
+    "start_fingerprint": "the intervention that the search starts from has changed",
+}
+"""What it means if a fingerprint among the settings differs."""
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The folder of a run."""
+    """The folder of a run. Anybody may read it; only a process that holds its lock (`files.locked`) writes there."""
 
     path: Path
     info: RunRecord
     """The content of run.json."""
 
+    @staticmethod
+    def open(path: str | Path) -> RunFolder:
+        """Open the folder of a run. Raises PivotalError if it is none."""
+        path = Path(path)
+        missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
+        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
+
+    @staticmethod
+    def of_job(path: Path, settings: Mapping[str, Any]) -> RunFolder | None:
+        """The folder, if a run with the same settings began there, finished or not."""
+        if not (path / RUN).is_file():
+            return None
+        found = RunFolder.open(path)
+        return None if changes(found.settings, serial.plain(settings)) else found
+
+    @staticmethod
+    def check_free(path: Path, settings: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Raise PivotalError if the folder holds another run, unless that is to be overwritten, or other files."""
+        if (path / RUN).is_file():
+            differing = [] if overwrite else changes(RunFolder.open(path).settings, serial.plain(settings))
+            if differing:
+                raise PivotalError(
+                    f"{path} holds another run: {'; '.join(differing)}. "
+                    "Name another folder with --out, or replace that run with --overwrite."
+                )
+            return
+        with disk(path):
+            foreign = sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p))
+        if foreign:
+            raise PivotalError(
+                f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
+                "Nothing was changed; name another folder with --out."
+            )
+
+    @staticmethod
+    def create(
+        path: str | Path, settings: Mapping[str, Any], info: Mapping[str, Any] | None = None
+    ) -> RunFolder:
+        """The folder of a new run. The files of a run that is there are removed."""
+        path = Path(path)
+        with disk(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if (path / RUN).is_file():
+                RunFolder.open(path).discard()
+        about = {**_about_this_run(), **(info or {})}
+        folder = RunFolder(path, RunRecord(format=FORMAT, settings=serial.plain(settings), **about))
+        folder.remove_partials()
+        folder.write_json(RUN, folder.info)
+        return folder
+
+    def discard(self) -> None:
+        """Remove the files that the run wrote, and the folders in it that are then empty."""
+        with disk(self.path):
+            self.remove_partials()
+            for path in own_files(self.path, self.info):
+                path.unlink(missing_ok=True)
+                for parent in path.parents:
+                    if self.path in parent.parents and parent.is_dir() and not any(parent.iterdir()):
+                        parent.rmdir()
+
+    def remove_partials(self) -> None:
+        """Remove what a killed process left behind."""
+        with disk(self.path):
+            for folder in {self.path, *(path.parent for path in own_files(self.path, self.info))}:
+                if folder.is_dir():
+                    remove_partials(folder)
+
     @property
     def settings(self) -> dict[str, Any]:
         """The settings decide the result. Two runs with equal settings are the same run."""
-        return dict(self.info.settings)
+        return self.info.settings
 
     def stated(self, setting: str, kind: type[T]) -> T:
         """A setting that every run has. Raises PivotalError if run.json lacks it, or has something else there."""
@@ -74,59 +161,15 @@ class RunFolder:
             )
         return value
 
-    @staticmethod
-    def create(
-        path: str | Path,
-        settings: Mapping[str, Any],
-        *,
-        overwrite: bool = False,
-        info: Mapping[str, Any] | None = None,
-    ) -> RunFolder:
-        """The folder of a new run, or of an unfinished run with the same settings, which is resumed."""
-        path = Path(path)
-        wanted = serial.plain(settings)
-        with disk(path):
-            path.mkdir(parents=True, exist_ok=True)
-            if (path / RUN).is_file():
-                found = RunFolder.open(path)
-                if not overwrite:
-                    found._check_resumable(wanted)
-                    return found
-                for name in (RUN, HISTORY):  # a process that uses the folder holds a lock on one of them
-                    if (path / name).is_file():
-                        with (path / name).open(encoding="utf-8") as file:
-                            lock(file, path)
-                remove_own_files(path, found.info)
-            elif foreign := sorted(p.name for p in path.iterdir() if not is_partial(p)):
-                raise PivotalError(
-                    f"A run needs a folder of its own, but {path} holds other files ({_few(foreign)}). "
-                    "Nothing was changed; name another folder with --out."
-                )
-        about = {**_about_this_run(), **(info or {})}
-        folder = RunFolder(path, RunRecord(format=FORMAT, settings=wanted, **about))
-        folder.write_json(RUN, folder.info)
-        return folder
+    @property
+    def finished(self) -> bool:
+        """Whether the run has its summary, which is written last."""
+        return (self.path / SUMMARY).is_file()
 
-    @staticmethod
-    def check_place(path: str | Path, settings: Mapping[str, Any]) -> None:
-        """Raise PivotalError if the folder holds another run. `create` does so too, but late in a job."""
-        if (Path(path) / RUN).is_file():
-            RunFolder.open(path)._check_resumable(serial.plain(settings))
-
-    @staticmethod
-    def of_job(path: str | Path, settings: Mapping[str, Any]) -> RunFolder | None:
-        """The folder, if a run with the same settings began there, finished or not."""
-        if not (Path(path) / RUN).is_file():
-            return None
-        found = RunFolder.open(path)
-        return None if changes(found.settings, serial.plain(settings)) else found
-
-    @staticmethod
-    def open(path: str | Path) -> RunFolder:
-        """Open the folder of a run. Raises PivotalError if it is none."""
-        path = Path(path)
-        missing = f"{path} is not a run folder: it has no {RUN}. Give the --out folder of a run."
-        return RunFolder(path, serial.read(path / RUN, RunRecord, missing=missing))
+    @property
+    def report(self) -> Path:
+        """The path of report.html."""
+        return self.path / REPORT
 
     def __repr__(self) -> str:
         asked = f"{self.settings.get('phenomenon')} in {self.settings.get('model')}"
@@ -143,40 +186,6 @@ class RunFolder:
 
         return plot_run(self)
 
-    @property
-    def result(self) -> Path:
-        """The path of the file that the job writes when it is finished."""
-        return self.path / SUMMARY
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has its summary, which is written last."""
-        return self.result.is_file()
-
-    @property
-    def report(self) -> Path:
-        """The path of report.html."""
-        return self.path / REPORT
-
-    def _check_resumable(self, wanted: dict[str, Any]) -> None:
-        if differing := changes(self.settings, wanted):
-            raise PivotalError(
-                f"{self.path} holds another run: {'; '.join(differing)}. "
-                "Name another folder with --out, or replace that run with --overwrite."
-            )
-        if self.finished:
-            raise PivotalError(
-                f"This run is finished: see {self.result}. To run it again use --overwrite, or another folder "
-                "with --out."
-            )
-
-    def discard(self) -> None:
-        """Delete the files of the job, and the folder if it is then empty."""
-        with disk(self.path):
-            remove_own_files(self.path, self.info)
-            if not any(self.path.iterdir()):
-                self.path.rmdir()
-
     # -- results -------------------------------------------------------------------------------------------
 
     def write_json(self, name: str, record: Any) -> None:
@@ -187,44 +196,30 @@ class RunFolder:
         """Write a text file into the folder, atomically."""
         write_text(inside(self.path, name), text)
 
-    def write_bytes(self, name: str, content: bytes) -> None:
-        """Write a file into the folder, atomically."""
-        path = inside(self.path, name)
-        with disk(path):
-            write_atomically(path, lambda partial: partial.write_bytes(content))
-
-    def remove_partials(self) -> None:
-        """Remove what a killed process left behind. Call this with the lock of the folder."""
-        with disk(self.path):
-            for folder, _, _ in os.walk(self.path):  # follows no links
-                remove_partials(Path(folder))
-
     def summary(self) -> Summary:
         """The summary of a finished run."""
-        return serial.read(self.result, Summary, missing=self._unfinished())
-
-    def _unfinished(self) -> str:
-        resume = (
-            f"Resume it with: {self.info.command}"
-            if self.info.command
-            else "Repeat its command to resume it."
-        )
-        return f"The run in {self.path} is not finished: it has no {self.result.name}. {resume}"
+        command = self.info.command
+        resume = f"Resume it with: {command}" if command else "Repeat its command to resume it."
+        missing = f"The run in {self.path} is not finished: it has no {SUMMARY}. {resume}"
+        return serial.read(self.path / SUMMARY, Summary, missing=missing)
 
     def certificate(self) -> Certificate | None:
-        """What `pivotal certify` wrote; None if it was not run."""
-        return self._optional(CERTIFICATE, Certificate)
+        """What `pivotal certify` wrote about an intervention of the run; None if it is about another one."""
+        found = self._optional(CERTIFICATE, Certificate)
+        if found is None or found.run is None or not 0 <= found.run < self.runs_saved():
+            return None
+        return found if found.intervention == self.intervention(found.run).fingerprint() else None
 
     def ablation(self) -> Ablations | None:
         """Single-unit ablation of the units; None if no study asked for it."""
         return self._optional(ABLATION, Ablations)
 
     def traces(self) -> Traces | None:
-        """The outcomes of the held-out pairs; None if an early version made the run."""
+        """The outcomes of the held-out pairs; None if the run is not finished."""
         return self._optional(TRACES, Traces)
 
     def unit_profiles(self) -> UnitProfiles | None:
-        """What each unit of the best run does in the untouched model; None if an early version made the run."""
+        """What each unit of the best run does in the untouched model; None if the run is not finished."""
         return self._optional(UNITS, UnitProfiles)
 
     def _optional(self, name: str, kind: type[T]) -> T | None:
@@ -283,6 +278,51 @@ class RunFolder:
         """The number of runs whose interventions are saved."""
         saved = (self.path / INTERVENTIONS / str(run) / CARD for run in count())
         return sum(1 for _ in takewhile(Path.is_file, saved))
+
+
+def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """Where the settings of a job differ from those of a folder, in words. If they are equal, which of the things that
+    the settings name have changed."""
+    named, wanted = (
+        {name: value for name, value in settings.items() if name not in _FINGERPRINTS}
+        for settings in (there, here)
+    )
+    return differences(named, wanted) or changed_files(there, here)
+
+
+def changed_files(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What has another fingerprint now, in words. The fingerprint of a file that cannot be read now is not compared."""
+    return [
+        f"{_FINGERPRINTS[name]} ({told})"
+        for name in _FINGERPRINTS
+        if here.get(name) is not None
+        for told in differences({name: there.get(name)}, {name: here[name]})
+    ]
+
+
+def own_files(folder: Path, info: RunRecord) -> Iterator[Path]:
+    """The files in a folder that its run wrote. The summary is first, because it marks the run as finished. run.json is
+    last, because it marks the folder as a run. Links are not followed.
+
+    The user may keep files of their own in the folder, also in its `figures` and `interventions`.
+    """
+    yield folder / SUMMARY
+    for saved in _interventions(folder / INTERVENTIONS, info):
+        yield from (saved / name for name in (CARD, VALUES, BASES))
+    if not (folder / FIGURES).is_symlink():
+        yield from (folder / FIGURES / f"{name}.svg" for name in FIGURE_NAMES)
+    for name in (CERTIFICATE, ABLATION, TRACES, UNITS, REPORT, HISTORY, CHECKPOINT, WHOLE_BASES, BASES, RUN):
+        yield folder / name
+
+
+def _interventions(home: Path, info: RunRecord) -> Iterator[Path]:
+    """The folders of saved interventions, which have the numbers of the runs."""
+    runs = info.settings.get("runs") if info.seeds is None else len(info.seeds)
+    if not isinstance(runs, int) or not home.is_dir() or home.is_symlink():
+        return
+    for saved in sorted(entry for entry in home.iterdir() if entry.is_dir() and not entry.is_symlink()):
+        if re.fullmatch("0|[1-9][0-9]{0,8}", saved.name) and int(saved.name) < runs:
+            yield saved
 
 
 def _about_this_run() -> dict[str, Any]:

@@ -7,38 +7,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 import torch
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.files import (
-    differences,
-    disk,
-    is_partial,
-    lock,
-    open_to_append,
-    remove_partials,
-    write_atomically,
-)
+from pivotal.files import LOCK, differences, disk, is_partial, locked, remove_partials, write_atomically
 from pivotal.lm.corpus import Vocabulary
 from pivotal.models.torch_file import UNREADABLE, load_tensors
 from pivotal.records import serial
 
-PLAN, CHECKPOINT, VOCABULARY, LOCK = "plan.json", "checkpoint.pt", "vocab.txt", "lock"
+PLAN, CHECKPOINT, VOCABULARY = "plan.json", "checkpoint.pt", "vocab.txt"
 
 
 class TrainingFolder:
     def __init__(self, out: Path) -> None:
         self.path = out.with_name(out.name + ".training")
         self._out = out
-        self._lock: TextIO | None = None
+        self._lock = ExitStack()
         self._made = False
-        self._parents: list[Path] = []
-        """Parent folders that this process created."""
 
     def open(self, plan: Mapping[str, Any], *, overwrite: bool) -> None:
         """Lock the folder for this process, and keep its content if that belongs to a training with the same plan.
@@ -48,12 +39,7 @@ class TrainingFolder:
         """
         wanted = serial.plain(plan)
         self._check_ours()
-        with disk(self.path):
-            self._parents = [parent for parent in self.path.parents if not parent.exists()]
-            self.path.mkdir(parents=True, exist_ok=True)
-            file = open_to_append(self.path / LOCK)
-        lock(file, self._out)
-        self._lock = file
+        self._lock.enter_context(locked(self.path, f"model {self._out}"))
         with disk(self.path):
             remove_partials(self.path)
         if (self.path / PLAN).is_file():
@@ -82,23 +68,19 @@ class TrainingFolder:
             )
 
     def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        """Release the lock, and remove the folder if nothing is left in it."""
+        self._lock.close()
+        with suppress(OSError):
+            self.path.rmdir()
 
     def remove(self) -> None:
         self._clear()
-        if {path.name for path in self.path.iterdir()} == {LOCK}:
-            (self.path / LOCK).unlink()
-            self.path.rmdir()
+        self.close()
 
     def remove_if_new(self) -> None:
         """After an error: remove what this process created, unless it has reached a checkpoint."""
-        if self._lock is not None and self._made and not (self.path / CHECKPOINT).is_file():
+        if self._made and not (self.path / CHECKPOINT).is_file():
             self.remove()
-            for parent in self._parents:
-                if not any(parent.iterdir()):
-                    parent.rmdir()
 
     def farewell(self, command: str) -> str:
         """What is left of a training that was stopped, and how to resume it."""

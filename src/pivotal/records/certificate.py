@@ -158,6 +158,8 @@ class ExaminedPrefixes(Record, frozen=True, kw_only=True):
 class Certificate(Record, frozen=True, kw_only=True):
     """certificate.json: which statements about a found set hold, and the evidence for them."""
 
+    intervention: str
+    """The fingerprint of the intervention that was examined."""
     found: Judged
     without: tuple[Without, ...]
     """The set without each of its units; empty for a single unit."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.files import inside, write_text
-from pivotal.jobs.run_files import FIGURES
+from pivotal.jobs.run_folder import FIGURES
 from pivotal.records.serial import plain
 from pivotal.report.renderer import NotDrawn, render
 from pivotal.report.tables import Table

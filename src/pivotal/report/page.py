@@ -8,8 +8,8 @@ from functools import partial
 from html import escape
 from pathlib import Path
 
-from pivotal.jobs.run_files import REPORT
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.files import locked
+from pivotal.jobs.run_folder import REPORT, RunFolder
 from pivotal.records.certificate import Certificate
 from pivotal.records.evidence import Verdict
 from pivotal.records.summary import PairCounts, Summary
@@ -42,10 +42,12 @@ _VERDICT_NOTE = (
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
-    summary, history = folder.summary(), folder.history()
-    drawn = figures(summary, history)
-    write_figures(folder.path, drawn)
-    folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
+    with locked(folder.path):
+        folder = RunFolder.open(folder.path)
+        summary, history = folder.summary(), folder.history()
+        drawn = figures(summary, history)
+        write_figures(folder.path, drawn)
+        folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
     return folder.report
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from pivotal.files import write_text
-from pivotal.jobs.run_files import REPORT
+from pivotal.files import locked, write_text
+from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import duration
@@ -76,11 +76,12 @@ class StudyFolder:
 
 def write_study(folder: StudyFolder) -> Path:
     """Write report.html, figures/*.svg, and tables.md, .tex and .csv."""
-    drawn = study_figures(cells(folder.recipe, folder.results.rows), folder.recipe.table)
-    write_figures(folder.path, drawn)
-    for form in get_args(Format):
-        write_text(folder.path / f"tables.{form}", folder.tables(form))
-    write_text(folder.path / REPORT, study_page(folder, drawn))
+    with locked(folder.path, "study"):
+        drawn = study_figures(cells(folder.recipe, folder.results.rows), folder.recipe.table)
+        write_figures(folder.path, drawn)
+        for form in get_args(Format):
+            write_text(folder.path / f"tables.{form}", folder.tables(form))
+        write_text(folder.path / REPORT, study_page(folder, drawn))
     return folder.path / REPORT
 
 

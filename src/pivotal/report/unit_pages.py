@@ -8,8 +8,7 @@ from itertools import islice
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_files import INTERVENTIONS, RUN
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
 from pivotal.records.intervention import CARD, Intervention
 from pivotal.records.summary import Summary
 from pivotal.records.unit_profiles import Histogram, Moment, UnitProfile, UnitProfiles, Written

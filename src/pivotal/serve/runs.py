@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_files import INTERVENTIONS, REPORT, RUN
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair

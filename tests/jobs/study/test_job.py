@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from small_study import Said, lasting, tiny
+from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
-from pivotal.files import lock
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.job import dry_run, study
@@ -125,7 +125,6 @@ def test_results_cut_off_in_the_middle(copied: Callable[[], Path], finished: Pat
 def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> None:
     folder, said = copied(), Said()
     shutil.rmtree(folder / "runs")
-    (folder / ".lock").unlink()
     study(tiny(), out=folder, watch=said)
     assert said.cells == []
 
@@ -363,10 +362,11 @@ def test_a_folder_holds_one_study(copied: Callable[[], Path], tmp_path: Path) ->
 def test_a_second_process_in_the_folder_is_refused(copied: Callable[[], Path]) -> None:
     pytest.importorskip("fcntl")
     folder = copied()
-    with (folder / ".lock").open("a", encoding="utf-8") as file:
-        lock(file, folder)
-        with pytest.raises(PivotalError, match="Another process is working on the study in"):
-            study(tiny(), out=folder)
+    with (
+        locked_elsewhere(folder),
+        pytest.raises(PivotalError, match=r"Process \d+ is working on the study in"),
+    ):
+        study(tiny(), out=folder)
     study(tiny(), out=folder)
 
 

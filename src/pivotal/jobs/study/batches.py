@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pivotal.jobs.run_files import RUN, SUMMARY
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
 from pivotal.jobs.study.cells import Cell
 
 RUNS = "runs"

@@ -9,12 +9,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, is_partial, lock, open_to_append, remove_partials, write_text
+from pivotal.files import LOCK, disk, is_partial, locked, remove_partials, write_text
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial
 from pivotal.records.study import StudyRecord
 
-STUDY, RECIPE, LOCK = "study.json", "recipe.yaml", ".lock"
+STUDY, RECIPE = "study.json", "recipe.yaml"
 
 
 def default_folder(recipe: Recipe) -> Path:
@@ -44,14 +44,9 @@ def check_folder(path: Path, recipe: Recipe) -> None:
 
 @contextmanager
 def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
-    """Make the folder if it does not exist, store the current recipe, and lock the folder while the block runs."""
-    check_folder(path, recipe)
-    with disk(path):
-        path.mkdir(parents=True, exist_ok=True)
-        # The lock needs its own file, because writing study.json replaces that file.
-        file = open_to_append(path / LOCK)
-    with file:
-        lock(file, path, "study")
+    """Hold the lock of the folder within the block, and store the current recipe there."""
+    with locked(path, "study"):
+        check_folder(path, recipe)
         with disk(path):
             remove_partials(path)
         if not (path / STUDY).is_file():

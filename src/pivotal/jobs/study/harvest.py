@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.evidence.check import Untouched
-from pivotal.jobs.run_files import ABLATION, INTERVENTIONS
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import ABLATION, INTERVENTIONS, RunFolder
 from pivotal.jobs.study.batches import Batch
 from pivotal.options import stored_settings
 from pivotal.records import serial

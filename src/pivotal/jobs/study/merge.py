@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from pivotal.errors import PivotalError
 from pivotal.files import disk, inside, is_partial, write_atomically
-from pivotal.jobs.run_files import INTERVENTIONS, RUN
+from pivotal.jobs.run_folder import INTERVENTIONS, RUN
 from pivotal.jobs.study.batches import home_of
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.existing import Run, existing_rows, in_order, what_changed

@@ -12,12 +12,10 @@ import torch
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched, what_is_known
 from pivotal.evidence.checks.effects import prepared
-from pivotal.files import inside
+from pivotal.files import inside, locked
 from pivotal.jobs.find import find
-from pivotal.jobs.fingerprints import changed_files
 from pivotal.jobs.preparation import fingerprints
-from pivotal.jobs.run_files import ABLATION, RUN, SUMMARY
-from pivotal.jobs.run_folder import RunFolder
+from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
 from pivotal.jobs.study.batches import Batch
 from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel
@@ -56,7 +54,9 @@ def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> li
             untouched = what_is_known(question, model, MODELS.untouched)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
-        _run(batch, question, model, place, watch or Silent())
+        path = inside(place.folder, batch.folder, RUN).parent
+        with locked(path):
+            _run(batch, path, question, model, place, watch or Silent())
         return rows_of(batch, place.study, place.folder)
     except PivotalError as error:
         return failed_rows(batch, place.study, str(error))
@@ -123,8 +123,10 @@ MODELS = ModelCache()
 """The cache of this process."""
 
 
-def _run(batch: Batch, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch) -> None:
-    cell, path = batch.cell, inside(place.folder, batch.folder, RUN).parent
+def _run(
+    batch: Batch, path: Path, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch
+) -> None:
+    cell = batch.cell
     begun = RunFolder.open(path) if (path / RUN).is_file() else None
     stale = begun is not None and _is_stale(begun, question, model, cell.search)
     if stale and begun is not None and begun.finished:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import disk, inside, is_partial, read_bytes, write_atomically, write_text
-from pivotal.jobs.run_files import INTERVENTIONS
+from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study_rows import StudyRow
 from pivotal.report.atlas.entries import Atlas, atlas_of, slug
