@@ -36,7 +36,6 @@ from pivotal.models.transformers.files import joined, packaged
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
-from pivotal.questions.splits import todays
 from pivotal.records.intervention import Intervention
 from pivotal.records.study_rows import StudyRow, read_results
 from pivotal.units import Unit
@@ -234,9 +233,7 @@ def main() -> None:
     given = parser.parse_args()
     row, lm = stored(given.steps, given.sites), load_model(MODEL, device="cpu")
     assert isinstance(lm, TransformersLM)
-    question = Question(
-        MODEL, row.phenomenon, steps=row.steps, split=todays(row.split), split_seed=row.split_seed
-    )
+    question = Question(MODEL, row.phenomenon, steps=row.steps, split=row.split, split_seed=row.split_seed)
     pairs = question.load_pairs()
     found = intervention_of(row, lm, pairs.labels)
     sites = ",".join(dict.fromkeys(unit.site for unit in found.units))

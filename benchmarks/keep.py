@@ -22,8 +22,7 @@ from pivotal.cli.transfer import score_transfer
 from pivotal.files import write_text
 from pivotal.jobs.find import find
 from pivotal.models import LanguageModel, load_model
-from pivotal.questions.joint import names_of
-from pivotal.questions.question import Question
+from pivotal.questions.question import Question, names_of
 from pivotal.records import serial
 from pivotal.records.evidence import Effect, Share
 from pivotal.report.tables import interval, number, percent, points

@@ -13,9 +13,9 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import How, recording
 from pivotal.problem.problem import Problem
-from pivotal.questions.joint import pooled
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.relabel import pooled
 from pivotal.searches.ablation import ablation_ranks
 from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.hardening import prune

@@ -1,13 +1,262 @@
-"""The format of a pairs file: what spreadsheets write."""
+"""Pairs files: what is read, what spreadsheets write, and that every mistake has a place."""
 
 from __future__ import annotations
 
+import json
+import string
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pivotal.errors import PivotalError
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet, read_pairs
+from pivotal.questions.pairs_file import BadRows
 from pivotal.questions.phenomena import load_phenomenon
+
+LABELS = ("singular", "plural")
+SETS = PairSet("sets", LABELS, (MinimalPair("The doctor", 1, ("is|was", "are"), "singular"),))
+ROW = {
+    "prefix": "The athlete behind the bike",
+    "cue": "athlete",
+    "words": {"singular": "approves", "plural": "approve"},
+    "label": "singular",
+    "group": "nounpp",
+    "lexemes": {"subject": "athlete"},
+}
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+words = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=8)
+tricky = st.sampled_from(['"', "'", ",", "a,b", '"q"', "\\", "{}", "#", "=1", "ünï", "\ufeffx", "7", "0"])
+
+
+word = st.one_of(words, tricky)
+two_words = st.lists(word, min_size=2, max_size=2, unique=True).map(tuple)
+whole = word.filter(lambda text: "|" not in text)
+two_sets = st.lists(whole, min_size=2, max_size=6, unique=True).map(
+    lambda many: ("|".join(many[: len(many) // 2]), "|".join(many[len(many) // 2 :]))
+)
+raw_pairs = st.tuples(
+    st.lists(word, min_size=1, max_size=5),
+    st.integers(0, 4),
+    two_sets,
+    st.integers(0, 2),
+    st.just("") | word,
+    st.dictionaries(word, word, max_size=3),
+    st.none() | word,
+)
+
+
+@given(
+    two_words,
+    st.lists(raw_pairs, min_size=1, max_size=4),
+    st.sampled_from([".jsonl", ".json-lines", ".csv", ".tsv", ".CSV"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_saving_and_reading_give_the_same_set(labels, raw, suffix):
+    pairs = PairSet(
+        "set",
+        labels,
+        tuple(
+            MinimalPair(
+                " ".join(prefix),
+                cue % len(prefix),
+                two,
+                ("", *labels)[label],
+                group,
+                tuple(slots.items()),
+                (" ".join(prefix), " ".join([other, *prefix[1:]])) if other else ("", ""),
+            )
+            for prefix, cue, two, label, group, slots, other in raw
+        ),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"set{suffix}"
+        pairs.save(path)
+        found = read_pairs(path)
+        assert found.labels == pairs.labels and found.pairs == tuple(dict.fromkeys(pairs))
+        assert found.merged == len(pairs) - len(found)
+        assert [p.name for p in Path(folder).iterdir()] == [path.name]
+
+
+def test_a_line_thirty_times_is_one_pair(tmp_path):
+    path = tmp_path / "copies.jsonl"
+    path.write_text((json.dumps(ROW) + "\n") * 30)
+    pairs = read_pairs(path)
+    assert (len(pairs), pairs.merged) == (1, 29)
+    with pytest.raises(PivotalError, match=r"two pairs or more .* but 'copies' has 1 different one"):
+        pairs.split(test=6)
+
+
+json_like = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_subnormal=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*ROW, "singular", "plural", "x"]), inner, max_size=6)
+    ),
+    max_leaves=8,
+)
+damaged = st.dictionaries(st.sampled_from([*ROW, "extra"]), json_like, max_size=3).map(
+    lambda changes: json.dumps({**ROW, **changes}).encode()
+)
+header = b"prefix,cue,word.a,word.b,label\n"
+junk = st.one_of(
+    st.binary(max_size=60),
+    st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    damaged,
+    st.text(string.ascii_letters + '", \n\t\r01', max_size=40).map(lambda text: header + text.encode()),
+)
+
+
+@given(junk, st.sampled_from([".jsonl", ".csv", ".tsv"]))
+@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
+def test_junk_gives_a_clear_error_or_a_valid_set(content, suffix):
+    with tempfile.TemporaryDirectory() as folder:
+        path = write(Path(folder), f"junk{suffix}", content)
+        try:
+            pairs = read_pairs(path)
+        except PivotalError as error:
+            assert str(path) in str(error)
+        else:
+            assert len(pairs) >= 1
+
+
+def test_reading_jsonl_with_and_without_the_optional_keys(tmp_path):
+    bare = {key: ROW[key] for key in ("prefix", "words")} | {"cue": 4}
+    bare |= {"label": None, "group": None, "lexemes": None}
+    swapped = {**ROW, "words": {"plural": "admire", "singular": "admires"}}
+    text = "\ufeff" + "\n".join(json.dumps(row) for row in (ROW, bare, swapped)) + "\n\n"
+    pairs = read_pairs(write(tmp_path, "some.jsonl", text))
+    assert (pairs.name, pairs.labels) == ("some", LABELS)
+    assert [pair.cue for pair in pairs] == [1, 4, 1]
+    assert pairs[1].label == pairs[1].group == "" and pairs[1].lexemes == ()
+    assert pairs[2].words == ("admires", "admire")
+    assert pairs.notes == ("1 of 3 rows state no label, the first in line 2. They count in no accuracy.",)
+    assert not read_pairs(write(tmp_path, "none.jsonl", json.dumps(bare))).notes, "no row states one"
+
+
+def test_the_counterfactual_of_the_own_label_is_the_prefix(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    row = {"prefix": "The boy", "cue": 1, "words": {"one": "runs", "many": "run"}, "label": "one"}
+    path.write_text(json.dumps({**row, "counterfactual": {"many": "The boys"}}))
+    assert read_pairs(path)[0].counterfactuals == ("The boy", "The boys")
+
+
+def test_reading_csv_with_words_in_a_cell(tmp_path):
+    text = 'prefix,cue,words\r\n"The ""big"", cat",cat,"{""he"": ""his"", ""she"": ""her""}"\r\n'
+    pairs = read_pairs(write(tmp_path, "some.csv", text))
+    assert pairs[0].prefix == 'The "big", cat' and pairs[0].cue == 2 and pairs.labels == ("he", "she")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
+def test_sets_of_words_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
+    SETS.save(tmp_path / f"sets{suffix}")
+    text = (tmp_path / f"sets{suffix}").read_text()
+    assert ('["is", "was"]' if suffix == ".jsonl" else "is|was") in text
+    assert read_pairs(tmp_path / f"sets{suffix}") == SETS
+
+
+def test_a_file_may_have_lists_or_separators(tmp_path: Path) -> None:
+    rows = [
+        {"prefix": "The doctor", "cue": 1, "words": {"singular": words, "plural": "are"}}
+        for words in (["is", "was"], "is|was")
+    ]
+    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    pairs = read_pairs(tmp_path / "sets.jsonl")
+    assert [pair.words for pair in pairs] == [("is|was", "are")] and pairs.merged == 1, (
+        "the two rows are the same"
+    )
+
+
+def changed(**changes: object) -> str:
+    """A good line, and under it a line with the changes; None takes a key away."""
+    row = {key: value for key, value in {**ROW, **changes}.items() if value is not None}
+    return json.dumps(ROW) + "\n" + json.dumps(row)
+
+
+HEAD = "prefix,cue,word.singular,word.plural,label\n"
+LATIN = "The café".encode("latin-1")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "message"),
+    [
+        ("jsonl", "", "holds at least one pair; this one is empty"),
+        ("jsonl", b"abc\n\xff\xfe", "line 2, column 1: the file must be UTF-8 text; byte 0xff is not"),
+        ("jsonl", b"abc\0", r"line 1, column 4: .*zero byte is not\. Save it as UTF-8\.$"),
+        ("jsonl", "The café".encode("utf-16-le"), "It looks like UTF-16 without a byte order mark"),
+        ("jsonl", "The café".encode("utf-16-be"), "It looks like UTF-16 without a byte order mark"),
+        ("jsonl", "The café".encode("utf-32"), r"It looks like UTF-32\. Save it as UTF-8"),
+        ("jsonl", LATIN, r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
+        ("jsonl", '{"prefix": }', r"line 1, column 12: JSON is malformed"),
+        ("jsonl", "[1]", "line 1, column 1: Expected object, got array. Every line holds one JSON object"),
+        ("jsonl", "[" * 100_000, "line 1, column 1: "),
+        ("jsonl", changed(prefix=None), "line 2, column 'prefix': Object missing required field"),
+        ("jsonl", changed(prefxi="x"), r"line 2, column 'prefxi': unknown key. Did you mean 'prefix'\?"),
+        ("jsonl", changed(prefix=3), "line 2, column 'prefix': Expected str, got int"),
+        ("jsonl", changed(cue=True), r"line 2, column 'cue': Expected int \| str \| null, got bool"),
+        ("jsonl", changed(cue=5), "line 2, column 'cue': The cue is an index from 0 to 4"),
+        ("jsonl", changed(cue="bikes"), r"line 2, column 'cue': .*no 'bikes'. Did you mean 'bike'\?"),
+        ("jsonl", changed(prefix=""), "line 2, column 'prefix': The prefix is empty"),
+        (
+            "jsonl",
+            changed(words={"singular": "a", "plural": "a"}),
+            "column 'words': A pair has two different",
+        ),
+        ("jsonl", changed(words={"singular": "a", "plural": " "}), "column 'words': Each label needs a word"),
+        ("jsonl", changed(words={"singular": "a", "plural": 1}), r"column 'words\[\.\.\.\]': Expected str"),
+        ("jsonl", changed(words={"singular": "a"}), "line 2, column 'words': .*labels of the first one"),
+        ("jsonl", json.dumps({**ROW, "words": {"a": "b"}}), r"line 1, column 'words': .*not 1 \['a'\]"),
+        ("jsonl", changed(label="dual"), "line 2, column 'label': .*not 'dual'"),
+        ("jsonl", changed(counterfactual={"all": "The boys"}), "column 'counterfactual': .*not to 'all'"),
+        ("csv", "\n", "this one is empty"),
+        ("csv", HEAD, "holds at least one pair; this one holds none"),
+        ("csv", "prefix,cue,cue\n", "line 1, column 'cue': the column occurs twice"),
+        (
+            "csv",
+            HEAD.replace("label", "lable"),
+            r"line 1, column 'lable': unknown column. Did you mean 'label'\?",
+        ),
+        ("csv", "cue,word.a,word.b\n", "line 1: the first line names the columns, .* but it has cue, word.a"),
+        ("csv", "prefix,cue,word.a\n", "line 1: .* two such as word.singular and word.plural"),
+        ("csv", "prefix,words,word.a,word.b\n", r"line 1: .*\(or words, for JSON\)"),
+        ("csv", HEAD + "\nThe cat,1,runs,run\n", "line 3, column 'label': the row has 4 cells"),
+        ("csv", HEAD + "The cat,1,runs,run,,x\n", "line 2, column '6': the row has 6 cells"),
+        ("csv", HEAD + '"The\ncat",9,runs,run,\n', "line 2, column 'cue': The cue is an index from 0 to 1"),
+        ("csv", HEAD + '"The cat,1,runs,run,\n', "line 2, column 1: not a readable table"),
+        ("csv", "prefix,cue,words\nThe cat,1,oops\n", "line 2, column 1: .*The cell words holds JSON"),
+    ],
+)
+def test_errors_name_file_line_and_column(tmp_path, suffix, content, message):
+    path = write(tmp_path, f"bad.{suffix}", content)
+    with pytest.raises(PivotalError, match=message) as caught:
+        read_pairs(path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_errors_about_the_file_itself(tmp_path):
+    with pytest.raises(PivotalError, match="no such file"):
+        read_pairs(tmp_path / "absent.jsonl")
+    with pytest.raises(PivotalError, match=r"ends in one of \.jsonl, .*not '\.json'"):
+        read_pairs(write(tmp_path, "some.json", "{}"))
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(PivotalError, match="cannot read it"):
+        read_pairs(tmp_path / "folder.csv")
+    with pytest.raises(PivotalError, match="cannot write it"):
+        SETS.save(tmp_path / "absent" / "x.csv")
+    with pytest.raises(PivotalError, match="none to save"):
+        PairSet("x", LABELS, ()).save(tmp_path / "x.csv")
+
 
 ROWS = "prefix;cue;word.a;word.b\nThe cat , you see;1;is;are\nThe cats , you see;1;are;is\n"
 
@@ -35,3 +284,19 @@ def test_a_stated_delimiter_does_not_hide_the_format(tmp_path: Path) -> None:
     assert len(load_phenomenon(f"table:{path}")) == 2
     with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
         load_phenomenon(str(path))
+
+
+def test_bad_rows_are_listed_by_line() -> None:
+    bad = BadRows(skip=True)
+    for line in (12, 4, 8):
+        with bad.row():
+            raise PivotalError(f"a.tsv, line {line}: wrong.")
+    assert bad.notes() == (
+        "Left out 3 bad rows: a.tsv, line 4: wrong; a.tsv, line 8: wrong; a.tsv, line 12: wrong.",
+    )
+
+
+def test_the_first_bad_row_is_refused_without_skip() -> None:
+    bad = BadRows(skip=False)
+    with pytest.raises(PivotalError, match="line 3"), bad.row():
+        raise PivotalError("a.tsv, line 3: wrong.")

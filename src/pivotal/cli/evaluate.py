@@ -152,8 +152,8 @@ def _check_own_reading(saved: Saved, question: Question, reading: dict[str, Any]
 def _is_own(saved: Saved, question: Question, phenomenon: str) -> bool:
     """Whether the user has named the run's own question, in any spelling of its files. An intervention without its run
     has only a name for it, which may be that of another file, so what the user names is read."""
-    from pivotal.questions.joint import names_of
     from pivotal.questions.phenomena import place_of
+    from pivotal.questions.question import names_of
 
     there, here = (list(map(place_of, names_of(name))) for name in (question.phenomenon, phenomenon))
     return saved.folder is not None and there == here

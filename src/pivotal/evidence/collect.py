@@ -19,9 +19,9 @@ from pivotal.evidence.knowledge import knowledge_of
 from pivotal.models.base import LanguageModel
 from pivotal.problem.examples import Examples
 from pivotal.problem.problem import Problem
-from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
+from pivotal.questions.question import names_of
 from pivotal.records.evidence import Effect, Evidence, Level
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress

@@ -28,9 +28,8 @@ from pivotal.printing import duration
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import checked_model, model_of, stays_of
-from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
+from pivotal.questions.question import Question, names_of
 from pivotal.records import serial
 from pivotal.records.evidence import Level
 from pivotal.records.intervention import Intervention

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.contractions import CLITICS, divided
+from pivotal.questions.words import CLITICS, divided
 
 
 @dataclass(frozen=True, slots=True)

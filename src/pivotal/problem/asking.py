@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
 from pivotal.models.vocabulary import Encoding
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.word_sets import members, shown
+from pivotal.questions.minimal_pair import MinimalPair, members, shown
 from pivotal.units import Steps
 
 T = TypeVar("T")

@@ -10,9 +10,8 @@ from pivotal.models import LanguageModel, list_models, load_model
 from pivotal.problem.kept import KeptSentences, Stay
 from pivotal.problem.problem import Problem
 from pivotal.problem.text import with_unknown
-from pivotal.questions.joint import names_of
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.question import Question
+from pivotal.questions.question import Question, names_of
 
 
 def model_of(

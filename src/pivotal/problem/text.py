@@ -15,8 +15,8 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset, read_text
 from pivotal.models.base import LanguageModel
 from pivotal.problem.asking import Asking
+from pivotal.questions.minimal_pair import members
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.word_sets import members
 from pivotal.units import Steps
 
 BUNDLED = "ordinary.txt"

@@ -1,15 +1,16 @@
-"""A minimal pair: a prefix and two words that may follow it."""
+"""A minimal pair: a prefix and two words that may follow it. A label may also name a set of words: `is|was|has`."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.word_sets import check_words, joined, members
 
+SEPARATOR = "|"
 _EMPTY = "The prefix is empty, but it must hold at least one word. Fill it."
 
 
@@ -55,17 +56,14 @@ class MinimalPair:
         _check_pair(self)
 
     def _clean(self) -> None:
-        put = object.__setattr__
-        put(self, "words", tuple(clean_text(word, "words") for word in self.words))
-        for name in ("prefix", "label", "group"):
-            put(self, name, clean_text(getattr(self, name), name))
-        put(
-            self,
-            "lexemes",
-            tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
-        )
-        counterfactuals = tuple(clean_text(text, "counterfactual") for text in self.counterfactuals)
-        put(self, "counterfactuals", counterfactuals)
+        cleaned = {
+            "words": tuple(clean_text(word, "words") for word in self.words),
+            "lexemes": tuple((clean_text(a, "lexemes"), clean_text(b, "lexemes")) for a, b in self.lexemes),
+            "counterfactuals": tuple(clean_text(text, "counterfactual") for text in self.counterfactuals),
+            **{name: clean_text(getattr(self, name), name) for name in ("prefix", "label", "group")},
+        }
+        for name, value in cleaned.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def parse(
@@ -139,6 +137,52 @@ def clean_text(text: str, field: str) -> str:
     return text
 
 
+def members(entry: str) -> tuple[str, ...]:
+    """The words of an entry such as `is|was|has`. An entry such as `|` or `a|`, with nothing beside a separator, is one
+    word."""
+    words = tuple(entry.split(SEPARATOR))
+    return words if all(words) else (entry,)
+
+
+def joined(words: Sequence[str]) -> str:
+    """The entry of some words, so that `members` returns them."""
+    if len(words) > 1:
+        for word in words:
+            if SEPARATOR in word:
+                raise PivotalError(
+                    f"'{SEPARATOR}' separates the words of a set, so a word of a set cannot hold it, as {word!r} does.",
+                    field="words",
+                )
+    return SEPARATOR.join(words)
+
+
+def shown(entry: str, most: int = 3) -> str:
+    """The words of an entry for a table or a sentence: `is/was/…`."""
+    words = members(entry)
+    return "/".join(words if len(words) <= most else (*words[: most - 1], "…"))
+
+
+@lru_cache(maxsize=4096)
+def _check_words(words: tuple[str, ...]) -> None:
+    """Raise PivotalError unless there are two entries without a word in common."""
+    if len(words) != 2 or words[0] == words[1]:
+        raise PivotalError(f"A pair has two different words, not {words!r}.", field="words")
+    every = [word for entry in words for word in members(entry)]
+    for word in every:
+        if not word:
+            raise PivotalError(f"Each label needs a word, but one is empty: {words!r}.", field="words")
+        if " " in word:
+            raise PivotalError(
+                f"Each of the two words is one word without spaces, not '{word}'.", field="words"
+            )
+    if len(set(every)) < len(every):
+        twice = next(word for word in every if every.count(word) > 1)
+        raise PivotalError(
+            f"A word belongs to one label and is listed once, but '{twice}' occurs twice in {words!r}.",
+            field="words",
+        )
+
+
 def _entry(words: str | Sequence[str]) -> str:
     """The words of a label, which may be given as a list, as one text."""
     if isinstance(words, str):
@@ -160,7 +204,7 @@ def _check_pair(pair: MinimalPair) -> None:
             f"not {pair.cue!r}.",
             field="cue",
         )
-    check_words(pair.words)
+    _check_words(pair.words)
     slots = [slot for slot, _ in pair.lexemes]
     if len(set(slots)) < len(slots) or not all(slot and lemma for slot, lemma in pair.lexemes):
         raise PivotalError(

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import get_args, overload
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.bad_rows import BadRows
-from pivotal.questions.minimal_pair import MinimalPair, clean_text
-from pivotal.questions.pairs_file import PairRow, name_of, read_rows, write_rows
+from pivotal.questions.minimal_pair import MinimalPair, clean_text, members
+from pivotal.questions.pairs_file import BadRows, PairRow, name_of, read_rows, write_rows
 from pivotal.questions.splits import Lexemes, Split, by_prefix, lexical, stratified
 
 
@@ -134,20 +133,7 @@ class PairSet:
         """Write the pairs to a .jsonl, .csv or .tsv file that `read_pairs` reads back unchanged."""
         if not self.pairs:
             raise PivotalError(f"A pairs file holds at least one pair; '{self.name}' has none to save.")
-        rows = [
-            PairRow(
-                0,
-                p.prefix,
-                p.cue,
-                dict(zip(self.labels, p.words, strict=True)),
-                p.label,
-                p.group,
-                dict(p.lexemes),
-                {label: text for label, text in zip(self.labels, p.counterfactuals, strict=True) if text},
-            )
-            for p in self.pairs
-        ]
-        write_rows(Path(path), self.labels, rows)
+        write_rows(Path(path), self.labels, [_row_of(pair, self.labels) for pair in self.pairs])
 
     def _take(self, indices: list[int]) -> PairSet:
         return replace(self, pairs=tuple(self.pairs[i] for i in indices), dropped=0, merged=0)
@@ -189,30 +175,29 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     pairs: list[MinimalPair] = []
     unlabelled: list[int] = []
     bad = BadRows(skip_bad)
-    for read in read_rows(path):
+    for line, row in read_rows(path, bad):
         with bad.row():
-            row = read()
             try:
                 labels = labels or _labels_of(row)
                 pairs.append(_pair_of(row, labels))
-                if not pairs[-1].label:
-                    unlabelled.append(row.line)
             except PivotalError as error:
                 raise PivotalError(
-                    f"{path}, line {row.line}, column '{error.field}': {error}", error.field
+                    f"{path}, line {line}, column '{error.field}': {error}", error.field
                 ) from None
+            if not pairs[-1].label:
+                unlabelled.append(line)
     if labels is None or not pairs:
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
-    notes = [*bad.notes()]
+    notes = bad.notes()
     if (
         0 < len(unlabelled) < len(pairs)
     ):  # a label is optional, but an empty cell among others may be a mistake
-        notes.append(
+        notes += (
             f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in line {unlabelled[0]}. They count "
-            "in no accuracy."
+            "in no accuracy.",
         )
-    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=tuple(notes))
+    return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=notes)
 
 
 def _cue_lexeme(pair: MinimalPair) -> Lexemes:
@@ -236,14 +221,43 @@ def _pair_of(row: PairRow, labels: tuple[str, str]) -> MinimalPair:
         raise PivotalError(
             f"Every pair has the labels of the first one, {list(labels)}, not {list(words)}.", field="words"
         )
-    label = clean_text(row.label, "label")
+    label = clean_text(row.label or "", "label")
     if label and label not in labels:
         raise _unknown_label(label, labels)
-    both = (words[labels[0]], words[labels[1]])
-    if empty := [name for name in labels if not words[name].strip()]:
-        raise PivotalError(f"Each label needs a word, but {empty[0]} has none. Fill it.", field="words")
-    counterfactuals = _counterfactuals_of(row, labels, label)
-    return MinimalPair.parse(row.prefix, row.cue, both, label, row.group, row.lexemes, counterfactuals)
+    # The prefix itself is the counterfactual of its own label.
+    others = {clean_text(name, "counterfactual"): text for name, text in (row.counterfactual or {}).items()}
+    for name in others:
+        if name not in labels:
+            raise PivotalError(
+                f"A counterfactual prefix belongs to one of the two labels of the words, not to '{name}'."
+                f"{did_you_mean(name, labels)}",
+                field="counterfactual",
+            )
+    if others and label:
+        others.setdefault(label, row.prefix)
+    return MinimalPair.parse(
+        row.prefix,
+        row.cue,
+        (words[labels[0]], words[labels[1]]),
+        label,
+        row.group or "",
+        row.lexemes,
+        (others.get(labels[0], ""), others.get(labels[1], "")),
+    )
+
+
+def _row_of(pair: MinimalPair, labels: tuple[str, str]) -> PairRow:
+    words = {label: members(entry) for label, entry in zip(labels, pair.words, strict=True)}
+    others = {label: text for label, text in zip(labels, pair.counterfactuals, strict=True) if text}
+    return PairRow(
+        prefix=pair.prefix,
+        cue=pair.cue,
+        words={label: entry[0] if len(entry) == 1 else list(entry) for label, entry in words.items()},
+        label=pair.label or None,
+        group=pair.group or None,
+        lexemes=dict(pair.lexemes) or None,
+        counterfactual=others or None,
+    )
 
 
 def _digest(labels: tuple[str, str], contents: Iterable[tuple[object, ...]]) -> str:
@@ -251,21 +265,6 @@ def _digest(labels: tuple[str, str], contents: Iterable[tuple[object, ...]]) -> 
     for content in contents:
         digest.update(json.dumps(content).encode())
     return digest.hexdigest()[:16]
-
-
-def _counterfactuals_of(row: PairRow, labels: tuple[str, str], label: str) -> tuple[str, str]:
-    """The counterfactual prefix of each label. The prefix itself is the one of its own label."""
-    given = {clean_text(name, "counterfactual"): text for name, text in row.counterfactual.items()}
-    for name in given:
-        if name not in labels:
-            raise PivotalError(
-                f"A counterfactual prefix belongs to one of the two labels of the words, not to '{name}'."
-                f"{did_you_mean(name, labels)}",
-                field="counterfactual",
-            )
-    if given and label and label not in given:
-        given[label] = row.prefix
-    return given.get(labels[0], ""), given.get(labels[1], "")
 
 
 def _unknown_label(label: str, labels: tuple[str, str]) -> PivotalError:

@@ -110,7 +110,6 @@ class Question:
 
     def load_pairs(self) -> PairSet:
         """All pairs of the phenomenon. The pairs of several questions are pooled."""
-        from pivotal.questions.joint import names_of
         from pivotal.questions.phenomena import load_phenomenon
 
         return self._pooled([load_phenomenon(name, self.reading) for name in names_of(self.phenomenon)])
@@ -136,8 +135,7 @@ class Question:
         return ReadOptions(columns=self.columns, skip_bad=self.skip_bad)
 
     def _pooled(self, sets: Sequence[PairSet]) -> PairSet:
-        from pivotal.questions.joint import pooled
-        from pivotal.questions.relabel import parse_labels
+        from pivotal.questions.relabel import parse_labels, pooled
 
         return self._cased(pooled(sets, parse_labels(self.labels)))
 
@@ -149,6 +147,11 @@ class Question:
         test = default_test(pairs) if self.test is None else self.test
         seed = self.seed if self.split_seed is None else self.split_seed
         return pairs.split(test=test, seed=seed, by=self.split)
+
+
+def names_of(phenomenon: str) -> list[str]:
+    """The questions of a joint question; one if it is not joint."""
+    return [name.strip() for name in phenomenon.split(JOINT)] if JOINT in phenomenon else [phenomenon]
 
 
 def default_test(pairs: PairSet) -> int:

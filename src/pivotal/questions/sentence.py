@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, find_cue
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.word_sets import members, shown
 
 _EXAMPLE = "“The doctor near the cars admires”"
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pivotal.questions.word_sets import shown
+from pivotal.questions.minimal_pair import shown
 from pivotal.records.intervention import Intervention
 from pivotal.report import certified, tables
 from pivotal.report.figures import shares_chart, values_chart

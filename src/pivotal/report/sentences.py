@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.word_sets import shown
+from pivotal.questions.minimal_pair import shown
 from pivotal.records.traces import PairOutcome, Traces
 from pivotal.report.html import paragraph
 from pivotal.report.tables import counted, number, signed

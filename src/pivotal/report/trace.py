@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp
 
 from pivotal.printing import chance
-from pivotal.questions.word_sets import shown
+from pivotal.questions.minimal_pair import shown
 from pivotal.records.traces import Trace
 from pivotal.report.tables import Table, counted, number, percent, signed, table
 

@@ -56,7 +56,7 @@ def test_bad_rows_can_be_left_out_but_not_all(tmp_path):
     pairs = load_phenomenon(f"lakretz:{path}", ReadOptions(skip_bad=True))
     assert len(pairs) == 1 and "line 3" in pairs.notes[0] and "line 4" in pairs.notes[0]
     path.write_text("\n".join(ROWS[:1]))
-    with pytest.raises(PivotalError, match=r"there is none\. The bad row: .*line 1, column 4"):
+    with pytest.raises(PivotalError, match=r"there is none\. The first bad row: .*line 1, column 4"):
         load_phenomenon(f"lakretz:{path}", ReadOptions(skip_bad=True))
 
 

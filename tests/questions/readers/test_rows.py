@@ -99,5 +99,5 @@ def test_bad_rows_of_a_pairs_file_are_listed(tmp_path: Path) -> None:
     assert len(pairs) == 2
     (note,) = pairs.notes
     assert note.startswith("Left out 2 bad rows:") and "line 2" in note and "line 4" in note
-    with pytest.raises(PivotalError, match=r"holds none. The bad row: .*line 1"):
+    with pytest.raises(PivotalError, match=r"holds none. The first bad row: .*line 1"):
         read(tmp_path, "a.jsonl", "{}", skip_bad=True)

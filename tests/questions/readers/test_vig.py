@@ -56,7 +56,7 @@ def test_bad_entries_can_be_left_out(tmp_path):
     pairs = load_phenomenon(f"vig:{there}", ReadOptions(skip_bad=True))
     assert [(pair.cue_word, pair.group) for pair in pairs] == [(n, "t02") for n in ("waiter", "nun", "nurse")]
     assert pairs.notes[0].startswith("Left out 3 bad rows: ") and "entry 1" in pairs.notes[0]
-    with pytest.raises(PivotalError, match=r"there is none\. The first of 2 bad rows: .*entry 1: a template"):
+    with pytest.raises(PivotalError, match=r"there is none\. The first bad row: .*entry 1: a template"):
         load_phenomenon(f"vig:{folder(tmp_path, ['The cook', 1])}", ReadOptions(skip_bad=True))
 
 

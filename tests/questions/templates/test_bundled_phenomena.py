@@ -12,12 +12,12 @@ from dataclasses import replace
 import pytest
 from tests.paths import ROOT
 
+from pivotal.questions.minimal_pair import members
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates import bundled, read_template
 from pivotal.questions.templates.draw import pairs_of as expand
 from pivotal.questions.templates.draw import plan
 from pivotal.questions.templates.template import Template
-from pivotal.questions.word_sets import members
 
 sys.path.append(str(ROOT / "scripts"))
 

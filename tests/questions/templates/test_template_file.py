@@ -227,7 +227,7 @@ SLIPS = [
     ("saw {det}\"", "saw {det}\", where: noun.kind == x", "line 12, column 45: a condition has one = or one !="),
     ("saw {det}\"", "saw {det}\", where: noun.knd = x", "line 12, column 45: a condition names a feature of 'noun'"),
     ("saw {det}\"", "saw {det}\", where: noun.kind = x", "line 12, column 45: no entry has noun.kind = x"),
-    ("saw {det}\"", "saw {det}\", where: noun.kind = nuon.kind", "list of the lexicon, not 'nuon'. Did you mean 'noun'"),
+    ("saw {det}\"", "x {det}\", where: noun.kind = nuon.kind", "list of the lexicon, not 'nuon'. Did you mean 'noun'"),
     ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "line 12, column 45: the template has no slot noun2"),
     ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
     ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots of the template"),

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import SKIP, BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import SKIP, BadRows
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.cues import FindCue, between_prefixes, cue_rule, twins
 from pivotal.questions.readers.labels import STATED, Labelling, labelled

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import SKIP
+from pivotal.questions.pairs_file import SKIP
 
 _MARKS = ".,;:?!"
 

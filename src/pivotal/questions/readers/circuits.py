@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import BadRows
+from pivotal.questions.minimal_pair import joined
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import name_of
+from pivotal.questions.pairs_file import BadRows, name_of
 from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.choice import Choice
 from pivotal.questions.readers.rows import rows_of
-from pivotal.questions.word_sets import joined
 
 _NAMES = (
     ("clean_prefix", "patch_prefix", "clean_answer", "patch_answer"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.bad_rows import SKIP
+from pivotal.questions.pairs_file import SKIP
 from pivotal.questions.readers.choice import Choice, between_sentences
 
 ROLES = ("prefix", "good", "bad", "other", "cue", "label", "group")

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import BadRows
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.rows import BINARY, SUFFIXES, Row, rows_of
 from pivotal.questions.readers.table import table_pairs

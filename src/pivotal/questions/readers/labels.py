@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from pivotal.questions.minimal_pair import members
 from pivotal.questions.readers import english
 from pivotal.questions.readers.choice import Choice
-from pivotal.questions.word_sets import members
 
 ONE_WAY = ("good", "bad")
 NOUNS, VERBS, PRONOUNS = "the number of nouns", "the number of verbs", "the number of pronouns"

@@ -8,19 +8,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import read_text, suffix_of
-from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs_file import (
     DELIMITERS,
     JSON_SUFFIXES,
-    delimiter_of,
-    json_object,
+    BadRows,
+    json_lines,
     named_cells,
-    table_lines,
+    table_of,
 )
 
 Row = dict[str, Any]
+_OBJECT = msgspec.json.Decoder(Row)
 
 BINARY = (".parquet", ".arrow")
 SUFFIXES = (*DELIMITERS, *JSON_SUFFIXES, ".json", *BINARY)
@@ -41,20 +43,11 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     if not text.strip():
         raise PivotalError(f"{path}: the file must hold at least one row; it is empty.")
     if suffix in DELIMITERS:
-        return _table_rows(path, text, delimiter_of(suffix, text), bad)
+        return _table_rows(path, text, bad)
     if suffix == ".json" and (whole := _list_in(path, text)) is not None:
         return whole
-    return _line_rows(path, text, bad)
-
-
-def _line_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            row = None
-            with bad.row():
-                row = json_object(path, number, line)
-            if row is not None:
-                yield f"{path}, line {number}", row
+    objects = json_lines(_OBJECT, path, text, bad)
+    return ((f"{path}, line {number}", row) for number, row in objects)
 
 
 def json_document(path: Path, text: str) -> Any:
@@ -88,19 +81,12 @@ def _list_in(path: Path, text: str) -> Iterator[tuple[str, Row]] | None:
     return ((f"{path}, entry {number}", row) for number, row in enumerate(content, start=1))
 
 
-def _table_rows(path: Path, text: str, delimiter: str, bad: BadRows) -> Iterator[tuple[str, Row]]:
-    lines = table_lines(path, text, delimiter)
-    start, head = next(lines)
-    columns = [" ".join(cell.split()) for cell in head]
-    twice = [column for column in columns if columns.count(column) > 1]
-    if twice:
-        raise PivotalError(f"{path}, line {start}, column '{twice[0]}': the column occurs twice. Remove one.")
+def _table_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]]:
+    _, columns, lines = table_of(path, text)
     for line, cells in lines:
-        row = None
         with bad.row():
-            row = named_cells(path, line, columns, cells)
-        if row is not None:
-            yield f"{path}, line {line}", row
+            where = f"{path}, line {line}"
+            yield where, named_cells(where, columns, cells)
 
 
 def _arrow_rows(path: Path, suffix: str) -> Iterator[tuple[str, Row]]:

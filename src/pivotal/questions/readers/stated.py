@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from pivotal.errors import PivotalError, did_you_mean
-from pivotal.questions.bad_rows import SKIP, BadRows
+from pivotal.questions.pairs_file import SKIP, BadRows
 from pivotal.questions.readers.choice import Choice
 
 _FEW = 0.1

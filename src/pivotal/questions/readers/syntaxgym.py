@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import name_of
+from pivotal.questions.pairs_file import BadRows, name_of
 from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.choice import Choice, between_continuations

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pivotal.errors import PivotalError
-from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import name_of
+from pivotal.questions.pairs_file import BadRows, name_of
 from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
 from pivotal.questions.readers.columns import Columns

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import read_text
-from pivotal.questions.bad_rows import BadRows
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
+from pivotal.questions.pairs_file import BadRows
 from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.rows import json_document
 

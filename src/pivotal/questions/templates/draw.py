@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair, find_cue
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, joined
 from pivotal.questions.templates.lexicon import ANY, Draw, Labels, LexiconEntry, Text
 from pivotal.questions.templates.template import Template
-from pivotal.questions.word_sets import joined
 
 MOST = 100_000
 """The most pairs of a template that are made without `sample`, and the most combinations that are listed."""

@@ -11,8 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 from pivotal.jobs.study.recipe import Draft, Recipe
-from pivotal.questions.joint import names_of
-from pivotal.questions.question import JOINT, Question
+from pivotal.questions.question import JOINT, Question, names_of
 from pivotal.records.serial import replace
 from pivotal.records.study_rows import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
 from pivotal.report.study_tables import cells

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pivotal.questions.contractions import divided
+from pivotal.questions.words import divided
 
 KNOWN = {
     "ca",

@@ -1,20 +1,52 @@
-"""Sets of words in place of single words: in pairs, in files and in typed sentences."""
+"""Minimal pairs: what is normalised and refused, sets of words, and the cue as a word."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 
 from pivotal.errors import PivotalError
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet, read_pairs
-from pivotal.questions.phenomena import load_phenomenon
+from pivotal.questions.minimal_pair import MinimalPair, find_cue, members, shown
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.sentence import pair_of
-from pivotal.questions.word_sets import members, shown
 
 LABELS = ("singular", "plural")
+
+
+def test_a_pair_is_normalised():
+    pair = MinimalPair("  The\tathlete \n now ", 1, ("runs ", " run"), lexemes=(("verb", "run"), ("a", "b")))
+    assert (pair.prefix, pair.words, pair.cue_word) == ("The athlete now", ("runs", "run"), "athlete")
+    assert pair.lexemes == (("a", "b"), ("verb", "run"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prefix": " \n "}, "prefix is empty"),
+        ({"cue": 3}, "from 0 to 2 into the words of 'The athlete now', not 3"),
+        ({"cue": -1}, "from 0 to 2"),
+        ({"words": ("run", "run ")}, "two different words"),
+        ({"words": ("run", "")}, "needs a word, but one is empty"),
+        ({"words": ("run", "run fast")}, "one word without spaces, not 'run fast'"),
+        ({"group": "a\x00b"}, r"U\+0000"),
+        ({"prefix": "The athlete \ud800"}, r"U\+D800"),
+        ({"lexemes": (("a", "b"), ("a", "c"))}, "different slots"),
+        ({"lexemes": (("a", ""),)}, "a lemma each"),
+        ({"counterfactuals": ("The athletes now", "The athletes")}, r"as many words as the prefix \(3\)"),
+        ({"counterfactuals": ("The athletes now",)}, "for each of its two labels"),
+    ],
+)
+def test_a_bad_pair_is_refused(changes, message):
+    good = {"prefix": "The athlete now", "cue": 1, "words": ("runs", "run")}
+    with pytest.raises(PivotalError, match=message):
+        MinimalPair(**{**good, **changes})
+
+
+def test_find_cue():
+    assert find_cue("The cat saw the dog", "cat") == 1
+    with pytest.raises(PivotalError, match=r"occurs 2 times in 'a b a'. Give its index instead: 0, 2"):
+        find_cue("a b a", "a")
+    with pytest.raises(PivotalError, match=r"no 'cats'. Did you mean 'cat'\?"):
+        find_cue("The cat saw", "cats")
 
 
 @pytest.mark.parametrize(
@@ -63,35 +95,6 @@ def test_sets_that_are_none(words: tuple, message: str) -> None:
     with pytest.raises(PivotalError, match=message) as refused:
         MinimalPair("The doctor", 1, words)
     assert refused.value.field == "words"
-
-
-@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
-def test_files(suffix: str, tmp_path: Path) -> None:
-    pairs = PairSet("sets", LABELS, (MinimalPair("The doctor", 1, ("is|was", "are"), "singular"),))
-    pairs.save(tmp_path / f"sets{suffix}")
-    text = (tmp_path / f"sets{suffix}").read_text()
-    assert ('["is", "was"]' if suffix == ".jsonl" else "is|was") in text
-    assert read_pairs(tmp_path / f"sets{suffix}") == pairs
-
-
-def test_a_file_may_have_lists_or_separators(tmp_path: Path) -> None:
-    rows = [
-        {"prefix": "The doctor", "cue": 1, "words": {"singular": words, "plural": "are"}}
-        for words in (["is", "was"], "is|was")
-    ]
-    (tmp_path / "sets.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    pairs = read_pairs(tmp_path / "sets.jsonl")
-    assert [pair.words for pair in pairs] == [("is|was", "are")] and pairs.merged == 1, (
-        "the two rows are the same"
-    )
-    (tmp_path / "sets.jsonl").write_text(json.dumps({**rows[0], "words": {"a": ["x", 3], "b": "y"}}))
-    with pytest.raises(PivotalError, match=r"line 1, column 'words.a': must be a string, not a number: 3"):
-        read_pairs(tmp_path / "sets.jsonl")
-
-
-def test_single_words_keep_their_fingerprint() -> None:
-    assert load_phenomenon("number-agreement").fingerprint() == "e2332b0c180ce958"
-    assert load_phenomenon("gender-bias").fingerprint() == "c684ef2b00714433"
 
 
 def test_a_typed_sentence_ends_in_any_word_of_a_set() -> None:
