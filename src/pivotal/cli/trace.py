@@ -69,7 +69,7 @@ def trace(
     """Follow one sentence through the model: units, word probabilities and KL, with and without the intervention."""
     from pivotal.cli.heatmap import show_trace
     from pivotal.cli.run_argument import Saved
-    from pivotal.report.trace_files import check_path, write_trace
+    from pivotal.report.trace import check_path, write_trace
 
     saved = Saved.read(run_folder, run)
     if (sentence is None) == (pair is None):

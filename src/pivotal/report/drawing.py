@@ -1,6 +1,7 @@
 """Draws charts: SVG for the page, PNG for slides, PDF for papers.
 
-Text is drawn in `currentColor`, so that one SVG is readable on a light page, on a dark page and by itself.
+A chart is a Vega-Lite specification, which vl-convert renders without a browser. Text is drawn in `currentColor`, so
+that one SVG is readable on a light page, on a dark page and by itself.
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from markupsafe import escape
+
+from pivotal.errors import PivotalError, in_short
 from pivotal.files import inside, write_text
 from pivotal.jobs.run_folder import FIGURES
 from pivotal.records.serial import plain
-from pivotal.report.renderer import NotDrawn, render
 from pivotal.report.tables import Table
+
+Spec = dict[str, Any]
+"""A Vega-Lite specification."""
 
 WIDTH = 500
 # Mid tones, which are visible on white and on near-black, and distinct for colour-blind readers.
@@ -34,7 +39,15 @@ KL_SCALE = {"type": "symlog", "constant": 0.01, "domainMin": 0, "nice": False}
 KL_TICKS = [0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
 # Labels are measured here but drawn by the browser, whose fonts may be wider. This is why there is padding.
-FONT = "Helvetica, Arial, sans-serif"
+_FONT = "Helvetica, Arial, sans-serif"
+_PADDING = {"left": 26, "right": 22, "top": 8, "bottom": 6}
+_ADDRESS_SPACE = 64 << 30
+"""Bytes that the renderer may reserve: it contains a JavaScript engine. If `ulimit -v` allows less, it raises no
+error but ends the process."""
+
+
+class NotDrawn(PivotalError):
+    """A chart that cannot be drawn on this machine. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,12 @@ class Figure:
     @property
     def labelled(self) -> str:
         """The SVG with its text alternative inside."""
-        return self.svg.replace("<svg ", f'<svg role="img" aria-label="{escape(self.alternative)}" ', 1)
+        return labelled(self.svg, self.alternative)
+
+
+def labelled(svg: str, alternative: str) -> str:
+    """An SVG with its text alternative."""
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alternative)}" ', 1)
 
 
 def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
@@ -59,13 +77,13 @@ def write_figures(folder: Path, drawn: Iterable[Figure]) -> None:
 
 
 def draw(chart: Any) -> str:
-    """The chart as an SVG that takes its text colour from the page and scales with it; empty if it cannot be drawn, so
-    that a report is complete without its figures."""
+    """The chart, a specification or an altair chart, as an SVG that takes its text colour from the page and scales with
+    it; empty if it cannot be drawn, so that a report is complete without its figures."""
     try:
         svg = render("svg", _styled(chart, "currentColor", "transparent")).decode()
     except NotDrawn:
         return ""
-    # The marks of `hover` show their text when the pointer rests on them.
+    # Marks with a description show it when the pointer rests on them.
     svg = re.sub(r'<(path|line) aria-label="([^"]*)"([^>]*)/>', r"<\1\3><title>\2</title></\1>", svg)
     # A figure has one text alternative and a table. A label for each dot would be noise for screen readers.
     svg = re.sub(r' (?:role|aria-[a-z]+)="[^"]*"', "", svg)
@@ -83,25 +101,46 @@ def printable(chart: Any) -> bytes:
     return render("pdf", _styled(chart, "#1d2329", "white"))
 
 
-HOVER: dict[str, Any] = {"aria": True}
-"""For a mark whose data have a field `hover`: the text that is shown when the pointer rests on it. Such a mark encodes
-`description="hover:N"`."""
-
-
-def _styled(chart: Any, ink: str, paper: str) -> dict[str, Any]:
-    faint = {"gridColor": ink, "gridOpacity": 0.12, "domainOpacity": 0.35, "tickOpacity": 0.35}
-    text = {"labelColor": ink, "titleColor": ink, "titleFontWeight": "normal"}
-    # Labels at the ends are not moved inwards (labelFlush), where they would touch their neighbours.
-    axis = {**faint, **text, "domainColor": ink, "tickColor": ink, "labelLimit": 240, "labelFlush": False,
-            "labelFontSize": 13, "titleFontSize": 13, "titlePadding": 10}  # fmt: skip
-    spec = (
-        chart.configure(
-            aria=False, background=paper, font=FONT, padding={"left": 26, "right": 22, "top": 8, "bottom": 6}
+def render(form: Literal["svg", "png", "pdf"], spec: Spec, **options: Any) -> bytes:
+    """The chart as a file of that form. Raises NotDrawn if the renderer cannot run or refuses the chart."""
+    if address_space() < _ADDRESS_SPACE:
+        raise NotDrawn(
+            "The renderer of charts needs more address space than this process may use (ulimit -v), so the chart was "
+            "not drawn. Raise the limit, then draw it with `pivotal report`."
         )
-        .configure_view(stroke=None)
-        .configure_axis(**axis)
-        .configure_legend(**text, labelFontSize=13, titleFontSize=13, orient="bottom", columnPadding=24)
-        .to_dict(validate=False)
-    )
-    styled: dict[str, Any] = plain(spec)  # NaN and infinite numbers become null, a gap in the chart
+    import vl_convert
+
+    try:
+        made = getattr(vl_convert, f"vegalite_to_{form}")(spec, **options)
+    except ValueError as error:
+        raise NotDrawn(f"The chart cannot be drawn ({in_short(error)}).") from None
+    return made.encode() if isinstance(made, str) else bytes(made)
+
+
+def address_space() -> float:
+    """The bytes of address space that this process may use."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limits
+        return float("inf")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return float("inf") if limit == resource.RLIM_INFINITY else limit
+
+
+def _styled(chart: Any, ink: str, paper: str) -> Spec:
+    text = {
+        "labelColor": ink,
+        "titleColor": ink,
+        "titleFontWeight": "normal",
+        "labelFontSize": 13,
+        "titleFontSize": 13,
+    }
+    # Labels at the ends are not moved inwards (labelFlush), where they would touch their neighbours.
+    axis = {**text, "gridColor": ink, "gridOpacity": 0.12, "domainColor": ink, "domainOpacity": 0.35, "tickColor": ink,
+            "tickOpacity": 0.35, "labelLimit": 240, "labelFlush": False, "titlePadding": 10}  # fmt: skip
+    legend = {**text, "orient": "bottom", "columnPadding": 24}
+    look = {"aria": False, "background": paper, "font": _FONT, "padding": _PADDING, "view": {"stroke": None}}
+    spec = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
+    # NaN and infinite numbers become null, a gap in the chart.
+    styled: Spec = plain({**spec, "config": {**look, "axis": axis, "legend": legend}})
     return styled

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.intervention import Intervention
 from pivotal.report import certified, tables
+from pivotal.report.drawing import Spec
 from pivotal.report.figures import shares_chart, values_chart
-from pivotal.report.html import paragraphs, table_of
 from pivotal.report.tables import Table, counted, number, percent, table
-from pivotal.report.trace import numbers, told
-from pivotal.report.trace_figure import trace_chart
+from pivotal.report.templates import macros, source
+from pivotal.report.trace import told, trace_chart, trace_table
 
 if TYPE_CHECKING:
     from pivotal.evidence.evaluation import Evaluation
@@ -45,15 +45,30 @@ def plot_interventions(interventions: Sequence[Intervention]) -> Any:
         )
         for one in interventions
     ]
-    return values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units])
+    return _chart(values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units]))
 
 
 def plot_run(folder: RunFolder) -> Any:
     """The share of flipped preferences of the best run."""
-    return shares_chart(folder.summary().best_run)
+    return _chart(shares_chart(folder.summary().best_run))
 
 
-plot_evaluation, plot_trace = shares_chart, trace_chart
+def plot_evaluation(scores: Evaluation) -> Any:
+    """The shares of flipped preferences by construction and direction."""
+    return _chart(shares_chart(scores))
+
+
+def plot_trace(trace: Trace) -> Any:
+    """Units, words, KL and layers over the steps."""
+    return _chart(trace_chart(trace))
+
+
+def _chart(spec: Spec) -> Any:
+    """The chart as altair's object, which notebooks show."""
+    import altair
+
+    return altair.Chart.from_dict(spec)
+
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
@@ -67,7 +82,7 @@ def pairs_html(pairs: PairSet) -> str:
     more = len(pairs) - len(rows)
     groups = ", ".join(f"{name or 'without a name'} {count:,}" for name, count in pairs.groups.items())
     listed = Table("", columns, tuple(rows), note=f"And {more:,} more." if more else "")
-    return paragraphs(f"{pairs!r}", f"Groups: {groups}.") + table_of(listed)
+    return _html(f"{pairs!r}", f"Groups: {groups}.", shown=[listed])
 
 
 def problem_html(problem: Problem) -> str:
@@ -81,11 +96,11 @@ def problem_html(problem: Problem) -> str:
     )
     left = problem.rejected
     out = f"{counted(left.total, 'pair')} cannot be asked: {left.describe()}." if left.total else ""
-    return paragraphs(f"{problem!r}", f"Preferences to flip: {turned}.", said, out)
+    return _html(f"{problem!r}", f"Preferences to flip: {turned}.", said, out)
 
 
 def intervention_html(intervention: Intervention) -> str:
-    return paragraphs(f"{intervention!r}") + table_of(_units_table(intervention))
+    return _html(f"{intervention!r}", shown=[_units_table(intervention)])
 
 
 def discovery_html(found: Discovery) -> str:
@@ -99,8 +114,7 @@ def discovery_html(found: Discovery) -> str:
         for run, one in enumerate(found.interventions)
     ]
     runs = Table("Runs", ("run", "units", "number", "training score"), tuple(rows), frozenset({2, 3}))
-    best = table_of(_units_table(found.best, f"Values, run {found.best_run}"))
-    return table_of(runs) + best
+    return _html(shown=[runs, _units_table(found.best, f"Values, run {found.best_run}")])
 
 
 def evaluation_html(scores: Evaluation) -> str:
@@ -113,7 +127,7 @@ def evaluation_html(scores: Evaluation) -> str:
     shown = [tables.shares_table(scores)]
     if scores.drop_one:
         shown.append(tables.drop_one_table(scores.drop_one, scores.flip_accuracy.value))
-    return paragraphs(said) + "".join(map(table_of, shown))
+    return _html(said, shown=shown)
 
 
 def certificate_html(certificate: Certificate) -> str:
@@ -123,21 +137,27 @@ def certificate_html(certificate: Certificate) -> str:
         for w in certificate.without
     ]
     left = table("Without each unit, refitted", ("unit", "flipped", "points", "matters"), rows)
-    said = paragraphs(certified.verdict(certificate), *certified.sentences(certificate))
-    return said + (table_of(left) if rows else "")
+    said = (certified.verdict(certificate), *certified.sentences(certificate))
+    return _html(*said, shown=[left] if rows else [])
 
 
 def trace_html(trace: Trace) -> str:
-    return paragraphs(told(trace)) + table_of(numbers(trace))
+    return f"<style>{source('trace.css')}</style>" + _html(told(trace)) + trace_table(trace)
 
 
 def run_html(folder: RunFolder) -> str:
     """The tables of a finished run, or one line of text for an unfinished one."""
     if not folder.finished:
-        return paragraphs(repr(folder))
+        return _html(repr(folder))
     summary = folder.summary()
     said = (tables.sentence(summary), tables.control_sentence(summary), tables.clean_sentence(summary))
-    return paragraphs(*said) + table_of(tables.units_table(summary))
+    return _html(*said, shown=[tables.units_table(summary)])
+
+
+def _html(*texts: str, shown: Sequence[Table] = ()) -> str:
+    """A paragraph for each text that is not empty, and the tables."""
+    made = macros()
+    return str(made.paragraphs(texts)) + "".join(str(made.table(content)) for content in shown)
 
 
 def _units_table(intervention: Intervention, title: str = "") -> Table:

@@ -1,228 +1,317 @@
-"""report.html: one file, no network, for a screen of any size, light or dark."""
+"""report.html: the page of a run, from what its folder holds. The template is `assets/report/run.html`."""
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from html import escape
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
+from pivotal.errors import PivotalError
 from pivotal.files import locked
-from pivotal.jobs.run_folder import REPORT, RunFolder
-from pivotal.records.certificate import Certificate
-from pivotal.records.evidence import Verdict
-from pivotal.records.summary import PairCounts, Summary
-from pivotal.records.unit_profiles import UnitProfiles
-from pivotal.report import certified, evidence, glossary, sentences, tables, units
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
+from pivotal.questions.minimal_pair import shown
+from pivotal.records.intervention import CARD, Intervention
+from pivotal.records.summary import Summary
+from pivotal.records.traces import PairOutcome, Trace, Traces
+from pivotal.records.unit_profiles import UnitProfile, UnitProfiles, Written
+from pivotal.report import certified, evidence, tables
 from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, REAL, Figure, write_figures
-from pivotal.report.figures import figures
-from pivotal.report.html import (
-    Section,
-    code,
-    definitions,
-    document,
-    figure_of,
-    paragraph,
-    paragraphs,
-    suggestions,
-    table_of,
-)
+from pivotal.report.figures import figures, histogram
 from pivotal.report.next_steps import next_steps
-from pivotal.report.unit_pages import unit_sections
+from pivotal.report.tables import Table, activation, counted, percent, points, signed
+from pivotal.report.templates import page
+from pivotal.report.trace import Block, blocks, steps_of, unit_cells
 
-KEPT = "What had to stay the same"
-
-_VERDICT_NOTE = (
-    "“Decide” needs every check. “Switch”: the model knows the phenomenon, and the units flip it reliably and more "
-    "often than random sets do. “Nudge”: more often than most random sets (p ≤ 0.05), but not reliably, not clearly "
-    "more often, or too few random sets to tell. “No evidence”: anything else."
-)
+_MOST_BESIDE = 200
+"""The most interventions of run folders beside this one that are searched for the same units."""
+_EXAMPLES = 3
+"""The sentences of each direction along which a unit is shown."""
 
 
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
     with locked(folder.path):
         folder = RunFolder.open(folder.path)
-        summary, history = folder.summary(), folder.history()
-        drawn = figures(summary, history)
+        summary = folder.summary()
+        drawn = figures(summary, folder.history())
         write_figures(folder.path, drawn)
-        folder.write_text(REPORT, page(folder, summary, {figure.name: figure for figure in drawn}))
+        folder.write_text(REPORT, run_page(folder, summary, drawn))
     return folder.report
 
 
-def page(folder: RunFolder, summary: Summary, drawn: dict[str, Figure]) -> str:
+def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
-
-    def figure(name: str) -> str:
-        return figure_of(drawn[name]) if name in drawn else ""
-
-    groups = [group for group in best.by_group if group]
-    sections = [
-        *_evidence(summary, figure),
-        *_kept(summary),
-        Section("The units", _units(folder, summary, profiles) + figure("values")),
-        Section("Where it works", figure("by-construction")
-                + paragraphs(
-                    tables.overlap_sentence(summary),
-                    tables.unseen_sentence(summary),
-                    tables.skipped_sentence(summary.rejected),
-                )),
-        Section("Sentence by sentence",
-                sentences.listed(traces, groups) if traces else paragraph(sentences.NONE_KEPT)),
-        Section("Is it more than chance?", paragraph(tables.control_sentence(summary)) + figure("control")),
-        Section("Is every unit needed?", figure("drop-one") or paragraph("There is only one unit.")),
-        Section("Could fewer or others do it?", _certificate(folder, folder.certificate())),
-        *_all_runs(summary, figure),
-        Section("How it was learned",
-                figure("learning") + figure("stages") or paragraph("This search keeps no learning curves.")),
-        Section("Apply it", _apply(folder, summary)),
-        Section("Reproduce", _reproduce(folder, summary)),
-        Section("Glossary", glossary.terms()),
-        *(unit_sections(folder, summary, profiles) if profiles else ()),
-    ]  # fmt: skip
-    return document(
-        f"{summary.phenomenon} in {summary.model}",
-        tables.sentence(summary),
-        sections,
-        description=f"{tables.counted(best.units, 'unit')}, {tables.percent(best.flip_accuracy)} flipped",
+    several, certificate, where = len(summary.runs) > 1, folder.certificate(), folder.path.as_posix()
+    verdict, measured = summary.verdict, summary.evidence
+    return page(
+        "run.html",
+        title=f"{summary.phenomenon} in {summary.model}",
+        lead=tables.sentence(summary),
+        description=f"{counted(best.units, 'unit')}, {percent(best.flip_accuracy)} flipped",
         facts=_facts(summary),
-        badge="" if summary.verdict is None else f"Verdict: {summary.verdict.word}",
+        badge="" if verdict is None else f"Verdict: {verdict.word}",
         key=_key(summary),
-        data=sentences.data(traces, folder) if traces else None,
+        figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
+        verdict=verdict,
+        next_steps=next_steps(summary),
+        checks=verdict and evidence.checks_table(verdict),
+        signs=evidence.SIGNS,
+        natural=measured and evidence.natural_sentences(summary, measured),
+        costs=measured and evidence.cost_sentences(summary, measured),
+        effects=measured and evidence.effects_table(measured.effects),
+        kept=summary.kept
+        and {
+            "sentences": evidence.kept_sentences(summary.kept),
+            "table": evidence.kept_table(summary.kept, "What had to stay the same"),
+        },
+        units=evidence.chosen_table(summary),
+        units_note=evidence.note(summary),
+        unit_links={p.unit: f"#{unit_anchor(p.unit)}" for p in profiles.profiles} if profiles else {},
+        profiles=profiles,
+        unit_pages=unit_pages(folder, summary, profiles, traces) if profiles else [],
+        coverage=[
+            tables.overlap_sentence(summary),
+            tables.unseen_sentence(summary),
+            tables.skipped_sentence(summary.rejected),
+        ],
+        sentences=traces and _sentences(traces, [group for group in best.by_group if group], where),
+        control=tables.control_sentence(summary),
+        certificate=certificate
+        and {
+            "sentences": [certified.verdict(certificate), *certified.sentences(certificate)],
+            "table": certified.units_table(certificate),
+        },
+        certify=shlex.join(["pivotal", "certify", where]),
+        best=summary.best,
+        runs=tables.runs_table(summary) if several else None,
+        all_units=tables.units_table(summary),
+        snippet=snippet(folder, summary),
+        generate=generate_command(folder, summary),
+        command=folder.info.command or "This run was started from Python; run.json has its settings.",
+        reproduce=_reproduce(folder, summary),
     )
 
 
-# -- parts of the page -------------------------------------------------------------------------------------
-
-
-def _evidence(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
-    """The verdict with its checks, and what the intervention costs. An early version made runs without them."""
-    if summary.verdict is None or summary.evidence is None:
-        return []
-    effects = evidence.effects_table(summary.evidence.effects)
-    return [
-        Section(
-            "The verdict",
-            paragraph(summary.verdict.sentence)
-            + suggestions(next_steps(summary))
-            + checks_of(summary.verdict)
-            + paragraph(_VERDICT_NOTE),
-        ),
-        Section(
-            "Are the values natural?",
-            paragraphs(*evidence.natural_sentences(summary, summary.evidence)) + figure("natural"),
-        ),
-        Section(
-            "What else it changes",
-            figure("cost")
-            + paragraphs(*evidence.cost_sentences(summary, summary.evidence))
-            + figure("dose")
-            + ("" if effects is None else table_of(effects)),
-        ),
-    ]
-
-
-def _kept(summary: Summary) -> list[Section]:
-    if summary.kept is None:
-        return []
-    effects = evidence.kept_table(summary.kept, KEPT)
-    return [
-        Section(
-            KEPT,
-            paragraphs(*evidence.kept_sentences(summary.kept))
-            + ("" if effects is None else table_of(effects, title=False)),
-        )
-    ]
-
-
-def checks_of(verdict: Verdict) -> str:
-    """The checks of a verdict as a table, each with a sign of its outcome."""
-    rows = []
-    for name, outcome, found in evidence.checks_table(verdict).rows:
-        look, sign = outcome.replace(" ", "-"), evidence.SIGNS[outcome]
-        rows.append(
-            f"<tr><th scope=row>{escape(name)}</th><td class={look}><span aria-hidden=true>{sign}</span> "
-            f"{escape(outcome)}</td><td>{escape(found)}</td></tr>"
-        )
-    body = "\n".join(rows)
-    return (
-        '<div class=scroll tabindex=0 role=group aria-label="Checks"><table class=checks><thead><tr>'
-        "<th scope=col>check</th><th scope=col>outcome</th><th scope=col>found</th></tr></thead>"
-        f"<tbody>\n{body}\n</tbody></table></div>"
-    )
-
-
-def _units(folder: RunFolder, summary: Summary, profiles: UnitProfiles | None) -> str:
-    shown = profiles.profiles if profiles else ()
-    links = {one.unit: f"#{units.anchor(one.unit)}" for one in shown}
-    said = table_of(units.chosen_table(summary), title=False, links=links)
-    if profiles is None:
-        command = shlex.join(["pivotal", "report", folder.path.as_posix(), "--units"])
-        return said + paragraph(units.note(summary)) + paragraph(units.MISSING) + code(command + "\n")
-    some = "" if len(shown) == profiles.units else f"The first {len(shown)} units have one. "
-    return said + paragraph(f"Follow a unit’s link to its own page. {some}{units.note(summary)}")
-
-
-def _all_runs(summary: Summary, figure: Callable[[str], str]) -> list[Section]:
-    """The other runs. The rest of the page is about one run, so there is no such section for a single run."""
-    if len(summary.runs) == 1:
-        return []
-    chosen = paragraph(f"This page is about run {summary.best}. These are all runs that were made.")
-    shown = table_of(tables.runs_table(summary), title=False) + figure("accuracy-kl")
-    found = table_of(tables.units_table(summary)) + paragraph(
-        "Every unit that a run found, with means over those runs. ● marks the units of the chosen run."
-    )
-    return [Section("All runs", chosen + shown + found)]
+# -- the head of the page ---------------------------------------------------------------------------------------------
 
 
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     swap = None if summary.evidence is None else summary.evidence.swap
     beside = f"KL (a real change of the cue: {tables.number(swap.kl)})" if swap is not None else "KL"
+    labelled = summary.pairs.test if summary.labelled is None else summary.labelled
+    of = "" if labelled == summary.pairs.test else f", of {labelled:,} labelled pairs"
     facts = [
-        (tables.percent(summary.flip_accuracy), "flipped"),
+        (percent(summary.flip_accuracy), "flipped"),
         (str(summary.units), f"of {summary.all_units:,} units"),
         (tables.number(summary.kl), beside),
-        (tables.percent(summary.clean_accuracy), _untouched(summary)),
+        (percent(summary.clean_accuracy), f"right when untouched{of}"),
     ]
     return [fact for fact in facts if fact[0] != "–"]
 
 
 def _key(summary: Summary) -> list[tuple[str, str]]:
-    key = [(colour, label) for colour, label in zip(BY_LABEL, summary.labels, strict=True)]
+    """The colours of the page and what they mean."""
+    key = list(zip(BY_LABEL, summary.labels, strict=True))
     several, random = len(summary.runs) > 1, bool(summary.controls.sets)
-    others = " and ".join(["other runs"] * several + ["random sets"] * random)
-    key.append((CHOSEN, "these units" if not several else f"these units (run {summary.best})"))
-    if others:
+    key.append((CHOSEN, f"these units (run {summary.best})" if several else "these units"))
+    if others := " and ".join(["other runs"] * several + ["random sets"] * random):
         key.append((OTHERS, others))
     if summary.evidence is not None and summary.evidence.swap is not None:
         key.append((REAL, "a real change of the cue"))
     return key
 
 
-def _untouched(summary: Summary) -> str:
-    asked = summary.pairs.test
-    labelled = asked if summary.labelled is None else summary.labelled
-    return "right when untouched" + ("" if labelled == asked else f", of {labelled:,} labelled pairs")
+# -- the sentences ----------------------------------------------------------------------------------------------------
 
 
-def _certificate(folder: RunFolder, certificate: Certificate | None) -> str:
-    if certificate is None:
-        command = shlex.join(["pivotal", "certify", folder.path.as_posix()])
-        return paragraph(
-            "This run has no certificate yet. This command tries swaps and smaller sets, and writes one:"
-        ) + code(command + "\n")
-    said = paragraphs(certified.verdict(certificate), *certified.sentences(certificate))
-    return said + table_of(certified.units_table(certificate))
+def _sentences(traces: Traces, groups: Sequence[str], where: str) -> dict[str, Any]:
+    """The held-out sentences, those with a complete trace first. `groups` are the constructions in the order of the
+    pairs file."""
+    stored = {trace.pair: trace for trace in traces.traces}
+    pairs = sorted(traces.pairs, key=lambda pair: (pair.pair not in stored, pair.pair))
+    used = dict.fromkeys(pair.group for pair in traces.pairs if pair.group)
+    known = {_known(pair) for pair in traces.pairs}
+    command = shlex.join(["pivotal", "trace", where, "--pair"])
+    return {
+        "introduction": _introduction(traces),
+        "groups": [(group, group) for group in groups if group in used] or [(group, group) for group in used],
+        "directions": [(label, f"→ {label}") for label in traces.frame.labels],
+        "known": [(kind, kind) for kind in ("right", "wrong") if kind in known],
+        "command": "" if len(stored) == len(pairs) else command,
+        "items": [_item(pair, traces.frame.labels, stored.get(pair.pair)) for pair in pairs],
+    }
 
 
-def _apply(folder: RunFolder, summary: Summary) -> str:
+def _introduction(traces: Traces) -> str:
+    flipped, traced = sum(pair.flipped for pair in traces.pairs), len(traces.traces)
+    kept, total = len(traces.pairs), traces.held_out
+    of = counted(kept, "held-out sentence") if kept == total else f"{kept:,} of {total:,} held-out sentences"
+    wrong = sum(_known(pair) == "wrong" for pair in traces.pairs)
+    own = f" In {wrong:,} of them the untouched model itself is wrong." if wrong else ""
     return (
-        paragraph("In Python:")
-        + code(snippet(folder, summary))
-        + paragraph("On the command line:")
-        + code(generate_command(folder, summary))
+        f"{of}: the preference flips in {flipped:,} and does not in {kept - flipped:,}.{own} The cue is marked. The "
+        "word that the untouched model prefers is struck out; the word to flip to follows it. The number at the end is "
+        f"the margin: the log-odds of that word with the edit. {counted(traced, 'sentence')} at the top of the list "
+        f"{'has' if traced == 1 else 'have'} a trace: open one to see the units step by step."
     )
+
+
+def _known(pair: PairOutcome) -> str:
+    """Whether the untouched model prefers the expected word: right or wrong, or nothing if no word is expected."""
+    return "" if not pair.label else "wrong" if pair.label == pair.direction else "right"
+
+
+def _item(pair: PairOutcome, labels: tuple[str, str], trace: Trace | None) -> dict[str, Any]:
+    wanted, words = labels.index(pair.direction), pair.prefix.split()
+    cue = pair.cue if pair.cue is not None and pair.cue < len(words) else len(words)
+    return {
+        "pair": pair.pair,
+        "prefix": pair.prefix,
+        "before": " ".join(words[:cue]),
+        "cue": "".join(words[cue : cue + 1]),
+        "after": " ".join(words[cue + 1 :]),
+        "preferred": shown(pair.words[1 - wanted]),
+        "wanted": shown(pair.words[wanted]),
+        "flipped": pair.flipped,
+        "group": pair.group,
+        "direction": pair.direction,
+        "known": _known(pair),
+        "log_odds": pair.log_odds,
+        "margin": f"{pair.log_odds[1]:.4g}",
+        "kl": pair.kl,
+        "steps": trace and steps_of(trace),
+        "blocks": trace and blocks(trace),
+    }
+
+
+# -- a page for each unit ---------------------------------------------------------------------------------------------
+
+
+def unit_anchor(unit: str) -> str:
+    """The name of a unit's page in the address, such as `unit-hidden-1-278`."""
+    return "unit-" + re.sub(r"[^A-Za-z0-9]+", "-", unit)
+
+
+def unit_pages(
+    folder: RunFolder, summary: Summary, profiles: UnitProfiles, traces: Traces | None
+) -> list[dict[str, Any]]:
+    """What is shown of each unit that has a profile."""
+    beside = list(_beside(folder))
+    bases = _bases(folder.intervention(summary.best)) if summary.best < folder.runs_saved() else {}
+    examples = _examples(traces) if traces else []
+    return [
+        {
+            "profile": profile,
+            "anchor": unit_anchor(profile.unit),
+            "introduction": _about_unit(summary, profile),
+            "histogram": histogram(profile, unit_anchor(profile.unit)),
+            "written": [_written_table(label, words) for label, words in (profile.written or {}).items()],
+            "along": [_along(trace, profile.unit) for trace in examples if profile.unit in trace.frame.units],
+            "elsewhere": _elsewhere(summary, profile, bases, beside),
+        }
+        for profile in profiles.profiles
+    ]
+
+
+def _about_unit(summary: Summary, profile: UnitProfile) -> str:
+    values = " and ".join(
+        f"{activation(value)} for {label}" for label, value in profile.values.items() if value is not None
+    )
+    drop = tables.drop_of(summary.best_run, profile.unit)
+    lost = "" if drop is None else f" Without it, flipped preferences change by {points(drop)} points."
+    how = "is on average set" if summary.values == "interchange" else "is set"
+    return f"It {how} to {values}. Its mean natural state is {activation(profile.mean)}.{lost}"
+
+
+def _written_table(label: str, written: Written) -> Table:
+    rows = []
+    for i in range(max(len(written.up), len(written.down))):
+        cells = []
+        for side in (written.up, written.down):
+            cells += [side[i].word, signed(side[i].logit)] if i < len(side) else ["", ""]
+        rows.append(tuple(cells))
+    asked = ", ".join(f"“{word.word}” {signed(word.logit)}" for word in written.asked)
+    note = f"Words asked about: {asked}." if asked else ""
+    return Table(f"→ {label}", ("raised", "logit", "lowered", "logit"), tuple(rows), frozenset({1, 3}), note)
+
+
+def _examples(traces: Traces) -> list[Trace]:
+    """Some traces to each label, of different constructions where there are several, the longest first."""
+    examples = []
+    for label in traces.frame.labels:
+        longest = sorted((t for t in traces.traces if t.direction == label), key=lambda t: -len(t.tokens))
+        by_group = {trace.group: trace for trace in reversed(longest)}
+        longest.sort(key=lambda trace: by_group[trace.group] is not trace)
+        examples += longest[:_EXAMPLES]
+    return examples
+
+
+def _along(trace: Trace, unit: str) -> dict[str, Any]:
+    cells = unit_cells(trace, trace.frame.units.index(unit))
+    return {
+        "trace": trace,
+        "steps": steps_of(trace),
+        "block": Block("", ("untouched", "with the edit"), cells, signed=True),
+    }
+
+
+def _elsewhere(
+    summary: Summary,
+    profile: UnitProfile,
+    bases: Mapping[str, str],
+    beside: Sequence[tuple[str, Intervention]],
+) -> Table:
+    """The other interventions that set this unit: the other runs of this folder, and the run folders beside it. In
+    another basis of its site, the same name means another direction."""
+    site = profile.unit.rpartition(":")[0]
+    rows = []
+    for r, run in enumerate(summary.runs):
+        if r != summary.best and profile.unit in run.unit_labels:
+            i = run.unit_labels.index(profile.unit)
+            values = ", ".join(f"→ {label} {activation(run.values[label][i])}" for label in summary.labels)
+            rows.append((f"run {r}", summary.phenomenon, values, str(run.units), percent(run.flip_accuracy)))
+    for where, other in beside:
+        names = [str(unit) for unit in other.units]
+        if profile.unit in names and _bases(other).get(site) == bases.get(site):
+            i = names.index(profile.unit)
+            values = ", ".join(f"→ {label} {activation(row[i])}" for label, row in other.shown_values.items())
+            flipped = other.scores.get("flip_accuracy")
+            share = percent(flipped) if isinstance(flipped, int | float) else "–"
+            rows.append((where, other.phenomenon, values, str(len(other)), share))
+    columns = ("intervention", "phenomenon", "values", "units", "flipped")
+    return Table("", columns, tuple(rows), frozenset({3, 4}))
+
+
+def _bases(intervention: Intervention) -> dict[str, str]:
+    """The fingerprints of the bases of an intervention, by site."""
+    return {site: basis.card.fingerprint for site, basis in intervention.bases.items()}
+
+
+def _beside(folder: RunFolder) -> Iterator[tuple[str, Intervention]]:
+    """The interventions of the same model in the run folders beside this one. Folders that cannot be read are left
+    out: they are not part of this run."""
+    fingerprint = folder.settings.get("model_fingerprint")
+    try:
+        here = folder.path.resolve()
+        others = sorted(path.parent for path in here.parent.glob(f"*/{RUN}") if path.parent != here)
+    except OSError:
+        return
+    cards = (card for other in others for card in sorted(other.glob(f"{INTERVENTIONS}/*/{CARD}")))
+    for card in islice(cards, _MOST_BESIDE):
+        try:
+            found = Intervention.load(card.parent)
+        except (PivotalError, OSError):
+            continue
+        if found.model_fingerprint == fingerprint:
+            yield f"{card.parents[2].name}, run {card.parent.name}", found
+
+
+# -- apply and reproduce ----------------------------------------------------------------------------------------------
 
 
 def snippet(folder: RunFolder, summary: Summary) -> str:
@@ -237,7 +326,7 @@ def snippet(folder: RunFolder, summary: Summary) -> str:
         f"units = pv.Intervention.load({where + '/interventions/' + str(summary.best)!r})\n"
         f"print(model.next_words({example.prefix!r}))\n"
         f"with model.intervened(units, direction={example.direction!r}{cue}):\n"
-        f"    print(model.next_words({example.prefix!r}))\n"
+        f"    print(model.next_words({example.prefix!r}))"
     )
 
 
@@ -246,38 +335,23 @@ def generate_command(folder: RunFolder, summary: Summary) -> str:
     words = ["pivotal", "generate", folder.path.as_posix(), example.prefix, "--direction", example.direction]
     if summary.steps == "single":
         words += ["--cue", str(example.cue)]
-    return shlex.join(words) + "\n"
+    return shlex.join(words)
 
 
-def _reproduce(folder: RunFolder, summary: Summary) -> str:
-    work = f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"
-    spent = summary.seconds
-    parts = (
-        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
-    )
-    more = [("work", work), ("time", f"{spent.total:,.0f} s: {parts}")]
-    return reproduce(folder, summary.pairs, {"search": folder.stated("search", dict)}, more)
-
-
-def reproduce(
-    folder: RunFolder,
-    pairs: PairCounts,
-    searches: Mapping[str, Mapping[str, object]],
-    more: Sequence[tuple[str, str]] = (),
-) -> str:
-    """The command and the settings of a run."""
-    info, stated = folder.info, partial(folder.stated, kind=str)
+def _reproduce(folder: RunFolder, summary: Summary) -> list[tuple[str, str]]:
+    """The settings of the run, its cost and where it ran, by name."""
+    info, stated, pairs, spent = folder.info, partial(folder.stated, kind=str), summary.pairs, summary.seconds
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
-    rows = [
+    parts = f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    return [
         ("model", f"{stated('model')} · {stated('model_fingerprint')}"),
         ("pairs", f"{stated('phenomenon')} · {stated('data_fingerprint')} · {pairs.train:,} to train, "
                   f"{pairs.test:,} held out{dropped} ({stated('split')})"),
         ("seeds", ", ".join(map(str, info.seeds or ()))),
-        *((label, " ".join(f"{k}={value}" for k, value in options.items())) for label, options in searches.items()),
-        *more,
+        ("search", " ".join(f"{name}={value}" for name, value in folder.stated("search", dict).items())),
+        ("work", f"{summary.forward_nodes:,} nodes forward, {summary.backward_nodes:,} backward"),
+        ("time", f"{spent.total:,.0f} s: {parts}"),
         ("versions", ", ".join(f"{name} {version}" for name, version in info.versions.items())),
         ("device", info.device or ""),
         ("started", info.started),
     ]  # fmt: skip
-    command = info.command or "This run was started from Python; run.json has its settings."
-    return code(command + "\n") + definitions(rows)

@@ -74,6 +74,16 @@ def _rounded(value: float, digits: int) -> float:
     return round(value, digits) + 0.0
 
 
+def activation(value: float | None) -> str:
+    """An activation, or the value that a unit is set to: two decimals, or none for large values, which transformers may
+    have."""
+    if value is None:
+        return "left alone"
+    if abs(value) < 0.005:
+        return "0.00"
+    return signed(value) if abs(value) < 100 else f"{value:+,.0f}".replace("-", "−")
+
+
 def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 

@@ -39,7 +39,7 @@ def environment() -> Environment:
         keep_trailing_newline=True,
     )
     made.globals["source"] = source
-    made.filters |= {name: getattr(tables, name) for name in ("counted", "number", "percent", "signed")}
+    made.filters |= {name: getattr(tables, name) for name in ("activation", "number", "percent", "signed")}
     made.filters |= {"anchor": anchor, "coded": coded, "digest": _digest}
     return made
 

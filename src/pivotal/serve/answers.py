@@ -18,6 +18,7 @@ from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.sentence import pair_of
 from pivotal.records.evidence import Share
 from pivotal.records.serial import replace
+from pivotal.report.trace import trace_table
 from pivotal.serve.live_intervention import LiveIntervention
 from pivotal.serve.requests import MOST_LETTERS, MOST_LINES, MOST_TOKENS, Paste, SentenceRequest
 
@@ -56,7 +57,7 @@ def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
         "kl": sum(trace.kl) / (len(trace.tokens) + 1),
         "kl_last": trace.kl[-1],
         "next": _likely(live, before, after),
-        "trace": trace.as_dict(),
+        "trace": trace_table(trace),
     }
 
 

@@ -32,6 +32,7 @@ T = TypeVar("T")
 
 _ASSETS = {
     "page.css": ("report", "text/css"),
+    "trace.css": ("report", "text/css"),
     "page.js": ("report", "text/javascript"),
     "live.css": ("serve", "text/css"),
     "live.js": ("serve", "text/javascript"),

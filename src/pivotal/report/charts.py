@@ -1,0 +1,173 @@
+"""The kinds of charts that figures are made of, as Vega-Lite specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pivotal.report.drawing import ABOVE, BELOW, CHOSEN, KL_SCALE, KL_TICKS, OTHERS, WIDTH, Spec
+
+Row = dict[str, Any]
+Channel = dict[str, Any]
+
+INK, ZERO = "#1d2329", "#f4f4f4"
+"""The text in a heat map, and a cell of zero."""
+SHARES = {"domain": [0, 1]}
+
+_OWN_COLOUR: Channel = {"field": "colour", "type": "nominal", "scale": None, "legend": None}
+_POINTED = ("point", "bar", "tick", "rule")
+"""The marks that show the text of their field `hover` when the pointer rests on them."""
+
+
+def quantity(
+    field: str, title: str | None = None, scale: Mapping[str, Any] | None = None, **axis: Any
+) -> Channel:
+    """A channel of numbers; `axis` has the properties of its axis."""
+    return {"field": field, "type": "quantitative", "title": title, "scale": dict(scale or {}), "axis": axis}
+
+
+def kl_axis(field: str, title: str, most: float) -> Channel:
+    """A channel of KL whose labels are far enough apart to be read."""
+    ticks = [tick for tick in KL_TICKS if tick <= most] or KL_TICKS[:2]
+    # d3 rounds the labels of a symmetric logarithm to one decimal, so they are written here.
+    return quantity(
+        field, title, KL_SCALE, values=ticks[:: 1 + len(ticks) // 8], labelExpr="'' + datum.value"
+    )
+
+
+def marks(rows: Sequence[Row], kind: str, look: Mapping[str, Any] | None = None, **encoding: Channel) -> Spec:
+    """One layer of a chart."""
+    mark = {"type": kind, **(look or {})}
+    if kind in _POINTED and rows and "hover" in rows[0]:
+        mark["aria"] = True
+        encoding["description"] = {"field": "hover", "type": "nominal"}
+    return {"data": {"values": list(rows)}, "mark": mark, "encoding": encoding}
+
+
+def dots(
+    rows: Sequence[Row],
+    x: Channel,
+    *,
+    intervals: Sequence[Row] = (),
+    legend: Mapping[str, str] | None = None,
+    legend_title: str | None = None,
+    kind: str = "point",
+    step: int = 24,
+    thickness: int = 4,
+) -> Spec:
+    """A line for each name, with a mark at each of its values, over a bar from `low` to `high` of each interval.
+
+    A row has a name, a value, a colour and perhaps an opacity. `legend` gives the colours of labels: rows then have a
+    label, and each label also has a shape.
+    """
+    names = list(dict.fromkeys(row["name"] for row in (*intervals, *rows)))
+    y: Channel = {"field": "name", "type": "nominal", "sort": names, "title": None}
+    encoding: dict[str, Channel] = {"color": _OWN_COLOUR}
+    if legend is not None:
+        by_label = {"field": "label", "type": "nominal", "title": legend_title}
+        scale = {"domain": list(legend)}  # the same for both, otherwise there would be two legends
+        encoding["color"] = {**by_label, "scale": {**scale, "range": list(legend.values())}}
+        encoding["shape"] = {**by_label, "scale": scale}
+    look: dict[str, Any] = {"filled": True, "size": 75, "opacity": 1}
+    if kind == "tick":
+        look = {"thickness": 3, "size": 22}
+    if rows and "opacity" in rows[0]:
+        encoding["opacity"] = {"field": "opacity", "type": "quantitative", "scale": None, "legend": None}
+    layers = [marks(rows, kind, look, x=x, y=y, **encoding)]
+    if intervals:
+        low = {**x, "field": "low"}
+        look = {"height": thickness, "opacity": 0.4}
+        layers.insert(0, marks(intervals, "bar", look, x=low, x2={"field": "high"}, y=y, color=_OWN_COLOUR))
+    resolve = {"scale": {"color": "independent"}}
+    return {"layer": layers, "resolve": resolve, "width": WIDTH - 130, "height": step * len(names)}
+
+
+def bars(rows: Sequence[Row], x: Channel, *, bound: float | None = None, step: int = 24) -> Spec:
+    """A bar for each name, its length beside it as text. A bar to the left of zero has its text beside zero. `bound` is
+    drawn as a line."""
+    y: Channel = {"field": "name", "type": "nominal", "sort": [row["name"] for row in rows], "title": None}
+    ends = [{**row, "end": max(0.0, row["value"])} for row in rows]
+    look = {"align": "left", "dx": 5, "color": "currentColor", "fontSize": 13}
+    text: Channel = {"field": "text", "type": "nominal"}
+    layers = [
+        marks(rows, "bar", {"height": 15}, x=x, y=y, color=_OWN_COLOUR),
+        marks(ends, "text", look, x={**x, "field": "end"}, y=y, text=text),
+    ]
+    if bound is not None:
+        dashes = {"color": "currentColor", "strokeDash": [4, 3], "strokeWidth": 2}
+        line = {"value": bound, "hover": f"The bound: {bound:g}"}
+        layers.append(marks([line], "rule", dashes, x={**x, "field": "value"}))
+    return {"layer": layers, "width": WIDTH - 160, "height": step * len(rows)}
+
+
+def lines(
+    rows: Sequence[Row], x: Channel, panels: Sequence[Channel], *, chosen: str = "", height: int = 110
+) -> Spec:
+    """A panel for each quantity, one below the other, with a line for each run. The line of the chosen run stands out.
+
+    A row has a run, the field of `x` and those of the panels, which may be None. Rows with a text `hover` have dots.
+    """
+    looks: dict[bool, dict[str, Any]] = {
+        False: {"color": OTHERS, "strokeWidth": 1.2, "opacity": 0.5},
+        True: {"color": CHOSEN, "strokeWidth": 2.2, "opacity": 1},
+    }
+    drawn, detail = [], {"field": "run", "type": "nominal"}
+    for y in panels:
+        layers = []
+        below = {**x, "title": x["title"] if y is panels[-1] else None}
+        for own, look in looks.items():
+            part = [row for row in rows if (row["run"] == chosen) == own and row[y["field"]] is not None]
+            if part:
+                layers.append(marks(part, "line", look, x=below, y=y, detail=detail))
+            if part and "hover" in part[0]:
+                dot = {"filled": True, "size": 40, "color": look["color"], "opacity": look["opacity"]}
+                layers.append(marks(part, "point", dot, x=below, y=y, detail=detail))
+        drawn.append({"layer": layers, "width": WIDTH - 120, "height": height})
+    return {"vconcat": drawn, "spacing": 8}
+
+
+def scatter(
+    rows: Sequence[Row], x: Channel, y: Channel, *, names: Sequence[Row] = (), height: int = 220
+) -> Spec:
+    """A dot for each row, in its own colour, and a text beside each of `names`."""
+    look = {"filled": True, "size": 90, "opacity": 0.85}
+    layers = [marks(rows, "point", look, x=x, y=y, color=_OWN_COLOUR)]
+    if names:
+        text = {"dx": 9, "align": "left", "color": "currentColor"}
+        layers.append(marks(names, "text", text, x=x, y=y, text={"field": "name", "type": "nominal"}))
+    return {"layer": layers, "width": WIDTH - 130, "height": height}
+
+
+def heat_map(
+    rows: Sequence[Row],
+    x: Channel,
+    y: Channel,
+    *,
+    signed: bool,
+    title: str,
+    size: tuple[int, int],
+    numbers: bool,
+) -> Spec:
+    """Cells coloured by `share`, from -1 or 0 to 1, with their texts if `numbers`. A frame marks those that are `set`."""
+    scale = (
+        {"domain": [-1, 0, 1], "range": [BELOW, ZERO, ABOVE]}
+        if signed
+        else {"domain": [0, 1], "range": [ZERO, OTHERS]}
+    )
+    colour: Channel = {"field": "share", "type": "quantitative", "legend": None, "scale": scale}
+    # With the same layers in all cases, panels keep their axes.
+    text = {"fontSize": 11, "color": INK, "opacity": float(numbers)}
+    framed = [row for row in rows if row["set"]]
+    layers = [
+        marks(rows, "rect", {"stroke": "white", "strokeWidth": 1}, x=x, y=y, color=colour),
+        marks(rows, "text", text, x=x, y=y, text={"field": "text", "type": "nominal"}),
+        marks(framed, "rect", {"filled": False, "stroke": INK, "strokeWidth": 1.4}, x=x, y=y),
+    ]
+    heading = {
+        "text": title,
+        "anchor": "start",
+        "fontSize": 13,
+        "fontWeight": "normal",
+        "color": "currentColor",
+    }
+    return {"layer": layers, "title": heading, "width": size[0], "height": size[1]}
