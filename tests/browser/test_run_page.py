@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.looking import DESK, PHONE, Open
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.report.units import anchor
+from pivotal.report.page import unit_anchor as anchor
 
 pytestmark = pytest.mark.slow
 

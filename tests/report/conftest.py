@@ -1,4 +1,4 @@
-"""A page that is opened as a browser would open it."""
+"""A finished run, and pages that are opened as a browser would open them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
+
+from pivotal.jobs.find import find
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.questions.question import Question
+from pivotal.report.page import write_report
+from pivotal.searches.learned import LearnedMask
 
 
 class Checker(HTMLParser):
@@ -31,6 +37,17 @@ class Checker(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         pass
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A run with its report. Tests that change a file change a copy."""
+    search = LearnedMask(max_units=3.0, updates=40, refit=10)
+    question = Question(model="planted", phenomenon="planted", test=81)
+    out = str(tmp_path_factory.mktemp("report") / "run")
+    folder = find(question, search, runs=2, out=out, command="pivotal find planted 'a <b>'").folder
+    write_report(folder)
+    return folder
 
 
 @pytest.fixture

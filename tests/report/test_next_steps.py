@@ -11,7 +11,6 @@ from pivotal.evidence.verdict import verdict_of
 from pivotal.records.evidence import Natural, Share, TextCost, UnitRange
 from pivotal.records.serial import replace
 from pivotal.records.summary import Control, Summary
-from pivotal.report.html import suggestions
 from pivotal.report.next_steps import next_steps
 
 NONE = Share(0.0, 0.0, 0.2, 12)
@@ -97,9 +96,3 @@ def test_side_effects_can_be_bounded_if_they_were_not() -> None:
 def test_unnatural_values_have_a_cure() -> None:
     made = steps(summary(evidence(natural=natural(LOW))))
     assert made[0] == "Search inside the natural range with --values natural."
-
-
-def test_options_are_code_on_the_page() -> None:
-    shown = suggestions(["Use `pivotal check` or --test 0.3, a well-known <option>."])
-    assert "<code>pivotal check</code> or <code>--test</code> 0.3, a well-known &lt;option&gt;." in shown
-    assert suggestions([]) == ""

@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 import pivotal as pv
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
-from pivotal.jobs.find import find
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.questions.question import Question
 from pivotal.records.certificate import Certificate, Effort
 from pivotal.report.notebook import plot_run, run_html
 from pivotal.units import Site, pattern_of, select_sites
@@ -47,12 +45,6 @@ def scores(problem: pv.Problem, found: pv.Discovery) -> pv.Evaluation:
 def certificate(problem: pv.Problem, found: pv.Discovery) -> Certificate:
     effort = Effort(candidates=2, audit=1, sample=16, pairs="none", polish=2, finalists=2)
     return certify(found.best, problem, effort=effort)
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    question = Question(model="planted", phenomenon="planted", test=81)
-    return find(question, SEARCH, out=str(tmp_path_factory.mktemp("display") / "run")).folder
 
 
 class Page(HTMLParser):
@@ -180,14 +172,14 @@ def test_a_trace_shows_every_step(problem: pv.Problem, found: pv.Discovery) -> N
 
 def rows_of(chart: Any) -> list[dict[str, Any]]:
     content = chart.to_dict()
-    part = content if "data" in content else content["layer"][0]
-    return list(part["data"]["values"])
+    data = (content if "data" in content else content["layer"][0])["data"]
+    return list(data["values"] if "values" in data else content["datasets"][data["name"]])
 
 
 def test_the_chart_of_a_discovery_has_every_value_of_every_run(found: pv.Discovery) -> None:
     rows = rows_of(found.plot())
     assert len(rows) == sum(one.values.size for one in found.interventions)
-    assert {row["direction"] for row in rows} == {"singular", "plural"}
+    assert {row["label"] for row in rows} == {"singular", "plural"}
     assert rows_of(found.best.plot())[0]["value"] == pytest.approx(float(found.best.values[0, 0]))
 
 
@@ -200,21 +192,21 @@ def test_the_chart_of_scores_has_every_share(scores: pv.Evaluation) -> None:
 # -- what was saved -----------------------------------------------------------------------------------------
 
 
-def test_a_run_folder_shows_what_was_found(run: RunFolder) -> None:
-    assert repr(run).endswith(": a run, planted in planted, finished)")
-    summary = run.summary()
-    assert f"{summary.units} of 64 units" in page(run).text
-    assert len(rows_of(run.plot())) == 5
+def test_a_run_folder_shows_what_was_found(folder: RunFolder) -> None:
+    assert repr(folder).endswith(": a run, planted in planted, finished)")
+    summary = folder.summary()
+    assert f"{summary.units} of 64 units" in page(folder).text
+    assert len(rows_of(folder.plot())) == 5
 
 
-def test_a_folder_with_nothing_to_show_yet(run: RunFolder, tmp_path: Path) -> None:
-    unfinished = RunFolder.create(tmp_path / "run", run.settings)
+def test_a_folder_with_nothing_to_show_yet(folder: RunFolder, tmp_path: Path) -> None:
+    unfinished = RunFolder.create(tmp_path / "run", folder.settings)
     assert "unfinished" in run_html(unfinished)
     with pytest.raises(PivotalError, match="not finished"):
         plot_run(unfinished)
 
 
-def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:
+def test_what_was_saved_is_shown_without_torch(folder: RunFolder) -> None:
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "from pivotal.jobs.run_folder import RunFolder\n"
@@ -223,7 +215,7 @@ def test_what_was_saved_is_shown_without_torch(run: RunFolder) -> None:
         "print(min(map(len, shown)) > 200)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, str(run.path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(folder.path)], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "True", done.stderr
 

@@ -148,7 +148,7 @@ def heat_map(
     size: tuple[int, int],
     numbers: bool,
 ) -> Spec:
-    """Cells coloured by `share`, from -1 or 0 to 1, with their texts if `numbers`. A frame marks those that are `set`."""
+    """Cells coloured by `share`, from -1 or 0 to 1, with their texts if `numbers`. Cells that are `set` are framed."""
     scale = (
         {"domain": [-1, 0, 1], "range": [BELOW, ZERO, ABOVE]}
         if signed

@@ -190,7 +190,7 @@ def accuracy_and_kl(summary: Summary) -> Figure | None:
             "kl": run.kl,
             "flipped": run.flip_accuracy,
             "colour": CHOSEN if r == summary.best else OTHERS,
-            "hover": f"Run {r}: {counted(run.units, 'unit')}, {percent(run.flip_accuracy)} flipped, KL {number(run.kl)}",
+            "hover": f"Run {r}: {counted(run.units, 'unit')}, {percent(run.flip_accuracy)}, KL {number(run.kl)}",
         }
         for r, run in enumerate(runs)
     ]

@@ -342,7 +342,9 @@ def _reproduce(folder: RunFolder, summary: Summary) -> list[tuple[str, str]]:
     """The settings of the run, its cost and where it ran, by name."""
     info, stated, pairs, spent = folder.info, partial(folder.stated, kind=str), summary.pairs, summary.seconds
     dropped = f", {pairs.dropped:,} in neither" if pairs.dropped else ""
-    parts = f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    parts = (
+        f"{spent.load:,.0f} s to load, {spent.search:,.0f} s to search, {spent.evaluate:,.0f} s to evaluate"
+    )
     return [
         ("model", f"{stated('model')} · {stated('model_fingerprint')}"),
         ("pairs", f"{stated('phenomenon')} · {stated('data_fingerprint')} · {pairs.train:,} to train, "

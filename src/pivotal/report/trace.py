@@ -154,8 +154,8 @@ def blocks(trace: Trace, units: int = _UNITS, layers: int = _LAYERS) -> list[Blo
 
 
 def unit_cells(trace: Trace, unit: int) -> tuple[list[Cell], list[Cell]]:
-    """A unit at every step, untouched and edited. Each unit has its own scale: the units of a transformer have no common
-    one."""
+    """A unit at every step, untouched and edited. Each unit has its own scale, because units of transformers have no
+    common one."""
     untouched, edited = trace.activation.untouched[unit], trace.activation.edited[unit]
     top, acts = _largest([untouched, edited]), _acting(trace)[unit]
     return (

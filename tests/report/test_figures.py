@@ -1,0 +1,102 @@
+"""Figures show what they say, also of many units, many runs and gaps."""
+
+from __future__ import annotations
+
+import re
+from math import nan
+
+import pytest
+
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.run import Progress
+from pivotal.records.serial import replace
+from pivotal.records.summary import DropOne
+from pivotal.report import drawing
+from pivotal.report.drawing import CHOSEN, OTHERS, Figure, NotDrawn, draw, render
+from pivotal.report.figures import accuracy_and_kl, curve_rows, drop_one, histogram, learning_curves, natural
+from pivotal.report.tables import table
+from pivotal.report.templates import macros
+
+POINTS = {
+    "data": {"values": [{"a": 1}]},
+    "mark": "point",
+    "encoding": {"x": {"field": "a", "type": "quantitative"}},
+}
+
+
+def test_of_many_units_those_that_matter_most_are_drawn(folder: RunFolder) -> None:
+    summary = folder.summary()
+    many = tuple(DropOne(f"hidden.0:{i}", i + 1, 1 - i / 500, 0.1) for i in range(400))
+    figure = drop_one(replace(summary, runs=tuple(replace(run, drop_one=many) for run in summary.runs)))
+    assert figure is not None and len(figure.data.rows) == 400
+    assert "The chart shows the 20 of 400 units that matter most." in figure.alternative
+    assert "400 (hidden.0:399)" in figure.svg and "381 (hidden.0:380)" in figure.svg
+    assert "380 (hidden.0:379)" not in figure.svg and len(figure.svg) < 50_000
+
+
+@pytest.mark.parametrize("runs", [1, 3, 25])
+def test_the_line_of_the_chosen_run_stands_out(runs: int) -> None:
+    history = [
+        Progress("learn", update, 3, [1.0] * runs, [2.0] * runs, [0.5] * runs, {"multiplier": [0.1] * runs})
+        for update in (1, 2, 3)
+    ]
+    figure = learning_curves(history, chosen=runs - 1)
+    assert figure is not None and "role-legend" not in figure.svg
+    assert (f"a line for each of {runs} runs; run {runs - 1} stands out" in figure.alternative) == (runs > 1)
+    panels = 4  # loss, units, multiplier, flips
+    assert figure.svg.count(f'stroke="{CHOSEN}"') == panels
+    assert figure.svg.count(f'stroke="{OTHERS}"') == panels * (runs - 1)
+    assert {row[0] for row in figure.data.rows} == set(map(str, range(runs)))
+    assert figure.data.rows[-1][1:] == ("3", "1.000", "2.0", "0.100", "50.0%")
+
+
+def test_curves_show_the_learning_alone_and_bear_gaps() -> None:
+    def row(phase: str, update: int, loss: list[float]) -> Progress:
+        return Progress(phase, update, 9, loss, [3.0, 4.0], [])
+
+    rows = curve_rows([row("learn", 1, [1.0, nan]), row("learn", 5, [0.5, 0.6]), row("refit", 2, [0.1, 0.2])])
+    assert [(r["update"], r["run"]) for r in rows] == [(1, "0"), (1, "1"), (5, "0"), (5, "1")]
+    assert rows[1]["loss"] is None and rows[0]["accuracy"] is None and rows[0]["multiplier"] is None
+    long = curve_rows([row("learn", update, [1.0]) for update in range(1, 1001)], most=300)
+    assert long[-1]["update"] == 1000 and len(long) < 1000
+
+
+def test_runs_in_one_place_share_a_label(folder: RunFolder) -> None:
+    summary = folder.summary()
+    run = summary.runs[0]
+    drawn = accuracy_and_kl(replace(summary, runs=(run, replace(run, kl=run.kl + 0.5), run)))
+    assert drawn is not None
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn.svg)
+    assert "0, 2" in texts and "1" in texts
+
+
+def test_natural_ranges_have_a_legend_of_the_directions(folder: RunFolder) -> None:
+    found = folder.summary().evidence
+    assert found is not None and found.natural is not None
+    figure = natural(found.natural)
+    assert figure is not None and ">→ singular<" in figure.svg and ">→ plural<" in figure.svg
+
+
+def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder: RunFolder) -> None:
+    profiles = folder.unit_profiles()
+    assert profiles is not None
+    profile = profiles.profiles[0]
+    figure = histogram(profile, "unit")
+    filled = sum(count > 0 for counts in profile.natural.counts.values() for count in counts)
+    assert figure.svg.count(" states that prefer ") == filled
+    assert len(re.findall(r"Set to [+−]\d", figure.svg)) == 2
+    assert len(figure.data.rows) == 40
+    alone = histogram(replace(profile, values={"singular": 1.0, "plural": None}), "unit")
+    assert alone.alternative.endswith("set to: +1.00 for singular.")
+
+
+def test_a_chart_that_cannot_be_drawn_costs_the_chart_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A low limit of the address space would end the process, so that nothing is drawn under one."""
+    assert draw(POINTS).startswith("<svg")
+    with pytest.raises(NotDrawn, match="cannot be drawn"):
+        render("svg", {"mark": 3})
+    monkeypatch.setattr(drawing, "address_space", lambda: 9 << 30)
+    with pytest.raises(NotDrawn, match=r"more address space.*ulimit -v"):
+        render("svg", POINTS)
+    shown = macros().figure(Figure("name", "Title", "Points.", draw(POINTS), table("", ("a",), [("17",)])))
+    assert "could not be drawn" in shown and "<svg" not in shown and "17" in shown

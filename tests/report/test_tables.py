@@ -1,0 +1,50 @@
+"""Numbers as text, and sentences about a run."""
+
+from __future__ import annotations
+
+from math import nan
+
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.records.serial import replace
+from pivotal.report import tables
+
+
+def test_numbers_as_text() -> None:
+    assert [tables.percent(share) for share in (0.9999, 1.0, 0.994)] == ["99.99%", "100%", "99.4%"]
+    assert tables.percent(None) == tables.percent(nan) == tables.number(nan) == "–"
+    assert tables.interval(0.985, 1.0) == "98.5–100%"
+    assert tables.points(-0.334) == "−33.4"
+    assert [tables.points(-0.0), tables.number(-1e-9), tables.signed(-0.001)] == ["+0.0", "0.000", "+0.00"]
+    assert tables.mean_and_spread([0.5, None, 0.7]) == "+0.60 ± 0.14"
+    assert tables.mean_and_spread([None]) == tables.activation(None) == "left alone"
+    assert [tables.activation(v) for v in (0.0, -0.001, 0.126, -1.0, 1234.0)] == [
+        *("0.00", "0.00", "+0.13", "−1.00", "+1,234"),
+    ]
+
+
+def test_controls_that_break_a_bound_are_told(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert "exceed the bound" not in tables.control_sentence(summary)
+    summary = replace(summary, controls=replace(summary.controls, broken=7))
+    assert " (7 exceed the bound on KL and do not count for p): p =" in tables.control_sentence(summary)
+
+
+def test_the_sentence_claims_no_more_than_was_found(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert "3 of 64 units switch planted in planted: set at every step they flip" in tables.sentence(summary)
+    nothing = replace(summary.verdict, word="no evidence")
+    few = replace(summary, verdict=nothing, flip_accuracy=0.11, max_kl=0.05, kl_bound_kept=False)
+    said = tables.sentence(few)
+    assert said.startswith(
+        "No evidence: 3 of 64 units, set at every step, flip 11.0% of 81 held-out preferences"
+    )
+    assert "decide" not in said and said.endswith(". This KL exceeds the bound of 0.05.")
+    assert "set once, at the cue, flip 11.0%" in tables.sentence(replace(few, steps="single"))
+    assert "exceeds" not in tables.sentence(replace(few, kl_bound_kept=True))
+
+
+def test_the_untouched_model_is_judged_on_labelled_pairs(folder: RunFolder) -> None:
+    summary = folder.summary()
+    assert tables.clean_sentence(summary).endswith("in 100% of the held-out pairs.")
+    assert "100% of the 20 " in tables.clean_sentence(replace(summary, labelled=20))
+    assert tables.clean_sentence(replace(summary, clean_accuracy=None)) == ""
