@@ -32,7 +32,7 @@ from pivotal.exports import Portable, export
 from pivotal.exports.base import folder_names
 from pivotal.exports.control_vector import vectors
 from pivotal.models import load_model
-from pivotal.models.transformers.files import joined, packaged
+from pivotal.models.transformers.gguf import joined, packaged
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question

@@ -9,10 +9,7 @@ import pytest
 import torch
 from tests.models.tiny import random_model, tokenizer
 
-from pivotal.models.transformers.files import converted, digest, remembered
-from pivotal.models.transformers.gguf_header import wants_bos
-from pivotal.models.transformers.source import _converted_tokenizer, untied
-from pivotal.models.transformers.tokens import digest_of_words
+from pivotal.models.transformers.gguf import converted, converted_tokenizer, digest, untied, wants_bos
 
 
 @pytest.fixture(autouse=True)
@@ -20,26 +17,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
 
 
-def test_a_fact_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Path) -> None:
-    file = tmp_path / "tokenizer.json"
+def test_a_digest_is_found_once_as_long_as_its_file_stays_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "weights"
     file.write_text("old")
     before = digest(file)
-    assert remembered(file, "words", lambda: "first") == "first"
-    assert remembered(file, "words", lambda: "never asked") == "first"
-    assert digest(file) == before, "facts of one file do not disturb each other"
+    (note,) = (tmp_path / "home" / "digests").iterdir()
+    for known, expected in (("f" * 64, "f" * 64), ("spoilt", before)):
+        note.write_text(known)
+        assert digest(file) == expected
     file.write_text("new")
     os.utime(file, ns=(0, 0))
-    assert remembered(file, "words", lambda: "second") == "second" and digest(file) != before
-
-
-@pytest.mark.parametrize("note", ["", "[1]", "{}"])
-def test_a_spoilt_note_is_written_anew(tmp_path: Path, note: str) -> None:
-    file = tmp_path / "weights"
-    file.write_text("some")
-    before = digest(file)
-    (kept,) = (tmp_path / "home" / "digests").iterdir()
-    kept.write_text(note)
-    assert digest(file) == before and "sha256" in kept.read_text()
+    assert digest(file) != before
 
 
 def test_a_folder_is_converted_once_and_anew_if_it_is_of_an_older_form(tmp_path: Path) -> None:
@@ -96,12 +84,12 @@ def test_a_tokenizer_is_read_as_transformers_reads_it(tmp_path: Path, bos: bool)
     from transformers import AutoTokenizer
 
     tokenizer(bos=bos).save_pretrained(tmp_path)
-    ours, theirs = _converted_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    ours, theirs = converted_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
     assert ours.backend_tokenizer.to_str() == theirs.backend_tokenizer.to_str()
     assert ours.special_tokens_map == theirs.special_tokens_map
     assert ours("The doctor")["input_ids"] == theirs("The doctor")["input_ids"]
     assert (ours("The doctor")["input_ids"][0] == ours.bos_token_id) == bos
-    assert digest_of_words(ours) == digest_of_words(theirs)
+    assert ours.get_vocab() == theirs.get_vocab()
 
 
 @pytest.mark.parametrize("otherwise", [False, True])

@@ -7,7 +7,7 @@ import torch
 
 from pivotal.models import load_model
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.transformers.files import packaged
+from pivotal.models.transformers.gguf import packaged
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.problem import Problem

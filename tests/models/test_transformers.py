@@ -14,8 +14,9 @@ from pivotal.errors import PivotalError
 from pivotal.models import load_model
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.tensors import checksum
+from pivotal.models.transformers.gguf import share_of_whole_words
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.models.transformers.tokens import Tokens, share_of_whole_words
+from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem

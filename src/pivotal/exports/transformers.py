@@ -21,7 +21,7 @@ from pivotal.exports.base import (
 )
 from pivotal.exports.texts import about_priming, python_block
 from pivotal.exports.weights import WeightChange, change_of
-from pivotal.models.transformers.source import untied
+from pivotal.models.transformers.gguf import untied
 from pivotal.units import Steps
 
 _FLAGS = {"mlp": "mlp_bias", "attn": "attention_bias", "head": "attention_bias"}

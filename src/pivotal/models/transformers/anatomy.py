@@ -2,7 +2,8 @@
 
 There is no list of architectures. The blocks are the module list with the most weights. A module mixes positions if a
 change at one position changes its output at another. A projection is a module with a weight matrix that runs once, on
-every position, and whose output is as wide as the block's.
+every position, and whose output is as wide as the block's. The same run shows how logits follow from the last states,
+and how many positions the model has.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch.overrides import TorchFunctionMode
 
 from pivotal.errors import PivotalError
 from pivotal.models.hooks import Tap, check_causal, first_of
@@ -258,3 +262,136 @@ def _head(model: nn.Module, log: _Log, logits: Tensor) -> nn.Module:
             f"{type(model).__name__}. Wrap the model in pivotal.models.module.ModuleLM."
         )
     return max(found, key=lambda entry: entry[0])[1]
+
+
+# -- the output projection --------------------------------------------------------------------------------------------
+
+_TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """logits = cap * tanh(scale * (W h + b) / cap), or scale * (W h + b) without a cap."""
+
+    weight: Float[Tensor, "vocabulary width"]
+    bias: Float[Tensor, " vocabulary"] | None
+    scale: float = 1.0
+    cap: float | None = None
+
+    @staticmethod
+    @torch.no_grad()
+    def of(anatomy: Anatomy, config: Any) -> Head:
+        """Determine scale and cap from the probe's logits, because models apply them in different ways."""
+        weight, bias = _parameters(anatomy.head, anatomy.states.device)
+        logits = anatomy.logits.to(weight.device, torch.float32)
+        plain = Head(weight, bias)
+        raw = plain(anatomy.states.to(weight.device))
+        largest = float(logits.abs().max().clamp(min=1.0))
+        tolerance = _TOLERANCE if anatomy.states.dtype.itemsize >= 4 else 0.05
+        for cap in (None, *_caps(config)):
+            before = logits if cap is None else cap * (logits / cap).clamp(-0.999999, 0.999999).atanh()
+            scale = float((before * raw).sum() / raw.square().sum())
+            for tried in (1.0, scale):
+                head = Head(plain.weight, plain.bias, tried, cap)
+                if float((head._finish(raw) - logits).abs().max()) <= tolerance * largest:
+                    return head
+        raise PivotalError(
+            "A model's logits must be its output projection, scaled or capped, but those of "
+            f"{type(anatomy.head).__name__} are something else. Wrap the model in pivotal.models.module.ModuleLM."
+        )
+
+    def __call__(
+        self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
+    ) -> Float[Tensor, "*rows words"]:
+        device, weight, bias = states.device, self.weight, self.bias
+        if ids is not None:
+            weight = weight[ids.to(weight.device)]
+            bias = None if bias is None else bias[ids.to(bias.device)]
+        # A few words are computed in full precision. For the whole vocabulary, the product may be in half precision.
+        number = weight.dtype if ids is None else torch.promote_types(weight.dtype, torch.float32)
+        logits = linear(states.to(weight.device, number), weight.to(number)).to(device)
+        logits = logits.float() if logits.dtype.itemsize < 4 else logits
+        if bias is not None:
+            logits = logits + bias.to(device, logits.dtype)
+        return self._finish(logits)
+
+    def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes width"] | None:
+        """The mean row of the scaled projection under some distributions; None if logits are capped or imprecise."""
+        if self.cap is not None or self.weight.dtype.itemsize < 4:
+            return None
+        return (p.to(self.weight) @ self.weight).to(p.device) * self.scale
+
+    def _finish(self, logits: Tensor) -> Tensor:
+        if self.scale != 1.0:
+            logits = logits * self.scale
+        return logits if self.cap is None else self.cap * torch.tanh(logits / self.cap)
+
+
+def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    weight, bias = head.weight, getattr(head, "bias", None)
+    assert isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor))
+    if weight.is_meta:  # spread over devices by accelerate, which loads the weights on use
+        from accelerate.utils import align_module_device
+
+        with align_module_device(head, device):
+            return _parameters(head, device)
+    return weight.detach(), None if bias is None else bias.detach()
+
+
+def _caps(config: Any) -> list[float]:
+    """The numbers of a configuration that may be the cap of the logits."""
+    settings = config.to_dict() if hasattr(config, "to_dict") else {}
+    found = [value for key, value in settings.items() if "cap" in key and isinstance(value, int | float)]
+    return [float(value) for value in found if value > 0 and not isinstance(value, bool)]
+
+
+# -- positions --------------------------------------------------------------------------------------------------------
+
+_LENGTHS = (5, 7)
+"""The lengths of the probes."""
+
+
+@torch.no_grad()
+def positions_of(model: nn.Module, token: int, device: torch.device) -> int | None:
+    """The number of positions of a model; None if it computes them, as rotary models do, or has none.
+
+    The probe repeats one token, so that only positions count up. A look-up with consecutive indices, in a table whose
+    length does not depend on the length of the probe, is the look-up of positions.
+    """
+    found = []
+    trunk = getattr(
+        model, "base_model", model
+    )  # without the head, which is much of the work and has no positions
+    for steps in _LENGTHS:
+        with _Lookups(steps) as lookups:
+            trunk(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
+        found.append(lookups.limits)
+    return min(set.intersection(*found), default=None)
+
+
+class _Lookups(TorchFunctionMode):
+    """Records the lengths of the tables that are looked up with consecutive indices."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self._steps = steps
+        self.limits: set[int] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.functional.embedding:
+            self._note(args[1].shape[0], args[0])
+        elif func is torch.embedding:
+            self._note(args[0].shape[0], args[1])
+        elif func in (torch.gather, torch.Tensor.gather) and len(args) == 3 and isinstance(args[2], Tensor):
+            # GPT-J looks up sines and cosines.
+            self._note(args[0].shape[args[1]], args[2].movedim(args[1], -1))
+        elif func is torch.Tensor.__getitem__ and isinstance(args[1], Tensor) and args[0].ndim:
+            self._note(args[0].shape[0], args[1])
+        return func(*args, **(kwargs or {}))
+
+    def _note(self, rows: int, places: Tensor) -> None:
+        if places.dtype not in (torch.int64, torch.int32) or not places.ndim or not places.numel():
+            return
+        if places.shape[-1] == self._steps and bool((places.diff(dim=-1) == 1).all()):
+            # OPT does not use the first two rows of its table.
+            self.limits.add(rows - int(places.min()))

@@ -22,9 +22,7 @@ from pivotal.models.hooks import Tap, lock_of
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.reading import Applied, Reading
 from pivotal.models.tensors import checksum, shuffle_rows
-from pivotal.models.transformers.anatomy import examine, probe_tokens
-from pivotal.models.transformers.head import Head
-from pivotal.models.transformers.positions import positions_of
+from pivotal.models.transformers.anatomy import Head, examine, positions_of, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, attached, set_by
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Past, Trunk
@@ -63,12 +61,11 @@ class TransformersLM(ChunkedLM):
         *,
         priming: str | None = None,
         fingerprint: str | None = None,
-        words: str | None = None,
         batch_nodes: int = 4096,
     ) -> None:
         """`priming` is the text that the model reads before every sentence. The default is what the tokenizer adds, BOS
-        or nothing; "" adds nothing. `fingerprint` and `words` are digests of the weights and of the vocabulary, if they
-        are known. `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
+        or nothing; "" adds nothing. `fingerprint` is a digest of the weights, if it is known.
+        `batch_nodes` is the most nodes, times runs, to compute at once, and bounds memory."""
         self.name = name
         self._priming = priming
         self.batch_nodes, self.lock = batch_nodes, lock_of(model)
@@ -81,9 +78,7 @@ class TransformersLM(ChunkedLM):
         self.vocabulary = Tokens(tokenizer, size, priming)
         if priming is not None and self.vocabulary.priming == Tokens(tokenizer, size, None).priming:
             priming = None  # the tokenizer's own, written out
-        self._fingerprint = _fingerprint(
-            fingerprint or checksum(model), words or digest_of_words(tokenizer), priming
-        )
+        self._fingerprint = _fingerprint(fingerprint or checksum(model), digest_of_words(tokenizer), priming)
         with lock_of(model):
             anatomy = examine(model, size, self.device)
             self._head = Head.of(anatomy, model.config)

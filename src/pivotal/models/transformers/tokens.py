@@ -14,9 +14,6 @@ from pivotal.models.vocabulary import Encoding, Vocabulary
 
 _BEFORE = "The"
 """The tokens of a word are determined after this prefix, because a word at the start of a text often has others."""
-_LOOKED_AT = 2000
-"""The number of tokens to check."""
-_WORD = re.compile(r" [A-Za-z]{3,}")
 
 
 class Tokens(Vocabulary):
@@ -161,26 +158,6 @@ def digest_of_words(tokenizer: Any) -> str:
 def words_of(tokenizer: Any) -> list[str]:
     """The vocabulary in the order of the ids."""
     return [f"{i}:{word}" for i, word in sorted((i, word) for word, i in tokenizer.get_vocab().items())]
-
-
-def share_of_whole_words(tokenizer: Any) -> float:
-    """The share of the words with a token of their own that are encoded as that token; 1 if there are no such words.
-
-    A tokenizer that has lost its merges still has these tokens, but never uses them.
-    """
-    tokens = Tokens(tokenizer, len(tokenizer))
-    step = max(1, len(tokenizer) // _LOOKED_AT)
-    words = {i: tokens.word(i) for i in range(0, len(tokenizer), step)}
-    whole = [_reads(tokens, text[1:]) == i for i, text in words.items() if _WORD.fullmatch(text)]
-    return sum(whole) / len(whole) if whole else 1.0
-
-
-def _reads(tokens: Tokens, word: str) -> int | None:
-    try:
-        ids = tokens.tokens_of(word)
-    except PivotalError:
-        return None
-    return ids[0] if len(ids) == 1 else None
 
 
 def _ends_a_word(text: str) -> bool:
