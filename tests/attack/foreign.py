@@ -5,74 +5,43 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+NOUNS = (("cat", "is", "are"), ("cats", "are", "is"), ("dog", "is", "are"))
+
+BLIMP = [
+    {"sentence_good": f"The {noun} {good} .", "sentence_bad": f"The {noun} {bad} .", "UID": "agreement"}
+    | {"one_prefix_prefix": f"The {noun}", "one_prefix_word_good": good, "one_prefix_word_bad": bad}
+    for noun, good, bad in NOUNS
+]
+
+
+def _regions(name: str, *contents: str) -> dict[str, object]:
+    regions = [{"region_number": i, "content": text} for i, text in enumerate(contents, start=1)]
+    return {"condition_name": name, "regions": regions}
+
+
+SUITE = {
+    "meta": {"name": "number", "metric": "sum"},
+    "region_meta": {"1": "subject", "2": "verb"},
+    "predictions": [{"type": "formula", "formula": "(2;%match%) < (2;%mismatch%)"}],
+    "items": [
+        {
+            "item_number": i,
+            "conditions": [_regions("match", f"The {noun}", good), _regions("mismatch", f"The {noun}", bad)],
+        }
+        for i, (noun, good, bad) in enumerate(NOUNS, start=1)
+    ],
+}
+CIRCUIT = [
+    {"clean_prefix": "The cat", "patch_prefix": "The cats", "clean_answer": "is", "patch_answer": "are"},
+    {"clean_prefix": "The dogs", "patch_prefix": "The dog", "clean_answer": "are", "patch_answer": "is"},
+]
+TABLE = "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\nThe old cat,was,were\n"
 SAMPLES: dict[str, dict[str, str]] = {
-    "blimp": {
-        "blimp.jsonl": "".join(
-            json.dumps(
-                {
-                    "sentence_good": f"The {noun} {good} .",
-                    "sentence_bad": f"The {noun} {bad} .",
-                    "one_prefix_prefix": f"The {noun}",
-                    "one_prefix_word_good": good,
-                    "one_prefix_word_bad": bad,
-                    "UID": "agreement",
-                }
-            )
-            + "\n"
-            for noun, good, bad in (
-                ("cat", "sleeps", "sleep"),
-                ("cats", "sleep", "sleeps"),
-                ("dog", "runs", "run"),
-            )
-        )
-    },
-    "syntaxgym": {
-        "suite.json": json.dumps(
-            {
-                "meta": {"name": "number", "metric": "sum"},
-                "region_meta": {"1": "subject", "2": "verb"},
-                "predictions": [{"type": "formula", "formula": "(2;%match%) < (2;%mismatch%)"}],
-                "items": [
-                    {
-                        "item_number": number,
-                        "conditions": [
-                            {
-                                "condition_name": name,
-                                "regions": [
-                                    {"region_number": 1, "content": f"The {noun}"},
-                                    {"region_number": 2, "content": verb},
-                                ],
-                            }
-                            for name, verb in (("match", verbs[0]), ("mismatch", verbs[1]))
-                        ],
-                    }
-                    for number, (noun, verbs) in enumerate(
-                        (("cat", ("is", "are")), ("cats", ("are", "is")), ("dog", ("is", "are"))), start=1
-                    )
-                ],
-            }
-        )
-    },
-    "circuits": {
-        "prompts.json": json.dumps(
-            [
-                {
-                    "clean_prefix": "The cat",
-                    "patch_prefix": "The cats",
-                    "clean_answer": "is",
-                    "patch_answer": "are",
-                },
-                {
-                    "clean_prefix": "The dogs",
-                    "patch_prefix": "The dog",
-                    "clean_answer": "are",
-                    "patch_answer": "is",
-                },
-            ]
-        )
-    },
-    "table": {"table.csv": "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\nThe old cat,was,were\n"},
-    "dataset": {"dataset/train.csv": "prefix,good,bad\nThe cat,is,are\nThe cats,are,is\n"},
+    "blimp": {"blimp.jsonl": "".join(json.dumps(row) + "\n" for row in BLIMP)},
+    "syntaxgym": {"suite.json": json.dumps(SUITE)},
+    "circuits": {"prompts.json": json.dumps(CIRCUIT)},
+    "table": {"table.csv": TABLE},
+    "dataset": {"dataset/train.csv": TABLE},
     "sentences": {"sentences.tsv": "The cat is\tThe cat are\nThe cats are\tThe cats is\n"},
     "gulordava": {
         "generated.tab": "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent\n"

@@ -34,18 +34,8 @@ EVIL = (
     "\u2028owned=1//",
 )
 FREE = (
-    "model",
-    "phenomenon",
-    "command",
-    "prefix",
-    "words",
-    "tokens",
-    "group",
-    "about",
-    "name",
-    "label",
-    "unit",
-    "machine",
+    *("model", "phenomenon", "command", "prefix", "words", "tokens", "group", "about", "name", "label"),
+    *("unit", "machine"),
 )
 """Keys whose text is shown and decides nothing."""
 
