@@ -37,7 +37,7 @@ from pivotal.models.transformers.lm import TransformersLM
 from pivotal.problem.problem import Problem
 from pivotal.questions.question import Question
 from pivotal.records.intervention import Intervention
-from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.records.study import StudyRow, read_results
 from pivotal.units import Unit
 
 ROOT = Path(__file__).parents[1]

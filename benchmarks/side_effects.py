@@ -19,13 +19,12 @@ import torch
 from pivotal.evidence.checks.effects import effect_on
 from pivotal.evidence.controls import matched_sets
 from pivotal.jobs.study.cells import Cell, cells_of
-from pivotal.jobs.study.harvest import cross_scores
-from pivotal.jobs.study.work import MODELS
-from pivotal.models import LanguageModel
+from pivotal.jobs.study.rows import cross_scores
+from pivotal.jobs.study.work import StudyPlace, Worker
 from pivotal.problem.prepare import as_read, problem_of
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import JudgedRow, Sheet, StudyRow, read_results
+from pivotal.records.study import JudgedRow, StudyRow, read_results, write_results
 from pivotal.report.atlas.site import intervention_of
 from pivotal.report.study import StudyFolder
 from pivotal.searches.base import interventions_of
@@ -33,10 +32,11 @@ from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.refit import Refit
 
 
-def random_row(row: StudyRow, cell: Cell, model: LanguageModel, found: Intervention) -> StudyRow:
+def random_row(row: StudyRow, cell: Cell, worker: Worker, found: Intervention) -> StudyRow:
     """The row of a random set in place of the units found."""
     question = cell.question
-    train_pairs, test_pairs = question.divide(as_read(question, model, question.load_pairs()))
+    model = worker.model(question, cell.settings.batch_nodes)
+    train_pairs, test_pairs = question.divide(as_read(question, model, worker.pairs(question)))
     train = problem_of(question, model, train_pairs)
     assert isinstance(cell.search, LearnedMask)
     mask = matched_sets(found, train, 1, row.seed)
@@ -44,7 +44,7 @@ def random_row(row: StudyRow, cell: Cell, model: LanguageModel, found: Intervent
     values = refit.fit(train, mask, seed=row.seed).values
     (drawn,) = interventions_of(train, mask.bool(), values)
     flips = train.on(test_pairs).run_intervention(drawn).flipped().double().mean()
-    effects = [effect_on(drawn, model, other) for other in MODELS.others(question, model, cell.others or ())]
+    effects = [effect_on(drawn, model, other) for other in worker.others(question, model, cell.others or ())]
     assert row.judged is not None
     judged = JudgedRow(verdict=row.judged.verdict, level="none", cross=cross_scores(effects))
     return replace(row, accuracy=float(flips), kl=None, interval=None, found=[], folder=None, judged=judged)
@@ -64,17 +64,17 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     study = StudyFolder.open(args.atlas)
     cells = {cell.key: cell for cell in cells_of(study.recipe)}
-    there = read_results(args.out).rows
-    sheet, have = Sheet(args.out, there), {row.run for row in there}
+    rows = {row.run: row for row in read_results(args.out).rows}
+    worker = Worker(StudyPlace(study.recipe.name, args.atlas, args.device))
     for row in study.results.rows:
         cell = cells[row.key]
-        if (row.model, row.steps, row.done) != (args.model, args.steps, True) or row.run in have:
+        if (row.model, row.steps, row.done) != (args.model, args.steps, True) or row.run in rows:
             continue
-        model = MODELS.take(cell.question, args.device, cell.batch_nodes)
         folder = intervention_of(args.atlas, row)
         assert folder is not None, f"{args.atlas} has no intervention for {cell.name}"
-        made = random_row(row, cell, model, Intervention.load(folder))
-        sheet.append([made])
+        made = random_row(row, cell, worker, Intervention.load(folder))
+        rows[row.run] = made
+        write_results(args.out, rows.values())
         print(f"{cell.name}: {made.accuracy:.1%} instead of {row.accuracy:.1%}", flush=True)
 
 

@@ -24,7 +24,7 @@ from atlas_tables import (
     percent,
 )
 from phenomenon_families import family_of
-from pivotal.records.study_rows import UNKNOWN, StudyRow, read_results
+from pivotal.records.study import UNKNOWN, StudyRow, read_results
 from pivotal.report.atlas.entries import Atlas, Entry, atlas_of
 from pivotal.report.atlas.findings import RELIABLE
 from pivotal.report.study import StudyFolder

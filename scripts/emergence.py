@@ -18,7 +18,7 @@ import altair as alt
 
 from pivotal.errors import PivotalError
 from pivotal.models.recurrent.folder import local_folder
-from pivotal.records.study_rows import RESULTS, read_results
+from pivotal.records.study import RESULTS, read_results
 from pivotal.report.drawing import COLOURS, draw, picture
 
 SHOWN = (1, 2, 3, 5, 10)

@@ -22,8 +22,7 @@ from pivotal.records.certificate import Ablations, Certificate
 from pivotal.records.intervention import Card, ExportRecord, SourceRecord
 from pivotal.records.run import CheckpointRecord, Progress, RunRecord
 from pivotal.records.serial import Number, Record
-from pivotal.records.study import StudyRecord
-from pivotal.records.study_rows import StudyRow
+from pivotal.records.study import StudyRecord, StudyRow
 from pivotal.records.summary import Summary
 from pivotal.records.traces import Traces
 from pivotal.records.unit_profiles import UnitProfiles

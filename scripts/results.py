@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import read_recipe, shipped
-from pivotal.records.study_rows import RESULTS, read_results
+from pivotal.records.study import RESULTS, read_results
 from pivotal.report.study import made_with, measured, study_markdown
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -10,7 +10,7 @@ import pytest
 from tests.paths import ROOT
 
 from pivotal.records import serial
-from pivotal.records.study_rows import CrossScore
+from pivotal.records.study import CrossScore
 from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import Atlas
 

@@ -17,7 +17,7 @@ from tests.report.study_rows import runs
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import read_recipe, shipped
 from pivotal.records.serial import encode
-from pivotal.records.study_rows import read_results
+from pivotal.records.study import read_results
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import interval, number, percent
 

@@ -69,15 +69,16 @@ def stored_settings(plugin: object) -> dict[str, Any]:
     return dataclasses.asdict(plugin)
 
 
-def build(cls: type[T], values: Mapping[str, object]) -> T:
-    """Build an instance from strings, as on a command line, or from typed values, as in YAML."""
-    title = getattr(cls, "name", cls.__name__)
+def build(cls: type[T], values: Mapping[str, object], title: str = "") -> T:
+    """Build an instance from strings, as on a command line, or from typed values, as in YAML. Messages call it
+    `title`, by default by its name."""
+    title = title or f"'{getattr(cls, 'name', cls.__name__)}'"
     options = {option.name: option for option in options_of(cls)}
     settings: dict[str, object] = {}
     for given, value in values.items():
         name = given.replace("-", "_")
         if name not in options:
-            raise PivotalError(f"'{title}' has no option '{given}'.{did_you_mean(name, options)}", given)
+            raise PivotalError(f"{title} has no option '{given}'.{did_you_mean(name, options)}", given)
         try:
             settings[name] = _convert(value, options[name].type)
         except ValueError:
@@ -85,12 +86,12 @@ def build(cls: type[T], values: Mapping[str, object]) -> T:
             if isinstance(value, str) and get_origin(options[name].type) is Literal:
                 hint = did_you_mean(value, map(str, get_args(options[name].type)))
             raise PivotalError(
-                f"Option '{given}' of '{title}' takes {options[name].allowed}, not '{value}'.{hint}", given
+                f"Option '{given}' of {title} takes {options[name].allowed}, not '{value}'.{hint}", given
             ) from None
     missing = [name for name, option in options.items() if option.required and name not in settings]
     if missing:
         raise PivotalError(
-            f"'{title}' needs the option '{missing[0]}': {options[missing[0]].allowed}.", missing[0]
+            f"{title} needs the option '{missing[0]}': {options[missing[0]].allowed}.", missing[0]
         )
     return cls(**settings)
 

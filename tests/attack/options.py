@@ -110,7 +110,6 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         ),
         "study": lambda: ("study", str(m.recipe), "--dry-run", "--out", new),
         "atlas": lambda: ("atlas", str(m.recipe), "--dry-run", "--out", new),
-        "merge": lambda: ("merge", str(m.recipe), str(m.study), "--out", new),
         "show": lambda: ("show", str(m.run)),
         "evaluate": lambda: ("evaluate", str(m.run)),
         "certify": lambda: (

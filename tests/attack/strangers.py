@@ -34,7 +34,6 @@ def links(
             *inside,
             *(Path(f"{one}.partial") for one in inside),
             Path("figures"),
-            Path("former.jsonl"),
         ]:
             for kind in ("link", "pipe", "folder"):
                 if next(number) % one_in:

@@ -35,7 +35,6 @@ VERBS = (
         "compare",
         "study",
         "atlas",
-        "merge",
     ),
     *("train-lm", "import-lm", "eval-lm"),
 )

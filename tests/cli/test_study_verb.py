@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pivotal.records.study_rows import read_results
+from pivotal.records.study import read_results
 
 RECIPE = """\
 name: verb
@@ -97,11 +97,11 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     for folder, cell in zip(folders, "32", strict=True):
         assert pivotal("study", recipe, "--out", folder, "--only", cell, "-q").code == 0
     out = tmp_path / "out"
-    assert pivotal("merge", recipe, folders[0], "--out", out).out == (
-        f"Taken: 1 run. {out / 'results.jsonl'} has 1 of the 2 runs of the recipe.\n"
-    )
-    done = json.loads(pivotal("merge", recipe, *folders, "--out", out, "--light", "--json").out)
+    merged = pivotal("study", recipe, "--merge", folders[0], "--out", out).out
+    assert "Taken: 1 " in merged and "has 1 of the 2 runs of the recipe." in merged
+    both = ("--merge", folders[0], "--merge", folders[1], "--out", out)
+    done = json.loads(pivotal("study", recipe, *both, "--light", "--json").out)
     assert (done["taken"], done["had"], done["finished"], done["runs"]) == (1, 1, 2, 2)
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
-    pivotal("merge", recipe, tmp_path / "none", "--out", out).refused("it has no study.json")
-    pivotal("merge", recipe).refused("FOLDER")
+    pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
+    pivotal("study", recipe, "--light").refused("--light is about the folders of --merge")

@@ -14,7 +14,7 @@ from tests.paths import ROOT
 from pivotal.errors import PivotalError
 from pivotal.records.run import Progress
 from pivotal.records.serial import Number, Record, convert, decode, encode, plain, read, write
-from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.records.study import StudyRow, read_results
 from pivotal.records.summary import Control, Share
 
 

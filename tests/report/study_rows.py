@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pivotal.records.study_rows import FoundUnit, StudyRow
+from pivotal.records.study import FoundUnit, StudyRow
 
 
 def row(cell: Mapping[str, str], seed: int = 0, **changes: Any) -> StudyRow:

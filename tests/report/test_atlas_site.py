@@ -11,7 +11,7 @@ from tests.paths import ROOT
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records import serial
-from pivotal.records.study_rows import Results
+from pivotal.records.study import Results
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug
 from pivotal.report.atlas.findings import findings_of

@@ -43,7 +43,6 @@ def atlas(
     know are listed and not searched; `--check` lists them before any search. The site is one folder of pages that open
     from disk.
     """
-    from pivotal.jobs.study.messages import ending
     from pivotal.jobs.study.recipe import read_recipe
     from pivotal.report.atlas import write_site
     from pivotal.report.atlas.entries import atlas_of
@@ -52,17 +51,12 @@ def atlas(
 
     chosen = read_recipe(recipe, prefix="atlas-")
     machines = (ray, ray_address, cpus, gpus)
-    studied = studies.carry_out(chosen, only, seeds, device, machines, out, dry_run, json, quiet, check)
+    studied = studies.carry_out(chosen, machines, only=only, seeds=seeds, device=device, out=out, dry_run=dry_run,
+                                json=json, quiet=quiet, check=check)  # fmt: skip
     if studied is None:
         return
     folder = StudyFolder.open(studied.folder)
     page = write_site(folder)
-    if json:
-        terminal.as_json({"folder": str(studied.folder), "site": str(page), "rows": list(studied.rows)})
-    else:
-        if check:
-            terminal.table(what_is_known(atlas_of(folder.recipe, folder.results.rows)))
-        terminal.line(ending(studied))
-        terminal.line(f"The site is {page}.")
-    if studied.failed:
-        raise typer.Exit(studies.FAILED)
+    if check and not json:
+        terminal.table(what_is_known(atlas_of(folder.recipe, folder.results.rows)))
+    studies.finish(studied, json, f"The site is {page}.", site=str(page))

@@ -71,9 +71,7 @@ def compare(
         runs=runs,
         seed=asked.seed,
     )
-    studied = studies.carry_out(
-        recipe, None, None, device, (False, None, None, None), out, False, json, quiet
-    )
+    studied = studies.carry_out(recipe, device=device, out=out, json=json, quiet=quiet)
     assert studied is not None
     folder = StudyFolder.open(studied.folder)
     page = write_study(folder)

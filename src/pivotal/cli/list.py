@@ -148,7 +148,7 @@ def _print_phenomena(listed: list[dict[str, Any]]) -> None:
 def run_entries(folder: str) -> list[dict[str, Any]]:
     """The runs and studies in a folder, or the runs of a study if the folder is a study."""
     from pivotal.jobs.run_folder import RUN
-    from pivotal.jobs.study.folder import STUDY
+    from pivotal.records.study import STUDY
 
     given = Path(folder)
     if not given.is_dir():
@@ -193,10 +193,8 @@ def _scores(folder: Any) -> tuple[float | None, int | None]:
 
 
 def _study(path: Path) -> dict[str, Any]:
-    from pivotal.jobs.study.folder import STUDY
     from pivotal.records import serial
-    from pivotal.records.study import StudyRecord
-    from pivotal.records.study_rows import RESULTS, read_results
+    from pivotal.records.study import RESULTS, STUDY, StudyRecord, read_results
 
     try:
         info, rows = serial.read(path / STUDY, StudyRecord), read_results(path / RESULTS).rows

@@ -32,7 +32,6 @@ from pivotal.cli import (
     generate,
     import_lm,
     list,
-    merge,
     new_phenomenon,
     open_page,
     pull,
@@ -145,7 +144,6 @@ _PANELS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare.compare,
         "study": study.study,
         "atlas": atlas.atlas,
-        "merge": merge.merge,
     },
     "Language models": {
         "train-lm": train_lm.train_lm,

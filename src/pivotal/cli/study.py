@@ -51,7 +51,7 @@ Out = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    shared_options.in_output("Show what would run and how long it may take, and run nothing.", "--dry-run"),
+    shared_options.in_output("Show what would run, and run nothing.", "--dry-run"),
 ]
 
 
@@ -73,6 +73,20 @@ def study(
     cpus: Cpus = None,
     gpus: Gpus = None,
     out: Out = None,
+    merge: Annotated[
+        list[str] | None,
+        shared_options.in_output(
+            "Run nothing, and collect the finished runs of this folder of the same study, e.g. of another machine. "
+            "May be repeated. If several folders have a run, that of --out counts, or else that of the first.",
+            metavar="FOLDER",
+        ),
+    ] = None,
+    light: Annotated[
+        bool,
+        shared_options.in_output(
+            "With --merge: copy only the interventions of the runs, not their whole folders.", "--light"
+        ),
+    ] = False,
     dry_run: DryRun = False,
     json: shared_options.Json = False,
     quiet: shared_options.Quiet = False,
@@ -85,36 +99,29 @@ def study(
     from pivotal.jobs.study.recipe import read_recipe
 
     chosen = read_recipe(recipe)
-    studied = carry_out(
-        chosen, only, seeds, device, (ray, ray_address, cpus, gpus), out, dry_run, json, quiet
-    )
+    if merge:
+        _merge(chosen, merge, out, light, json)
+        return
+    if light:
+        raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
+    machines = (ray, ray_address, cpus, gpus)
+    studied = carry_out(chosen, machines, only=only, seeds=seeds, device=device, out=out, dry_run=dry_run, json=json,
+                        quiet=quiet)  # fmt: skip
     if studied is not None:
         finish(studied, json)
 
 
-def finish(studied: Studied, json: bool, *more: str) -> None:
-    """Print how a study ended, and exit with an error code if a run failed."""
-    from pivotal.jobs.study.messages import ending
-
-    if json:
-        terminal.as_json(_studied(studied))
-    else:
-        for text in (ending(studied), *more):
-            terminal.line(text)
-    if studied.failed:
-        raise typer.Exit(FAILED)
-
-
 def carry_out(
     recipe: Recipe,
-    only: str | None,
-    seeds: int | None,
-    device: str | None,
-    machines: tuple[bool, str | None, int | None, float | None],
-    out: str | None,
-    dry_run: bool,
-    json: bool,
-    quiet: bool,
+    machines: tuple[bool, str | None, int | None, float | None] = (False, None, None, None),
+    *,
+    only: str | None = None,
+    seeds: int | None = None,
+    device: str | None = None,
+    out: str | None = None,
+    dry_run: bool = False,
+    json: bool = False,
+    quiet: bool = False,
     check: bool = False,
 ) -> Studied | None:
     """Run the study of a recipe; with `dry_run`, print the plan and return None. With `check`, search nothing.
@@ -133,29 +140,37 @@ def carry_out(
         )
     asks = recipe.resources
     asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
-    recipe = replace(recipe, resources=asks)
     executor = _executor(asks, ray, ray_address)
+    asked: dict[str, Any] = {"out": out, "only": only, "runs": seeds, "device": device, "check": check}
     if dry_run:
-        plan = plan_of(recipe, out=out, only=only, runs=seeds, device=device, executor=executor, check=check)
-        if plan.note:
-            terminal.error(plan.note)
-        if json:
-            terminal.as_json(_planned(plan))
-        else:
-            _print(plan)
+        _print(plan_of(recipe, **asked, executor=executor), json)
         return None
-    with display(quiet) as watching:
-        return solve(
-            recipe,
-            out=out,
-            only=only,
-            runs=seeds,
-            device=device,
-            executor=executor,
-            command=command_line.command(),
-            watch=watching,
-            check=check,
+    with display(quiet) as watch:
+        recipe = replace(recipe, resources=asks)
+        return solve(recipe, **asked, executor=executor, command=command_line.command(), watch=watch)
+
+
+def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
+    """Print how a study ended, and exit with an error code if a run failed."""
+    from pivotal.records.study import RESULTS
+
+    if json:
+        failed = [{"cell": row.name, "seed": row.seed, "error": row.error} for row in studied.failed]
+        results = str(studied.folder / RESULTS)
+        terminal.as_json(
+            {
+                "folder": str(studied.folder),
+                "results": results,
+                **fields,
+                "failed": failed,
+                "rows": studied.rows,
+            }
         )
+    else:
+        for text in (studied.ending(), *more):
+            terminal.line(text)
+    if studied.failed:
+        raise typer.Exit(FAILED)
 
 
 def _executor(resources: Resources, ray: bool, address: str | None) -> Executor | None:
@@ -166,37 +181,42 @@ def _executor(resources: Resources, ray: bool, address: str | None) -> Executor 
     return OnRay(resources, address)
 
 
-def _planned(plan: StudyPlan) -> dict[str, Any]:
-    cells = [
-        {
-            "cell": s.cell.name,
-            "key": s.cell.key,
-            "runs": s.wanted,
-            "done": s.done,
-            "seeds_left": [seed for b in plan.batches if b.cell.key == s.cell.key for seed in b.seeds],
-        }
-        for s in plan.standings()
-    ]
-    return {"folder": str(plan.folder), "cells": cells, "seconds": plan.seconds}
-
-
-def _studied(studied: Studied) -> dict[str, Any]:
-    from pivotal.records.study_rows import RESULTS
-
-    return {
-        "folder": str(studied.folder),
-        "results": str(studied.folder / RESULTS),
-        "failed": [{"cell": row.name, "seed": row.seed, "error": row.error} for row in studied.failed],
-        "rows": list(studied.rows),
-    }
-
-
-def _print(plan: StudyPlan) -> None:
-    from pivotal.jobs.study.messages import seeds_left, total
+def _print(plan: StudyPlan, json: bool) -> None:
     from pivotal.report.tables import table
 
-    rows = [
-        (s.cell.name, f"{s.done} of {s.wanted}", seeds_left(plan, s.cell) or "none") for s in plan.standings()
-    ]
+    if plan.note:
+        terminal.error(plan.note)
+    if json:
+        cells = [
+            {
+                "cell": cell.name,
+                "key": cell.key,
+                "runs": len(cell.seeds),
+                "done": plan.done(cell),
+                "seeds_left": [seed for seeds in plan.left(cell) for seed in seeds],
+            }
+            for cell in plan.cells
+        ]
+        terminal.as_json({"folder": str(plan.folder), "cells": cells, "seconds": plan.seconds})
+        return
+    rows = []
+    for cell in plan.cells:
+        left = [
+            f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" for seeds in plan.left(cell)
+        ]
+        rows.append((cell.name, f"{plan.done(cell)} of {len(cell.seeds)}", ", ".join(left) or "none"))
     terminal.table(table("", ("cell", "done", "seeds to run"), rows))
-    terminal.line(f"\n{total(plan)}")
+    terminal.line(f"\n{plan.total()}")
+
+
+def _merge(recipe: Recipe, folders: list[str], out: str | None, light: bool, json: bool) -> None:
+    from pivotal.jobs.study.merge import merge
+
+    done = merge(recipe, folders, out=out, light=light, command=command_line.command())
+    if done.warning:
+        terminal.error(done.warning)
+    if json:
+        counts = ("taken", "had", "foreign", "finished", "runs")
+        terminal.as_json({"folder": str(done.folder), **{name: getattr(done, name) for name in counts}})
+    else:
+        terminal.line(done.told())

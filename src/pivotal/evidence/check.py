@@ -131,14 +131,17 @@ class Untouched:
 
 
 def what_is_known(
-    question: Question, model: LanguageModel, seen: dict[tuple[object, ...], Untouched] | None = None
+    question: Question,
+    model: LanguageModel,
+    pairs: PairSet | None = None,
+    seen: dict[tuple[object, ...], Untouched] | None = None,
 ) -> Untouched:
     """Whether the verdict would object to the question before any search.
 
-    The steps matter only for the choice of the pairs that can be asked. `seen` keeps the answers of a model, so that
-    one answer can serve both kinds of steps.
+    `pairs` are those of the question, if they are already loaded. The steps matter only for the choice of the pairs
+    that can be asked. `seen` keeps the answers of a model, so that one answer can serve both kinds of steps.
     """
-    read = as_read(question, model, question.load_pairs())
+    read = as_read(question, model, question.load_pairs() if pairs is None else pairs)
     asked, rejected = askable(model, read, question.steps)
     if not len(asked):
         return Untouched(f"None of the {len(read):,} pairs can be asked: {rejected.describe()}.")

@@ -65,6 +65,7 @@ def find(
     device: str | None = None,
     batch_nodes: int | None = None,
     model: LanguageModel | None = None,
+    pairs: PairSet | None = None,
     command: str = "",
     watch: Watch | None = None,
     progress: bool = False,
@@ -74,11 +75,11 @@ def find(
     By default the question is `Question()` and the search `LearnedMask()`. The best run is compared with `controls`
     random sets of units, whose values are learned in the same way; 0 skips that. `evidence` is how much more is checked
     before the verdict; "full" repeats the search with permuted labels and with shuffled weights. `others` are phenomena
-    that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` is the
-    question's model, if it is already loaded; one that the question clearly does not mean is refused
-    (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from its
-    folder, and the random sets and checks that it lacks are added; `overwrite` runs it again instead. `progress=True`
-    shows a bar in a notebook or a terminal.
+    that are asked with the intervention applied; by default, "full" asks every bundled phenomenon. `model` and
+    `pairs` are those of the question, if they are already loaded; a model that the question clearly does not mean is
+    refused (`pivotal.problem.prepare.checked_model`). A run that was stopped is resumed. A finished one is read from
+    its folder, and the random sets and checks that it lacks are added; `overwrite` runs it again instead.
+    `progress=True` shows a bar in a notebook or a terminal.
     """
     started, question = time.monotonic(), question or Question()
     search = _settled(search or LearnedMask(), question)
@@ -93,7 +94,7 @@ def find(
             watching.say(f"{model.describe()}.")
         options = {"runs": runs, "search": {"name": search.name, **stored_settings(search)}}
         asked = held.enter_context(
-            prepare(question, model, options, search=search, out=out, overwrite=overwrite)
+            prepare(question, model, options, search=search, pairs=pairs, out=out, overwrite=overwrite)
         )
         # Checked before anything is written: with `overwrite`, a bad request must not delete the existing run.
         search.check(asked.train, runs, question.seed)

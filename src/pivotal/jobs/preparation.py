@@ -90,12 +90,13 @@ def prepare(
     options: Mapping[str, Any],
     *,
     search: Search | None = None,
+    pairs: PairSet | None = None,
     out: str | None,
     overwrite: bool,
 ) -> Iterator[Prepared]:
     """Make a question ready, and hold the lock of the folder within the block. `options` are the settings of the run
     besides those of the question."""
-    pairs = question.load_pairs()
+    pairs = question.load_pairs() if pairs is None else pairs
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
     settings = {

@@ -1,10 +1,27 @@
-"""study.json: which study a folder holds."""
+"""study.json and results.jsonl: which study a folder holds, and its results, one row per run. All tables of a study are
+made from these rows."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from pivotal.records.serial import Record
+from pivotal.errors import PivotalError
+from pivotal.files import check_plain, write_text
+from pivotal.records.evidence import Level, Word
+from pivotal.records.serial import Number, Record, decode, encode
+
+STUDY, RECIPE, RESULTS = "study.json", "recipe.yaml", "results.jsonl"
+
+Status = Literal["done", "failed", "unknown", "known"]
+DONE: Status = "done"
+FAILED: Status = "failed"
+UNKNOWN: Status = "unknown"
+"""The model does not know the phenomenon, so nothing was searched."""
+KNOWN: Status = "known"
+"""The model knows the phenomenon. Only this was checked; the search is still to be run."""
 
 
 class StudyRecord(Record, frozen=True, kw_only=True):
@@ -18,3 +35,204 @@ class StudyRecord(Record, frozen=True, kw_only=True):
     """The command that starts or resumes the study; empty if it was started from Python."""
     started: str = ""
     """Date and time, UTC."""
+
+
+class FoundUnit(Record, frozen=True, forbid_unknown_fields=False):
+    """A unit of the set that a run found."""
+
+    site: str
+    index: int
+    number: int
+    """Its number in the paper's counting, from 1 over all layers."""
+    values: dict[str, Number | None]
+    """By direction, the label that is flipped to; null if the unit is not set in that direction."""
+    by_ablation: bool | None = None
+    """Whether single-unit ablation would have found it; null if ablation was not run."""
+
+    def __str__(self) -> str:
+        return f"{self.site}:{self.index}"
+
+
+class CrossScore(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """Another phenomenon with the intervention of a run applied."""
+
+    phenomenon: str
+    pairs: int
+    flipped: Number | None = None
+    """The share of preferences that flip; null if its labels are not those of the intervention."""
+    untouched: Number
+    """The share of pairs for which the untouched model prefers the expected word."""
+    edited: dict[str, Number]
+    """The same by direction, with the intervention applied."""
+
+    @property
+    def moved(self) -> float:
+        """The largest change in accuracy; rounded, so that 5 points are not more than 5 points."""
+        return round(max(abs(share - self.untouched) for share in self.edited.values()), 9)
+
+
+class JudgedRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """The evidence for the best run of a batch, in short. The summary of the run folder has all of it."""
+
+    verdict: Word
+    failed: list[str] = []
+    """The checks that failed."""
+    missing: list[str] = []
+    """The checks that were not made, or could not decide."""
+    level: Level = "quick"
+    p_value: Number | None = None
+    """Of the random control."""
+    natural: Number | None = None
+    """The share that flips with every value moved into its unit's natural range."""
+    interchange: Number | None = None
+    """The share that flips with the units' states in the counterfactual prefixes."""
+    whole_site: Number | None = None
+    """The same for all units of the sites."""
+    direct: Number | None = None
+    """The share of the effect that goes straight to the output projection."""
+    text: Number | None = None
+    """The factor by which the perplexity of ordinary text grows."""
+    cue_kl: Number | None = None
+    """The KL of a real change of the cue."""
+    cross: list[CrossScore] = []
+    """The other phenomena of the study."""
+
+
+class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """A row of results.jsonl: one run. A failed run has null where there is no number.
+
+    Unlike in other records, unknown keys are skipped. Results are published, and files of later versions may have
+    further keys.
+    """
+
+    study: str
+    cell: dict[str, str]
+    """The labels of the cell, by axis, as in the recipe."""
+    key: str
+    """Identifies the settings of the cell: rows with the same key differ in the seed only."""
+    seed: int
+    status: Status
+
+    model: str
+    phenomenon: str
+    steps: str
+    sites: str
+    values: str = "unbounded"
+    """What units might be set to."""
+    split: str
+    test: int | float | None
+    split_seed: int
+    priming: str | None
+    dtype: str | None
+    lower: bool = False
+    unknown: str = "skip"
+    columns: str = ""
+    skip_bad: bool = False
+    labels: str = ""
+    keep: str = ""
+    search: str
+    preset: str | None
+    options: dict[str, Any]
+    """All settings of the search, including defaults."""
+
+    error: str | None = None
+    """Why the run failed or, if the model does not know the phenomenon, what it lacks."""
+    folder: str | None = None
+    """The run folder of the batch, relative to the folder of the study."""
+    batch: list[int] = []
+    """The seeds that were run together; nodes and seconds are those of the whole batch."""
+
+    accuracy: Number | None = None
+    """Share of held-out pairs whose preference is flipped."""
+    interval: tuple[Number, Number] | None = None
+    """95% interval of the accuracy."""
+    by_group: dict[str, Number] = {}
+    by_direction: dict[str, Number] = {}
+    kl: Number | None = None
+    """Averaged over all positions, as in the paper."""
+    kl_after_edit: Number | None = None
+    units: int | None = None
+    found: list[FoundUnit] = []
+    all_units: int | None = None
+    clean_accuracy: Number | None = None
+    judged: JudgedRow | None = None
+    """The evidence, if this is the best run of its batch."""
+    pairs: dict[str, int] = {}
+    """The numbers of pairs: train, test, dropped."""
+
+    search_seconds: Number | None = None
+    total_seconds: Number | None = None
+    """Includes preparing the pairs and evaluation, but not loading the model, which serves many batches."""
+    forward_nodes: int | None = None
+    backward_nodes: int | None = None
+    model_fingerprint: str | None = None
+    data_fingerprint: str | None = None
+    device: str | None = None
+    machine: str | None = None
+    versions: dict[str, str] = {}
+
+    @property
+    def run(self) -> tuple[str, int]:
+        """Identifies the run. If two rows have the same run, the later row counts."""
+        return self.key, self.seed
+
+    @property
+    def name(self) -> str:
+        """The cell in words."""
+        return ", ".join(self.cell.values())
+
+    @property
+    def done(self) -> bool:
+        return self.status == DONE
+
+    @property
+    def failed(self) -> bool:
+        return self.status == FAILED
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to run: it is done, or there is nothing to search."""
+        return self.status in (DONE, UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Results:
+    """The rows of a study, one per run."""
+
+    rows: tuple[StudyRow, ...] = ()
+    lost: int = 0
+    """Lines that could not be read."""
+
+    def sentence(self, path: Path) -> str:
+        many = "1 row" if self.lost == 1 else f"{self.lost} rows"
+        return (
+            f"{path} is damaged: {many} of {self.lost + len(self.rows)} cannot be read and were left out. "
+            "`pivotal study` restores lost rows from their run folders, or runs them again."
+        )
+
+
+def read_results(path: Path) -> Results:
+    """The last row of every run, in the order of the file; lines that cannot be read are counted and left out."""
+    check_plain(path)
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return Results()
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
+    rows: dict[tuple[str, int], StudyRow] = {}
+    lost = 0
+    for line in filter(None, text.split("\n")):
+        try:
+            row = decode(line, StudyRow, str(path))
+        except PivotalError:
+            lost += 1
+            continue
+        rows.pop(row.run, None)
+        rows[row.run] = row
+    return Results(tuple(rows.values()), lost)
+
+
+def write_results(path: Path, rows: Iterable[StudyRow]) -> None:
+    """Replace the file, atomically."""
+    write_text(path, "".join(encode(row, indent=0) + "\n" for row in rows))

@@ -10,12 +10,10 @@ from typing import Literal, get_args
 
 from pivotal.files import locked, write_text
 from pivotal.jobs.run_folder import REPORT
-from pivotal.jobs.study.folder import RECIPE, STUDY
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import duration
 from pivotal.records import serial
-from pivotal.records.study import StudyRecord
-from pivotal.records.study_rows import RESULTS, Results, StudyRow, read_results
+from pivotal.records.study import RECIPE, RESULTS, STUDY, Results, StudyRecord, StudyRow, read_results
 from pivotal.report import export
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of

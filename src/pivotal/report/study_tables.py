@@ -12,7 +12,7 @@ from typing import Any
 
 from pivotal.files import asset
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.records.study_rows import UNKNOWN, FoundUnit, StudyRow
+from pivotal.records.study import UNKNOWN, FoundUnit, StudyRow
 from pivotal.report.tables import Table, counted, mean_and_spread, signed, table
 
 PAPER = "paper"

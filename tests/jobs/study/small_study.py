@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import StudyRow
+from pivotal.records.study import StudyRow
 from pivotal.searches.base import Progress
 
 TINY = """\

@@ -16,11 +16,10 @@ from pivotal.errors import PivotalError
 from pivotal.evidence import check
 from pivotal.jobs.study.job import Studied, dry_run, study
 from pivotal.jobs.study.merge import merge
-from pivotal.jobs.study.messages import ending, total
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.models import load_model
 from pivotal.questions.question import Question
-from pivotal.records.study_rows import KNOWN, UNKNOWN, StudyRow
+from pivotal.records.study import KNOWN, UNKNOWN, StudyRow
 
 TEXT = """\
 name: checked
@@ -54,9 +53,8 @@ def test_a_check_says_what_is_known_and_searches_nothing(
     assert rows["planted"].clean_accuracy == by_name(searched.rows)["planted"].clean_accuracy
     assert rows["planted"].units is None and rows["planted"].folder is None
     assert not (tmp_path / "study" / "runs").exists()
-    assert "Done: 0 runs" in ending(checked) and "To be searched: 1 cell whose model knows it." in ending(
-        checked
-    )
+    assert "Done: 0 runs" in checked.ending()
+    assert "To be searched: 1 cell whose model knows it." in checked.ending()
 
 
 def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp_path: Path) -> None:
@@ -64,7 +62,7 @@ def test_the_study_goes_on_from_its_check(recipe: Recipe, searched: Studied, tmp
     study(recipe, out=out, check=True)
     study(recipe, out=out, check=True, watch=again)
     assert again.cells == again.standings == [], "nothing is checked twice"
-    assert dry_run(recipe, out=out).standings()[0].done == 0, "a check is no search"
+    assert len(dry_run(recipe, out=out).settled) == 1, "a check is no search"
     done = study(recipe, out=out, watch=then)
     assert then.cells == ["planted"] and "1 of 1 done" in then.standings[0]
     assert lasting(done.rows) == lasting(searched.rows)
@@ -79,12 +77,6 @@ def test_checks_merge_with_searches_in_any_order(recipe: Recipe, searched: Studi
     later = merge(recipe, [searched.folder], out=tmp_path / "first")
     assert later.rows == searched.rows and later.finished == 2
     assert merge(recipe, [searched.folder, checked], out=tmp_path / "last").rows == searched.rows
-
-
-def test_a_plan_of_a_check_estimates_no_searches(recipe: Recipe, tmp_path: Path) -> None:
-    plan = dry_run(recipe, out=tmp_path / "study", check=True)
-    assert plan.estimate is None
-    assert total(plan) == "Done: 0 runs. Left: 2 runs in 2 batches. Nothing was run."
 
 
 def test_a_check_needs_cells_that_ask_what_is_known(tmp_path: Path) -> None:
@@ -108,11 +100,11 @@ def test_one_test_of_the_model_serves_both_kinds_of_steps(monkeypatch: pytest.Mo
     model, seen = load_model("planted"), dict[tuple[object, ...], check.Untouched]()
     every, single = (Question("planted", "planted", steps=steps) for steps in ("every", "single"))
     alone = check.what_is_known(single, model)
-    assert check.what_is_known(every, model, seen) == alone
+    assert check.what_is_known(every, model, None, seen) == alone
     monkeypatch.setattr(check, "knowledge_of", None)
-    assert check.what_is_known(single, model, seen) == alone
+    assert check.what_is_known(single, model, None, seen) == alone
     with pytest.raises(TypeError):
-        check.what_is_known(dataclasses.replace(every, split_seed=1), model, seen)
+        check.what_is_known(dataclasses.replace(every, split_seed=1), model, None, seen)
 
 
 def test_the_verb_tells_and_shows_what_is_known(tmp_path: Path) -> None:

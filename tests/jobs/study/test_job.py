@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,16 +14,12 @@ from tests.processes import locked_elsewhere
 
 from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.study.batches import Batch
+from pivotal.jobs.study import work
 from pivotal.jobs.study.job import dry_run, study
-from pivotal.jobs.study.local import Local
-from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import parse_recipe
-from pivotal.jobs.study.work import MODELS, StudyPlace
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
-from pivotal.records.study_rows import Results, StudyRow, read_results
-from pivotal.watch import Watch
+from pivotal.records.study import Results, read_results
 
 
 def results(folder: Path) -> Results:
@@ -106,7 +102,6 @@ def test_rows_that_are_lost_are_taken_from_the_run_folders(
     study(tiny(), out=folder, watch=said)
     assert said.cells == []
     assert (folder / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
-    assert said.lines == ["8 runs had finished but had no row in results.jsonl; taken from the run folders."]
 
 
 def test_results_cut_off_in_the_middle(copied: Callable[[], Path], finished: Path) -> None:
@@ -118,7 +113,6 @@ def test_results_cut_off_in_the_middle(copied: Callable[[], Path], finished: Pat
     torn = results(folder)
     assert (len(torn.rows), torn.lost) == (4, 2)
     study(tiny(), out=folder, watch=said)
-    assert "is damaged: 2 rows of 6 cannot be read and were left out" in said.lines[0]
     assert path.read_bytes() == whole and said.cells == []
 
 
@@ -130,18 +124,48 @@ def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> N
 
 
 def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], Path], finished: Path) -> None:
-    folder = copied()
-    renamed = tiny(("[every, single]", "[{label: all the time, steps: every}]"))
-    rows = study(renamed, out=folder, watch=(told := Said())).rows
-    assert told.lines == [f"4 runs of cells that the recipe no longer has: see {folder / 'former.jsonl'}."]
+    folder, renamed = copied(), tiny(("[every, single]", "[{label: all the time, steps: every}]"))
+    rows = study(renamed, out=folder, watch=(said := Said())).rows
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
-    assert len(read_results(folder / "former.jsonl").rows) == 4
+    assert study(tiny(), out=folder, watch=said).rows == results(finished).rows
+    assert said.cells == said.lines == []  # a cell that comes back finds its run folders
     shutil.rmtree(folder / "runs")
-    said = Said()
-    again = study(tiny(), out=folder, watch=said).rows
-    assert said.cells == said.lines == []  # a cell that comes back finds its rows
-    assert again == results(finished).rows
-    assert results(folder).rows == again
+    with pytest.raises(PivotalError, match=r"run folders of 4 finished runs are not in .* would be lost"):
+        study(renamed, out=folder)
+    assert results(folder).rows == results(finished).rows
+
+
+def test_a_plan_writes_nothing_and_estimates_from_finished_runs(
+    copied: Callable[[], Path], tmp_path: Path
+) -> None:
+    plan = dry_run(tiny(), out=tmp_path / "new")
+    assert not (tmp_path / "new").exists() and plan.seconds is None
+    assert [batch.seeds for batch in plan.batches] == [range(3, 5)] * 4
+    assert plan.total() == "Done: 0 runs. Left: 8 runs in 4 batches. Nothing was run."
+    folder = copied()
+    plan = dry_run(tiny(), out=folder, runs=6)
+    assert plan.seconds == pytest.approx(sum(2 * row.total_seconds for row in results(folder).rows[::2]))
+    assert not dry_run(tiny(), out=folder).batches
+
+
+@pytest.mark.slow
+def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[str] = []
+    load, read = work.model_of, Question.load_pairs
+    monkeypatch.setattr(work, "model_of", lambda *given: (loads.append(given[0].model), load(*given))[1])
+    monkeypatch.setattr(Question, "load_pairs", lambda question: (loads.append("pairs"), read(question))[1])
+    apart = tiny(
+        (
+            '  model: [planted, "planted:1"]\n  steps: [every, single]',
+            '  steps: [every, single]\n  model: [planted, "planted:1"]',
+        )
+    )
+    rows = study(apart, out=tmp_path / "s", runs=1, watch=(said := Said())).rows
+    assert loads == ["pairs", "planted", "planted:1"]
+    assert [row.name for row in rows[:2]] == ["every, planted", "every, planted:1"]
+    assert said.cells == ["every, planted", "single, planted", "every, planted:1", "single, planted:1"]
 
 
 def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> None:
@@ -171,22 +195,6 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
     assert again.cells == ["planted, others", "planted:1, others"]
-
-
-@pytest.mark.slow
-def test_a_stop_while_a_row_is_written_counts_the_rows_of_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def stop(_: int) -> None:
-        raise KeyboardInterrupt
-
-    with (
-        monkeypatch.context() as patch,
-        pytest.raises(KeyboardInterrupt, match=r"Stopped; 2 of 2 runs are in"),
-    ):
-        patch.setattr("pivotal.records.study_rows.os.fsync", stop)
-        study(tiny(), out=tmp_path / "s", only="planted, every")
-    assert len(results(tmp_path / "s").rows) == 2
 
 
 def changes(said: Said) -> list[str]:
@@ -240,30 +248,6 @@ def test_what_a_model_has_read_before_is_no_change_of_its_weights(tmp_path: Path
     assert changes(said) == []
 
 
-class Fleeting:
-    """An executor whose machines are gone as soon as its batches are on them."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    def width(self, device: str | None = None) -> int:
-        self.asked += 1
-        if self.asked > 1:
-            raise PivotalError("No machine has room.")
-        return 1
-
-    def run(
-        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
-    ) -> Iterator[tuple[Batch, list[StudyRow]]]:
-        return Local().run(batches, place, watch)
-
-
-@pytest.mark.slow
-def test_a_cluster_that_shrinks_does_not_end_the_study(tmp_path: Path) -> None:
-    rows = study(tiny(), out=tmp_path / "s", runs=1, only="planted, *", executor=Fleeting()).rows
-    assert [row.status for row in rows] == ["done", "done"]
-
-
 def test_a_batch_whose_ablation_is_missing_is_not_searched_again_in_smaller_ones(
     copied: Callable[[], Path],
 ) -> None:
@@ -283,7 +267,7 @@ def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(
     path.write_text("".join(json.dumps({**row, "status": "failed"}) + "\n" for row in rows[:2]))
     studied = study(tiny(), out=folder, only="planted:1, single")
     assert [row.status for row in studied.rows] == ["failed", "failed", "done", "done"]
-    assert studied.failed == () and ending(studied) == f"Done: 2 runs, in {path}."
+    assert studied.failed == () and studied.ending() == f"Done: 2 runs, in {path}."
 
 
 def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) -> None:
@@ -368,43 +352,6 @@ def test_a_second_process_in_the_folder_is_refused(copied: Callable[[], Path]) -
     ):
         study(tiny(), out=folder)
     study(tiny(), out=folder)
-
-
-def test_a_dry_run_writes_nothing_and_says_where_its_estimate_is_from(
-    copied: Callable[[], Path], tmp_path: Path
-) -> None:
-    plan = dry_run(tiny(), out=tmp_path / "new")
-    assert not (tmp_path / "new").exists()
-    assert [batch.seeds for batch in plan.batches] == [range(3, 5)] * 4
-    assert plan.estimate.seconds > 0 and "from what the bundled LSTM takes" in plan.estimate.source
-    folder = copied()
-    plan = dry_run(tiny(), out=folder, runs=6)
-    rows = results(folder).rows
-    assert plan.estimate.source == "from the 4 finished batches of this study"
-    # Of every cell 2 runs took so long and 4 are left.
-    assert plan.estimate.seconds == pytest.approx(sum(2 * row.total_seconds for row in rows[::2]))
-    assert not dry_run(tiny(), out=folder).batches
-
-
-@pytest.mark.slow
-def test_a_model_is_loaded_once_though_its_cells_are_apart(tmp_path: Path) -> None:
-    MODELS.clear()
-    before, said = MODELS.loads, Said()
-    apart = tiny(
-        (
-            '  model: [planted, "planted:1"]\n  steps: [every, single]',
-            '  steps: [every, single]\n  model: [planted, "planted:1"]',
-        )
-    )
-    rows = study(apart, out=tmp_path / "s", runs=1, watch=said).rows
-    assert MODELS.loads - before == 2
-    assert [row.name for row in rows] == [
-        "every, planted",
-        "every, planted:1",
-        "single, planted",
-        "single, planted:1",
-    ]
-    assert said.cells == ["every, planted", "single, planted", "every, planted:1", "single, planted:1"]
 
 
 def test_single_unit_ablation_is_asked_of_the_units_found(copied: Callable[[], Path]) -> None:

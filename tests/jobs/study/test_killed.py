@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +13,7 @@ from tests.processes import Process, until
 
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
-from pivotal.records.study_rows import read_results
+from pivotal.records.study import read_results
 
 RECIPE = """\
 name: killed
@@ -35,8 +32,7 @@ also:
 
 
 def start(recipe: Path, out: Path, *, atlas: bool = False) -> Process:
-    program = ["pivotal", "atlas"] if atlas else ["pivotal.jobs.study"]
-    return Process(*program, recipe, "--out", out)
+    return Process("pivotal", "atlas" if atlas else "study", recipe, "--out", out)
 
 
 def traces(out: Path) -> int:
@@ -104,22 +100,5 @@ def test_a_signal_says_what_is_saved_and_how_to_resume(tmp_path: Path, signum: s
     assert running.returncode == 128 + signum, said
     rows = rows_in(out)
     assert f"Stopped; {rows} of 20 runs are in {out / 'results.jsonl'}" in said
-    assert f"Resume with: python -m pivotal.jobs.study {recipe} --out {out}" in said
+    assert f"Resume with: pivotal study {recipe} --out {out}" in said
     assert "Traceback" not in said
-
-
-@pytest.mark.slow
-def test_a_study_needs_neither_typer_nor_rich() -> None:
-    code = (
-        "import sys\n"
-        "for name in ('typer', 'click', 'rich', 'altair', 'ray', 'transformers'): sys.modules[name] = None\n"
-        "sys.argv = ['study', 'summary', '--out', 'nowhere', '--only', 'none such']\n"
-        "from pivotal.jobs.study.__main__ import main\n"
-        "sys.exit(main())"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 2, done.stderr
-    assert "no name matches 'none such'" in done.stderr

@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 from small_study import Said, lasting, tiny
 
-from pivotal.errors import PivotalError
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.merge import merge
-from pivotal.jobs.study.messages import ending
 from pivotal.jobs.study.recipe import Recipe, parse_recipe
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.records.study_rows import UNKNOWN, StudyRow
+from pivotal.records.study import UNKNOWN, StudyRow
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +34,7 @@ def test_what_the_model_does_not_know_is_not_searched(atlas: Studied, rows: dict
     assert rows["chance"].clean_accuracy is not None and rows["chance"].clean_accuracy < 0.7
     assert "can be asked" in (rows["strange"].error or "")
     assert not list((atlas.folder / "runs").glob("chance-*"))
-    assert "Not searched: 2 cells whose model does not know the phenomenon." in ending(atlas)
+    assert "Not searched: 2 cells whose model does not know the phenomenon." in atlas.ending()
 
 
 def test_every_intervention_is_asked_the_other_phenomena(rows: dict[str, StudyRow]) -> None:
@@ -192,17 +190,6 @@ def test_rows_without_run_folders_stay_as_they_are(
     more = parse_recipe(atlas_recipe.text.replace("controls: 3", "controls: 4"), "cross.yaml")
     assert lasting(study(more, out=light.folder, watch=said).rows) == lasting(light.rows)
     assert said.cells == []
-
-
-def test_evidence_is_no_part_of_the_key(atlas_recipe: Recipe) -> None:
-    cells = {cell.name: cell.key for cell in cells_of(atlas_recipe)}
-    text = atlas_recipe.text.replace("controls: 3, known: true, cross: true", "evidence: none")
-    assert {cell.name: cell.key for cell in cells_of(parse_recipe(text, "cross.yaml"))} == cells
-
-
-def test_bad_settings_name_the_line(atlas_recipe: Recipe) -> None:
-    with pytest.raises(PivotalError, match=r"cross\.yaml, line 3.*'controls' must be 0 to .* it is -1"):
-        cells_of(parse_recipe(atlas_recipe.text.replace("controls: 3", "controls: -1"), "cross.yaml"))
 
 
 def test_the_pairs_of_a_study_are_read_from_the_recipe(atlas_recipe: Recipe) -> None:

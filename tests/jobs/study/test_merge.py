@@ -14,11 +14,10 @@ from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.merge import merge
-from pivotal.jobs.study.messages import merged
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records.intervention import Intervention
 from pivotal.records.serial import encode, replace
-from pivotal.records.study_rows import FAILED, StudyRow, read_results
+from pivotal.records.study import FAILED, StudyRow, read_results
 
 KNOWN = """\
 name: known
@@ -61,7 +60,10 @@ def test_two_lanes_are_the_whole_study(
     done = merge(tiny(), lanes(), out=out)
     assert (out / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
     assert (done.taken, done.had, done.foreign, done.finished, done.runs) == (8, 0, 0, 8, 8)
-    assert merged(done) == f"Taken: 8 runs. {out / 'results.jsonl'} has 8 of the 8 runs of the recipe."
+    assert (
+        done.told()
+        == f"Taken: 8 of the runs of these folders. {out / 'results.jsonl'} has 8 of the 8 runs of the recipe."
+    )
     for row in done.rows:
         assert (
             RunFolder.open(out / str(row.folder)).summary()
@@ -81,7 +83,7 @@ def test_a_later_lane_is_added_and_nothing_is_taken_twice(
     write_rows(first, tuple(replace(row, accuracy=0.0) for row in rows_in(first)))
     done = merge(tiny(), [second, first], out=out, light=True)
     assert (done.taken, done.had) == (4, 4) and all(row.accuracy for row in done.rows)
-    assert "Left out: 4 runs that an earlier folder has." in merged(done)
+    assert "Left out: 4 that an earlier folder has." in done.told()
 
 
 def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_failed_runs_and_cells_of_other_recipes_are_left_out(
     shutil.rmtree(second / "runs")
     done = merge(tiny(), [first, second], out=tmp_path / "whole")
     assert (done.taken, done.foreign, done.rows) == (0, 4, ())
-    assert "Left out: 4 runs of cells that the recipe does not have." in merged(done)
+    assert "Left out: 4 of cells that the recipe does not have." in done.told()
 
 
 def test_runs_that_the_recipe_does_not_ask_for_are_not_counted_as_its_own(
@@ -135,16 +137,7 @@ def test_runs_that_the_recipe_does_not_ask_for_are_not_counted_as_its_own(
     done = merge(tiny(("runs: 2", "runs: 1")), lanes(), out=tmp_path / "whole")
     assert (done.taken, len(done.rows)) == (8, 8)
     assert (done.finished, done.runs) == (4, 4)
-    assert "has 4 of the 4 runs of the recipe." in merged(done)
-
-
-def test_a_row_that_was_lost_comes_from_its_run_folder(
-    lanes: Callable[[], list[Path]], finished: Path, tmp_path: Path
-) -> None:
-    first, second = lanes()
-    (first / "results.jsonl").unlink()
-    merge(tiny(), [first, second], out=tmp_path / "whole")
-    assert rows_in(tmp_path / "whole") == rows_in(finished)
+    assert "has 4 of the 4 runs of the recipe." in done.told()
 
 
 def test_a_run_that_was_begun_here_keeps_its_folder(
@@ -160,7 +153,7 @@ def test_a_run_that_was_begun_here_keeps_its_folder(
     rows = merge(tiny(), [first], out=out).rows
     assert rows[0].folder == f"{row.folder}-2" and (begun / "run.json").is_file()
     assert RunFolder.open(out / str(rows[0].folder)).finished
-    assert {one.folder for one in dry_run(tiny(), out=out).rows} == {one.folder for one in rows}
+    assert {one.folder for one in dry_run(tiny(), out=out).rows.values()} == {one.folder for one in rows}
 
 
 def test_what_a_model_does_not_know_is_taken_too(tmp_path: Path) -> None:
@@ -187,7 +180,7 @@ def test_links_are_not_followed(lanes: Callable[[], list[Path]], tmp_path: Path)
 def test_a_folder_must_be_a_study_and_another_one(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
     first, _ = lanes()
     (tmp_path / "empty").mkdir()
-    with pytest.raises(PivotalError, match=r"empty is none: it has no study\.json"):
+    with pytest.raises(PivotalError, match=r"empty is not one: it has no study\.json"):
         merge(tiny(), [first, tmp_path / "empty"], out=tmp_path / "whole")
     assert not (tmp_path / "whole").exists()
     with pytest.raises(PivotalError, match="leave it out of the list"):

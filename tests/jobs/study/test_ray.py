@@ -18,14 +18,13 @@ from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.batches import Batch, batches_of
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.folder import opened
+from pivotal.jobs.study.folder import Batch, batches_of, opened
 from pivotal.jobs.study.job import Studied, study
 from pivotal.jobs.study.recipe import Recipe, Resources
 from pivotal.jobs.study.work import StudyPlace
 from pivotal.problem.problem import Problem
-from pivotal.records.study_rows import StudyRow, read_results
+from pivotal.records.study import StudyRow, read_results
 from pivotal.searches.base import Attempt, Discovery, Search
 from pivotal.searches.random import RandomUnits
 

@@ -13,9 +13,9 @@ import torch
 from small_study import tiny
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.jobs.study.batches import Batch, batches_of, begun_folders
 from pivotal.jobs.study.cells import cells_of
-from pivotal.jobs.study.work import MODELS, StudyPlace, carry_out
+from pivotal.jobs.study.folder import Batch, batches_of, begun_folders
+from pivotal.jobs.study.work import StudyPlace, Worker
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Search
 
@@ -53,7 +53,7 @@ def batch(fault: str, study: Path) -> Batch:
 )
 def test_every_run_of_the_batch_has_a_row_with_the_error(fault: str, said: str, tmp_path: Path) -> None:
     threads = torch.get_num_threads()
-    rows = carry_out(batch(fault, tmp_path), StudyPlace("tiny", tmp_path, threads=1))
+    rows = Worker(StudyPlace("tiny", tmp_path, threads=1)).rows(batch(fault, tmp_path))
     assert [(row.seed, row.status, row.options) for row in rows] == [
         (3, "failed", {"fault": fault}),
         (4, "failed", {"fault": fault}),
@@ -70,27 +70,16 @@ def test_a_batch_starts_again_if_a_file_that_it_reads_has_changed(tmp_path: Path
     prints = []
     for sign in (1, 1, -1):
         np.save(file, sign * np.eye(64, dtype=np.float32))
-        (row, _) = carry_out(whole, StudyPlace("tiny", tmp_path))
+        (row, _) = Worker(StudyPlace("tiny", tmp_path)).rows(whole)
         assert (row.error or "").startswith("ZeroDivisionError")
         prints.append(RunFolder.open(tmp_path / whole.folder).settings["sites_fingerprint"])
     assert prints[0] == prints[1] != prints[2]
 
 
-@pytest.mark.slow
-def test_after_a_lack_of_memory_no_model_is_kept(tmp_path: Path) -> None:
-    loads = MODELS.loads
-    for _ in range(2):
-        carry_out(batch("memory", tmp_path), StudyPlace("tiny", tmp_path))
-    assert MODELS.loads >= loads + 1
-    before = MODELS.loads
-    carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))
-    assert MODELS.loads == before + 1
-
-
 def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
     """A batch that was begun keeps its seeds, but not if batches are to be smaller."""
     whole = batch("memory", tmp_path)
-    (row, _) = carry_out(whole, StudyPlace("tiny", tmp_path))
+    (row, _) = Worker(StudyPlace("tiny", tmp_path)).rows(whole)
     assert "Set 'at_once'" in row.error and (tmp_path / whole.folder / "run.json").is_file()
     assert batches_of(whole.cell, tmp_path, whole.seeds) == [whole]
     smaller = batches_of(replace(whole.cell, at_once=1), tmp_path, whole.seeds)
@@ -100,12 +89,12 @@ def test_the_cure_for_a_lack_of_memory_is_one(tmp_path: Path) -> None:
 def test_ctrl_c_is_not_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FAULTS, "bug", KeyboardInterrupt())  # type: ignore[arg-type]
     with pytest.raises(KeyboardInterrupt):
-        carry_out(batch("bug", tmp_path), StudyPlace("tiny", tmp_path))
+        Worker(StudyPlace("tiny", tmp_path)).rows(batch("bug", tmp_path))
 
 
 def test_the_seeds_of_a_batch_are_those_of_its_run_and_not_of_its_folders_name(tmp_path: Path) -> None:
     whole = batch("memory", tmp_path)
-    carry_out(whole, StudyPlace("tiny", tmp_path))
+    Worker(StudyPlace("tiny", tmp_path)).rows(whole)
     folder = tmp_path / whole.folder
     folder.rename(folder.with_name("renamed"))
     (begun,) = begun_folders(whole.cell, tmp_path)

@@ -76,16 +76,9 @@ class Cell:
     question: Question
     """Its seed is the first one of the study; every batch sets its own."""
     search: Search
-    preset: str | None
+    settings: CellSettings
     seeds: range
     at_once: int
-    batch_nodes: int | None = None
-    ablation: bool = False
-    """Whether to say of each unit if single-unit ablation would have found it."""
-    known: bool = False
-    """Whether to search only if the untouched model knows the phenomenon."""
-    evidence: Level = "quick"
-    controls: int = CONTROLS
     others: tuple[Question, ...] | None = None
     """The phenomena that are asked with the intervention applied, each as a cell that searches it asks."""
 
@@ -153,48 +146,39 @@ def chosen(cells: Sequence[Cell], pattern: str | None) -> tuple[Cell, ...]:
 
 
 def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
-    settings, defaults = _named(draft.settings), _named(draft.defaults)
-    given = {**defaults, **settings}
-    where = _Where(recipe, draft)
+    given = {**draft.defaults, **draft.settings}
     try:
-        own = build(CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION})
+        own = build(
+            CellSettings, {k: v for k, v in given.items() if k in SETTINGS and k not in QUESTION}, "a cell"
+        )
         asked = preset_values(own.search, own.preset) | {k: v for k, v in given.items() if k in QUESTION}
-        question = build(Question, asked)
+        question = build(Question, asked, "a cell")
     except PivotalError as error:
-        said = f"{error}".replace("of 'CellSettings'", "of a cell").replace("of 'Question'", "of a cell")
-        raise where.error(error.field, said) from None
-    number = runs or own.runs or recipe.top.runs
-    check_runs(number, recipe.top.seed)
-    seed = recipe.top.seed
+        raise draft.error(error.field, str(error)) from None
+    seed, number = recipe.top.seed, runs or own.runs or recipe.top.runs
+    check_runs(number, seed)
     return Cell(
         label=draft.label,
         question=dataclasses.replace(question, seed=seed, split_seed=seed),
-        search=_search(own, question.steps, settings, defaults, where),
-        preset=own.preset,
+        search=_search(own, question.steps, draft),
+        settings=own,
         seeds=range(seed, seed + number),
         at_once=own.at_once or recipe.top.at_once or number,
-        batch_nodes=own.batch_nodes,
-        ablation=own.ablation,
-        known=own.known,
-        evidence=own.evidence,
-        controls=own.controls,
         others=() if own.cross else None,
     )
 
 
-def _search(
-    own: CellSettings, steps: Steps, settings: Mapping[str, Any], defaults: Mapping[str, Any], where: _Where
-) -> Search:
+def _search(own: CellSettings, steps: Steps, draft: Draft) -> Search:
     try:
         cls = SEARCHES.get(own.search)
     except PivotalError as error:
-        raise where.error("search", str(error)) from None
+        raise draft.error("search", str(error)) from None
     its = {option.name for option in options_of(cls)}
-    options = {key: value for key, value in defaults.items() if key in its.difference(SETTINGS)}
-    options |= {key: value for key, value in settings.items() if key not in SETTINGS}
+    options = {key: value for key, value in draft.defaults.items() if key in its.difference(SETTINGS)}
+    options |= {key: value for key, value in draft.settings.items() if key not in SETTINGS}
     for key in options:
         if key not in its:
-            raise where.error(
+            raise draft.error(
                 key,
                 f"'{key}' is neither a setting of a cell nor an option of the search '{own.search}'."
                 + did_you_mean(key, {*SETTINGS, *its, "label"}),
@@ -202,36 +186,17 @@ def _search(
     try:
         return choose(own.search, own.preset, options, steps)
     except PivotalError as error:
-        raise where.error(error.field or "preset", str(error)) from None
+        raise draft.error(error.field or "preset", str(error)) from None
 
 
 def _check_defaults(recipe: Recipe, cells: Sequence[Cell]) -> None:
     """PivotalError if no cell takes one of the defaults."""
     draft = recipe.drafts[0]
     known = {*SETTINGS, *(option.name for cell in cells for option in options_of(type(cell.search)))}
-    for key in _named(draft.defaults):
+    for key in draft.defaults:
         if key not in known:
             searches = ", ".join(sorted({cell.search.name for cell in cells}))
             raise PivotalError(
-                f"{_Where(recipe, draft).place(key)}: '{key}' is neither a setting of a cell nor an option of a search "
-                f"of this recipe ({searches}).{did_you_mean(key, known)}"
+                f"{draft.place(key)}: '{key}' is neither a setting of a cell nor an option of a search of this recipe "
+                f"({searches}).{did_you_mean(key, known)}"
             )
-
-
-def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {key.replace("-", "_"): value for key, value in settings.items()}
-
-
-@dataclass(frozen=True)
-class _Where:
-    """Names the cell and the line of the recipe where a setting is written."""
-
-    recipe: Recipe
-    draft: Draft
-
-    def place(self, setting: str) -> str:
-        places = self.draft.places
-        return places.get(setting) or places.get(setting.replace("_", "-")) or self.recipe.source
-
-    def error(self, setting: str, text: str) -> PivotalError:
-        return PivotalError(f"{self.place(setting)} (cell '{self.draft.name}'): {text}")

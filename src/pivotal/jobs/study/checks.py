@@ -26,21 +26,34 @@ READING = ("phenomenon", "labels", "columns", "skip_bad", "lower")
 """The settings of a question that decide its pairs."""
 
 
-def check_cells(cells: Iterable[Cell]) -> None:
-    cells = list(cells)
-    pairs = cache(Question.load_pairs)
+class PairsCache:
+    """The pairs that the questions of a recipe read. Each file is read once."""
+
+    def __init__(self) -> None:
+        self._load = cache(Question.load_pairs)
+        self._fingerprint = cache(lambda question: self._load(question).fingerprint())
+
+    def __call__(self, question: Question) -> PairSet:
+        return self._load(_with_only(question, *READING))
+
+    def fingerprint(self, question: Question) -> str:
+        return self._fingerprint(_with_only(question, *READING))
+
+
+def check_cells(cells: Sequence[Cell], pairs: PairsCache) -> None:
+    """PivotalError with everything in the cells that cannot be used."""
     models = dict.fromkeys(cell.question.model for cell in cells)
-    read = dict.fromkeys(with_only(cell.question, *READING) for cell in cells)
+    questions = dict.fromkeys(_with_only(cell.question, *READING) for cell in cells)
     wrong = [
         *_missing("model", ((name, partial(_find_model, name)) for name in models)),
-        *_missing("phenomenon", ((asked.phenomenon, partial(pairs, asked)) for asked in read)),
+        *_missing("phenomenon", ((question.phenomenon, partial(pairs, question)) for question in questions)),
     ] or _impossible(cells, pairs)
     if wrong:
         many = "One setting" if len(wrong) == 1 else f"{len(wrong)} settings"
         raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(wrong))
 
 
-def with_only(question: Question, *names: str) -> Question:
+def _with_only(question: Question, *names: str) -> Question:
     """A question with some settings of another, to do once what depends on these alone."""
     return Question(**{name: getattr(question, name) for name in names})
 
@@ -63,17 +76,17 @@ def _find_model(spec: str) -> None:
     load_model(spec, device="cpu")
 
 
-def _impossible(cells: Sequence[Cell], pairs: Callable[[Question], PairSet]) -> list[str]:
+def _impossible(cells: Sequence[Cell], pairs: PairsCache) -> list[str]:
     """What is wrong with cells whose models and pairs exist; each mistake once, with the cells that share it."""
 
     @cache
     def divide(question: Question) -> None:
-        question.divide(pairs(with_only(question, *READING)))
+        question.divide(pairs(question))
 
     sites = cache(_light_sites)
     slips: dict[str, list[str]] = {}
     for cell in cells:
-        parts = with_only(cell.question, *READING, "test", "split", "split_seed")
+        parts = _with_only(cell.question, *READING, "test", "split", "split_seed")
         for check in (cell.search.check_there, partial(divide, parts), partial(_check_units, cell, sites)):
             try:
                 check()

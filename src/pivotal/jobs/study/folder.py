@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.files import LOCK, disk, is_partial, locked, remove_partials, write_text
+from pivotal.jobs.run_folder import RUN, SUMMARY, RunFolder
+from pivotal.jobs.study.cells import Cell
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.records import serial
-from pivotal.records.study import StudyRecord
+from pivotal.records.study import RECIPE, STUDY, StudyRecord
 
-STUDY, RECIPE = "study.json", "recipe.yaml"
+RUNS = "runs"
 
 
 def default_folder(recipe: Recipe) -> Path:
@@ -28,10 +31,10 @@ def check_folder(path: Path, recipe: Recipe) -> None:
     if not path.is_dir():
         raise PivotalError(f"A study needs a folder, but {path} is a file. Name another with --out.")
     if (path / STUDY).is_file():
-        there = serial.read(path / STUDY, StudyRecord, cure="Name another folder with --out.")
-        if there.name != recipe.name:
+        stored = serial.read(path / STUDY, StudyRecord, cure="Name another folder with --out.")
+        if stored.name != recipe.name:
             raise PivotalError(
-                f"{path} holds the study '{there.name}', but the recipe is of '{recipe.name}'. "
+                f"{path} holds the study '{stored.name}', but the recipe is of '{recipe.name}'. "
                 "Name another folder with --out."
             )
     elif foreign := sorted(p.name for p in path.iterdir() if p.name != LOCK and not is_partial(p)):
@@ -54,3 +57,58 @@ def opened(path: Path, recipe: Recipe, command: str) -> Iterator[None]:
             serial.write(path / STUDY, StudyRecord(name=recipe.name, command=command, started=started))
         write_text(path / RECIPE, recipe.text)
         yield
+
+
+# -- the run folders ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Consecutive seeds of a cell that are run together, in one run folder."""
+
+    cell: Cell
+    seeds: range
+    folder: str
+    """The run folder, from the folder of the study."""
+
+    @property
+    def runs(self) -> list[tuple[str, int]]:
+        """The key of the cell with each seed."""
+        return [(self.cell.key, seed) for seed in self.seeds]
+
+
+def batches_of(cell: Cell, study: Path, missing: Iterable[int]) -> list[Batch]:
+    """The missing seeds in batches. A batch that was begun keeps its seeds, so that its checkpoint can be used, unless
+    it is larger than `at_once` allows now: its size may be why it failed."""
+    left = set(missing)
+    found = []
+    for begun in begun_folders(cell, study):
+        # If its search has finished, only single-unit ablation is missing, which is a small job.
+        searched = (study / begun.folder / SUMMARY).is_file()
+        if left.issuperset(begun.seeds) and (searched or len(begun.seeds) <= cell.at_once):
+            left.difference_update(begun.seeds)
+            found.append(begun)
+    home = home_of(cell, study)
+    while left:
+        first = last = min(left)
+        while last + 1 in left and last + 1 - first < cell.at_once:
+            last += 1
+        found.append(Batch(cell, range(first, last + 1), f"{home}/seeds-{first}-{last}"))
+        left.difference_update(found[-1].seeds)
+    return sorted(found, key=lambda batch: batch.seeds.start)
+
+
+def begun_folders(cell: Cell, study: Path) -> list[Batch]:
+    """The batches of the cell that have a run folder, finished or not. Their run.json says which seeds they have."""
+    home = home_of(cell, study)
+    found = []
+    for path in (study / home).glob(f"*/{RUN}"):
+        if seeds := RunFolder.open(path.parent).info.seeds:
+            found.append(Batch(cell, range(seeds[0], seeds[-1] + 1), f"{home}/{path.parent.name}"))
+    return sorted(found, key=lambda batch: batch.seeds.start)
+
+
+def home_of(cell: Cell, study: Path) -> str:
+    """The folder of a cell. Its name may change with the labels, but it always ends in the cell's key."""
+    homes = sorted((study / RUNS).glob(f"*-{cell.key}"))
+    return f"{RUNS}/{homes[0].name if homes else cell.slug}"

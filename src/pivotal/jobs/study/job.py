@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from math import fsum
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.batches import Batch, batches_of
+from pivotal.evidence.collect import has_level, unanswered
 from pivotal.jobs.study.cells import Cell, cells_of, chosen
-from pivotal.jobs.study.checks import check_cells
-from pivotal.jobs.study.estimate import Estimate, estimate
-from pivotal.jobs.study.existing import (
-    Existing,
-    Readings,
-    Run,
-    existing_rows,
-    in_order,
-    of_other_pairs,
-    what_changed,
-    with_less_evidence,
-)
-from pivotal.jobs.study.folder import check_folder, default_folder, opened
-from pivotal.jobs.study.local import Local
+from pivotal.jobs.study.checks import PairsCache, check_cells
+from pivotal.jobs.study.folder import Batch, batches_of, check_folder, default_folder, opened
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.jobs.study.standing import Standing, counted, told
-from pivotal.jobs.study.work import StudyPlace
-from pivotal.models import device_named
-from pivotal.records.study_rows import FORMER, KNOWN, RESULTS, Sheet, StudyRow, read_results
+from pivotal.jobs.study.rows import (
+    Run,
+    StoredRows,
+    check_nothing_is_lost,
+    in_order,
+    stored_rows,
+    what_changed,
+)
+from pivotal.jobs.study.work import Local, StudyPlace
+from pivotal.printing import duration
+from pivotal.records.study import KNOWN, RESULTS, UNKNOWN, Status, StudyRow, read_results, write_results
+from pivotal.records.summary import Summary
 from pivotal.stopping import saying, signals
 from pivotal.watch import Silent, Watch
 
@@ -56,38 +52,37 @@ class StudyPlan:
     """The chosen cells."""
     all_cells: tuple[Cell, ...]
     """All cells of the recipe."""
-    rows: tuple[StudyRow, ...]
-    """The existing rows of all cells of the recipe, with its labels and in its order."""
+    rows: Mapping[Run, StudyRow]
+    """The existing rows of all cells of the recipe, with its labels."""
+    settled: Mapping[Run, StudyRow]
+    """Those of runs that are not run again. Failed runs are, and so are runs that were only checked or whose evidence
+    is completed."""
     batches: tuple[Batch, ...]
-    estimate: Estimate | None
-    """None for a check, which takes seconds per cell."""
     note: str = ""
     """A message about the state of the results, if there is something to report."""
-    former: tuple[StudyRow, ...] = ()
-    """Rows of cells that are no longer in the recipe."""
-    again: frozenset[Run] = frozenset()
-    """The finished runs whose evidence is completed."""
-    check: bool = False
-    """Whether only to check what the models know."""
 
-    def standings(self, rows: Iterable[StudyRow] | None = None) -> list[Standing]:
-        """How far each cell is, by default now."""
-        rows = list(self.settled.values() if rows is None else rows)
-        return [_standing(cell, rows) for cell in self.cells]
+    def done(self, cell: Cell) -> int:
+        return sum((cell.key, seed) in self.settled for seed in cell.seeds)
+
+    def left(self, cell: Cell) -> list[range]:
+        """The seeds of each batch that would run."""
+        return [batch.seeds for batch in self.batches if batch.cell.key == cell.key]
 
     @property
     def seconds(self) -> float | None:
-        return None if self.estimate is None else self.estimate.seconds
+        """The time that the batches may take one after the other; None if there is nothing to estimate it from."""
+        return seconds_of(self.batches, self.rows.values())
 
-    @property
-    def settled(self) -> dict[Run, StudyRow]:
-        """The existing rows of runs that are not run again. Failed runs are, and so are runs that were only checked or
-        whose evidence is completed."""
-        return {
-            row.run: row
-            for row in self.rows
-            if (row.settled or (self.check and row.status == KNOWN)) and row.run not in self.again
-        }
+    def total(self) -> str:
+        """What is done and what is left, in words."""
+        runs, batches = sum(len(batch.seeds) for batch in self.batches), len(self.batches)
+        done = sum(map(self.done, self.cells))
+        if not batches:
+            return f"Everything is done ({_counted(done)}): see {self.folder / RESULTS}."
+        left = f"Done: {_counted(done)}. Left: {_counted(runs)} in {batches} batch{'es' * (batches > 1)}"
+        if self.seconds is not None:
+            left += f", about {duration(self.seconds)} one after the other, by the finished runs"
+        return f"{left}. Nothing was run."
 
 
 @dataclass(frozen=True)
@@ -99,6 +94,25 @@ class Studied:
     """All rows of results.jsonl, including cells and seeds that were not run this time."""
     failed: tuple[StudyRow, ...] = ()
     """The runs that failed this time."""
+
+    def ending(self) -> str:
+        """How it ended, in words."""
+        done = f"Done: {_counted(sum(row.done for row in self.rows))}, in {self.folder / RESULTS}."
+        if unknown := self._cells(UNKNOWN):
+            done += f" Not searched: {unknown} whose model does not know the phenomenon."
+        if known := self._cells(KNOWN):
+            done += f" To be searched: {known} whose model knows it."
+        if not self.failed:
+            return done
+        first = f"{self.failed[0].name}: {self.failed[0].error}"
+        return (
+            f"{done} Failed: {_counted(len(self.failed))}; the same command tries again. The first is {first}"
+        )
+
+    def _cells(self, status: Status) -> str:
+        """The number of cells with that status in words; empty if there are none."""
+        cells = len({row.name for row in self.rows if row.status == status})
+        return f"{cells} cell{'s' * (cells > 1)}" if cells else ""
 
 
 def dry_run(
@@ -112,11 +126,12 @@ def dry_run(
     check: bool = False,
 ) -> StudyPlan:
     """What `study` would do. Nothing is written, and no remote executor is contacted."""
-    cells, picked, folder = _checked(recipe, out, only, runs, check)
+    pairs = PairsCache()
+    cells, picked, folder = _checked(recipe, out, only, runs, check, pairs)
     if executor is None:
         Local().width(device)
     check_folder(folder, recipe)
-    return _plan(recipe, cells, picked, folder, device, 1, check)
+    return _plan(recipe, cells, picked, folder, check, pairs)
 
 
 def study(
@@ -136,73 +151,69 @@ def study(
     Without an executor it runs in this process, batch after batch. With `check`, it tests what the models know and
     searches nothing: the rows say known or unknown, and the same study without `check` searches what is known.
     """
-    executor, watch = executor or Local(), watch or Silent()
-    cells, picked, folder = _checked(recipe, out, only, runs, check)
+    pairs, watch = PairsCache(), watch or Silent()
+    executor = executor or Local(pairs)
+    cells, picked, folder = _checked(recipe, out, only, runs, check, pairs)
     width = executor.width(device)
     with opened(folder, recipe, command):
-        plan = _plan(recipe, cells, picked, folder, device, width, check)
+        plan = _plan(recipe, cells, picked, folder, check, pairs)
         if plan.note:
             watch.say(plan.note)
         place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command, check)
         rows = _run(plan, executor, width, place, watch)
     if text := what_changed(rows):
         watch.say(text)
-    tried = {(batch.cell.key, seed) for batch in plan.batches for seed in batch.seeds}
+    tried = {run for batch in plan.batches for run in batch.runs}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and row.failed))
 
 
 def _checked(
-    recipe: Recipe, out: str | Path | None, only: str | None, runs: int | None, check: bool
+    recipe: Recipe, out: str | Path | None, only: str | None, runs: int | None, check: bool, pairs: PairsCache
 ) -> tuple[tuple[Cell, ...], tuple[Cell, ...], Path]:
     """All cells, the chosen cells and the folder."""
     cells = cells_of(recipe, runs)
     picked = chosen(cells, only)
-    if check and (other := next((cell for cell in picked if not cell.known), None)):
+    if check and (other := next((cell for cell in picked if not cell.settings.known), None)):
         raise PivotalError(
             f"A check tests the cells that set 'known: true', but '{other.name}' does not. Set it in the 'defaults' of "
             f"{recipe.source}, or check one question with `pivotal check`."
         )
-    check_cells(picked)
+    check_cells(picked, pairs)
     return cells, picked, default_folder(recipe) if out is None else Path(out)
 
 
 def _run(plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, watch: Watch) -> list[StudyRow]:
-    path = plan.folder / RESULTS
-    rows = {row.run: row for row in plan.rows}
-    tried = plan.settled
-    sheet = Sheet(path, plan.rows, plan.former)
+    path, rows, settled = plan.folder / RESULTS, dict(plan.rows), dict(plan.settled)
     left = list(plan.batches)
+
+    def save() -> list[StudyRow]:
+        ordered = in_order(rows.values(), plan.all_cells)  # not in the order in which the runs finished
+        write_results(path, ordered)
+        return ordered
+
+    ordered = save()
     try:
         with signals():  # a run that is under way saves itself
             for batch, new in executor.run(plan.batches, place, watch):
-                found = [_better(row, rows.get(row.run)) for row in new]
-                if found != new:
+                # A finished run keeps its row if the evidence for it could not be completed.
+                better = {row.run: row for row in new if row.done or not _is_done(rows.get(row.run))}
+                if len(better) < len(new):
                     watch.say(f"{batch.cell.name}: The row stays as it is. {new[0].error}")
-                sheet.append(found)
-                rows |= {row.run: row for row in found}
-                tried |= {row.run: row for row in found}
+                rows |= better
+                settled |= {run: rows[run] for run in batch.runs}
+                ordered = save()
                 left.remove(batch)
-                again = estimate(_searched(left, plan.again), tried.values(), _kind(place.device), width)
-                seconds_left = None if plan.check else again.seconds
-                watch.say(told(_standing(batch.cell, tried.values()), seconds_left))
+                seconds = None if place.check else seconds_of(left, rows.values(), width)
+                watch.say(_told(batch.cell, settled, seconds))
     except KeyboardInterrupt as stop:
-        # From the file: the signal may have come after rows were written and before they were counted.
-        raise saying(stop, _farewell(plan, read_results(path).rows, place.command)) from None
-    finally:
-        sheet.close()
-    ordered = in_order(rows.values(), plan.all_cells)  # not in the order in which the runs finished
-    Sheet(path, ordered).close()
+        # From the file: the signal may have come before the last rows were written.
+        stored = {row.run for row in read_results(path).rows if not row.failed}
+        raise saying(stop, _farewell(plan, stored & settled.keys(), place.command)) from None
     return ordered
 
 
-def _better(new: StudyRow, former: StudyRow | None) -> StudyRow:
-    """The new row of a run. A finished run keeps its row if the evidence for it could not be completed."""
-    return former if former is not None and former.done and not new.done else new
-
-
-def _searched(batches: Iterable[Batch], again: Collection[Run]) -> list[Batch]:
-    """The batches that are searched. The others only lack evidence, which takes a small part of the time."""
-    return [batch for batch in batches if (batch.cell.key, batch.seeds[0]) not in again]
+def _is_done(row: StudyRow | None) -> bool:
+    return row is not None and row.done
 
 
 def _plan(
@@ -210,19 +221,20 @@ def _plan(
     cells: Sequence[Cell],
     picked: Sequence[Cell],
     folder: Path,
-    device: str | None,
-    width: int,
     check: bool,
+    pairs: PairsCache,
 ) -> StudyPlan:
-    there = existing_rows(recipe.name, cells, folder)
-    readings = Readings()
-    other = of_other_pairs(there.rows.values(), picked, readings)
-    left_alone = {row.key for row in other}
-    keys = set() if check else {cell.key for cell in picked} - left_alone
-    used = {row.folder for row in there.rows.values() if row.done and row.key in keys}
-    short = with_less_evidence((batch for batch in there.begun if batch.folder in used), folder, readings)
-    again = {(batch.cell.key, seed) for batch in short for seed in batch.seeds}
-    whole = there.whole | again | (there.known if check else frozenset())
+    stored = stored_rows(recipe.name, cells, folder)
+    check_nothing_is_lost(stored, folder)
+    other = _of_other_pairs(stored, picked, pairs)
+    keys = set() if check else {cell.key for cell in picked} - {row.key for row in other}
+    short = [
+        batch
+        for batch, summary in stored.summaries
+        if batch.cell.key in keys and _lacks_evidence(batch.cell, summary, pairs)
+    ]
+    again = {run for batch in short for run in batch.runs}
+    whole = stored.whole(cells) | again | (stored.checked() if check else set())
     batches = [
         batch
         for cell in _by_model(picked)
@@ -231,19 +243,48 @@ def _plan(
             *batches_of(cell, folder, (s for s in cell.seeds if (cell.key, s) not in whole)),
         )
     ]
-    ordered = in_order(there.rows.values(), cells)
+    settled = {
+        run: row
+        for run, row in stored.rows.items()
+        if (row.settled or (check and row.status == KNOWN)) and run not in again
+    }
     return StudyPlan(
         folder=folder,
         cells=tuple(picked),
         all_cells=tuple(cells),
-        rows=tuple(ordered),
+        rows=stored.rows,
+        settled=settled,
         batches=tuple(batches),
-        estimate=None if check else estimate(_searched(batches, again), ordered, _kind(device), width),
-        note=_note(there, folder, len(again), other),
-        former=there.former,
-        again=frozenset(again),
-        check=check,
+        note=_note(len(again), other),
     )
+
+
+def _of_other_pairs(stored: StoredRows, cells: Iterable[Cell], pairs: PairsCache) -> list[StudyRow]:
+    """The rows of finished runs whose pairs were not those that their cells read now: a file was edited."""
+    by_key = {cell.key: cell for cell in cells}
+    return [
+        row
+        for row in stored.rows.values()
+        if row.done and row.key in by_key and row.data_fingerprint is not None
+        if row.data_fingerprint != pairs.fingerprint(by_key[row.key].question)
+    ]
+
+
+def _lacks_evidence(cell: Cell, summary: Summary, pairs: PairsCache) -> bool:
+    """Whether the cell asks for more evidence now than the run has: more random sets, a higher level, or further
+    phenomena."""
+    evidence, wanted = summary.evidence, cell.settings
+    if (
+        summary.controls.sets < wanted.controls
+        or evidence is None
+        or not has_level(evidence, wanted.evidence)
+    ):
+        return True
+    names = []
+    for question in cell.others or ():
+        with suppress(PivotalError):  # it cannot be read now
+            names.append(pairs(question).name)
+    return wanted.evidence != "none" and bool(unanswered(evidence, summary.phenomenon, names))
 
 
 def _by_model(cells: Sequence[Cell]) -> list[Cell]:
@@ -255,56 +296,55 @@ def _by_model(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def _model(cell: Cell) -> tuple[object, ...]:
-    return cell.question.model, cell.question.dtype, cell.question.priming, cell.batch_nodes
+    return cell.question.model, cell.question.dtype, cell.question.priming, cell.settings.batch_nodes
 
 
-def _standing(cell: Cell, rows: Iterable[StudyRow]) -> Standing:
-    mine = [row for row in rows if row.key == cell.key and row.seed in cell.seeds]
+# -- messages ----------------------------------------------------------------------------------------------
+
+
+def seconds_of(batches: Iterable[Batch], rows: Iterable[StudyRow], width: int = 1) -> float | None:
+    """The time of the batches if their runs take as long as the finished ones do in the mean."""
+    timed = [row.total_seconds / max(1, len(row.batch)) for row in rows if row.done and row.total_seconds]
+    runs = sum(len(batch.seeds) for batch in batches)
+    return runs * sum(timed) / len(timed) / width if timed else None
+
+
+def _told(cell: Cell, rows: Mapping[Run, StudyRow], seconds_left: float | None) -> str:
+    """A line about a cell, after a batch of it."""
+    mine = [rows[cell.key, seed] for seed in cell.seeds if (cell.key, seed) in rows]
     failed = [row for row in mine if row.failed]
-    batches = {row.folder: row.total_seconds or 0.0 for row in mine}
-    return Standing(
-        cell,
-        wanted=len(cell.seeds),
-        done=len(mine) - len(failed),
-        failed=len(failed),
-        seconds=fsum(batches.values()),
-        error=(failed[0].error or "") if failed else "",
+    spent = sum({row.folder: row.total_seconds or 0.0 for row in mine}.values())
+    left = f" (the rest takes about {duration(seconds_left)})" if seconds_left else ""
+    error = f", {len(failed)} failed: {failed[0].error}" if failed else ""
+    return (
+        f"{cell.name}: {len(mine) - len(failed)} of {len(cell.seeds)} done in {duration(spent)}{error}{left}"
     )
 
 
-def _kind(device: str | None) -> str:
-    return device_named(None).type if device is None else device.partition(":")[0]
-
-
-def _note(there: Existing, folder: Path, again: int, other: Sequence[StudyRow]) -> str:
-    said = [there.results.sentence(folder / RESULTS)] if there.results.lost else []
-    if there.found:
-        said.append(
-            f"{counted(len(there.found))} had finished but had no row in {RESULTS}; taken from the run folders."
-        )
+def _note(again: int, other: Sequence[StudyRow]) -> str:
+    said = []
     if other:
         names = dict.fromkeys(row.phenomenon for row in other)
         said.append(
-            f"The pairs of {' and of '.join(names)} have changed. {counted(len(other))} used the earlier pairs; the "
+            f"The pairs of {' and of '.join(names)} have changed. {_counted(len(other))} used the earlier pairs; the "
             "rows stay. To ask the new pairs, use another folder."
         )
     if again:
         said.append(
-            f"{counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence "
+            f"{_counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence "
             "is added without a new search."
-        )
-    if there.former:
-        said.append(
-            f"{counted(len(there.former))} of cells that the recipe no longer has: see {folder / FORMER}."
         )
     return " ".join(said)
 
 
-def _farewell(plan: StudyPlan, rows: Iterable[StudyRow], command: str) -> str:
-    standings = plan.standings(rows)
-    done, wanted = sum(s.done for s in standings), sum(s.wanted for s in standings)
+def _farewell(plan: StudyPlan, done: set[Run], command: str) -> str:
+    wanted = {(cell.key, seed) for cell in plan.cells for seed in cell.seeds}
     resume = f"Resume with: {command}" if command else "The same study with the same folder resumes."
     return (
-        f"Stopped; {done} of {counted(wanted)} are in {plan.folder / RESULTS}. Unfinished runs resume from their last "
-        f"checkpoint. {resume}"
+        f"Stopped; {len(done & wanted)} of {_counted(len(wanted))} are in {plan.folder / RESULTS}. Unfinished runs "
+        f"resume from their last checkpoint. {resume}"
     )
+
+
+def _counted(runs: int) -> str:
+    return "1 run" if runs == 1 else f"{runs} runs"

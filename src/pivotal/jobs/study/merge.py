@@ -11,13 +11,12 @@ from pathlib import Path, PurePosixPath
 from pivotal.errors import PivotalError
 from pivotal.files import disk, inside, is_partial, write_atomically
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN
-from pivotal.jobs.study.batches import home_of
 from pivotal.jobs.study.cells import Cell, cells_of
-from pivotal.jobs.study.existing import Run, existing_rows, in_order, what_changed
-from pivotal.jobs.study.folder import STUDY, default_folder, opened
+from pivotal.jobs.study.folder import default_folder, home_of, opened
 from pivotal.jobs.study.recipe import Recipe
+from pivotal.jobs.study.rows import Run, check_nothing_is_lost, in_order, stored_rows, what_changed
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import RESULTS, Sheet, StudyRow
+from pivotal.records.study import RESULTS, STUDY, StudyRow, write_results
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,16 @@ class Merged:
     warning: str = ""
     """A message if the rows were not made with the same weights or pairs."""
 
+    def told(self) -> str:
+        """What it did, in words."""
+        said = [f"Taken: {self.taken} of the runs of these folders."]
+        if self.had:
+            said.append(f"Left out: {self.had} that an earlier folder has.")
+        if self.foreign:
+            said.append(f"Left out: {self.foreign} of cells that the recipe does not have.")
+        said.append(f"{self.folder / RESULTS} has {self.finished} of the {self.runs} runs of the recipe.")
+        return " ".join(said)
+
 
 def merge(
     recipe: Recipe,
@@ -59,22 +68,24 @@ def merge(
     target = default_folder(recipe) if out is None else Path(out)
     sources = [_checked(Path(folder), target) for folder in folders]
     with opened(target, recipe, command):
-        mine = existing_rows(recipe.name, cells, target)
-        rows, whole = dict(mine.rows), set(mine.whole)
+        mine = stored_rows(recipe.name, cells, target)
+        check_nothing_is_lost(mine, target)
+        rows, whole = mine.rows, mine.whole(cells)
         taken = had = foreign = 0
         for source in sources:
-            there = existing_rows(recipe.name, cells, source)
-            foreign += len(there.former)
-            had += len(there.whole & whole)
-            new = there.whole - whole
-            checked = {run: there.rows[run] for run in there.known - rows.keys()}
+            theirs = stored_rows(recipe.name, cells, source)
+            finished = theirs.whole(cells)
+            foreign += len(theirs.foreign)
+            had += len(finished & whole)
+            new = finished - whole
+            checked = {run: theirs.rows[run] for run in theirs.checked() - rows.keys()}
             used = {rows[run].folder for run in whole}
-            rows |= _taken([there.rows[run] for run in sorted(new)], cells, source, target, light, used)
+            rows |= _copies([theirs.rows[run] for run in sorted(new)], cells, source, target, light, used)
             rows |= checked
             whole |= new
             taken += len(new | checked.keys())
         ordered = in_order(rows.values(), cells)
-        Sheet(target / RESULTS, ordered, mine.former).close()
+        write_results(target / RESULTS, ordered)
     wanted = {(cell.key, seed) for cell in cells for seed in cell.seeds}
     return Merged(
         target, tuple(ordered), taken, had, foreign, len(wanted & whole), len(wanted), what_changed(ordered)
@@ -84,7 +95,7 @@ def merge(
 def _checked(source: Path, target: Path) -> Path:
     if not (source / STUDY).is_file():
         raise PivotalError(
-            f"A merge takes folders of studies, but {source} is none: it has no {STUDY}. Nothing was changed."
+            f"A merge takes study folders, but {source} is not one: it has no {STUDY}. Nothing was changed."
         )
     if source.resolve() == target.resolve():
         raise PivotalError(
@@ -93,7 +104,7 @@ def _checked(source: Path, target: Path) -> Path:
     return source
 
 
-def _taken(
+def _copies(
     rows: Sequence[StudyRow],
     cells: Sequence[Cell],
     source: Path,
@@ -105,12 +116,12 @@ def _taken(
     places of other runs."""
     by_key = {cell.key: cell for cell in cells}
     places: dict[str, str] = {}
-    found = {}
+    copies = {}
     for row in rows:
         if row.folder is not None and row.folder not in places:
             places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light, used)
-        found[row.run] = row if row.folder is None else replace(row, folder=places[row.folder])
-    return found
+        copies[row.run] = row if row.folder is None else replace(row, folder=places[row.folder])
+    return copies
 
 
 def _copied(

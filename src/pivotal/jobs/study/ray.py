@@ -8,17 +8,16 @@ import re
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.study.batches import Batch
-from pivotal.jobs.study.folder import STUDY
-from pivotal.jobs.study.harvest import failed_rows
+from pivotal.jobs.study.folder import Batch
 from pivotal.jobs.study.recipe import Resources
-from pivotal.jobs.study.work import StudyPlace, carry_out
-from pivotal.records.study_rows import StudyRow
+from pivotal.jobs.study.rows import failed_rows
+from pivotal.jobs.study.work import StudyPlace, Worker
+from pivotal.records.study import STUDY, StudyRow
 from pivotal.watch import Watch
 
 _PATIENCE = 10.0
@@ -122,6 +121,10 @@ class OnRay:
             )
 
 
+_worker = lru_cache(maxsize=1)(Worker)
+"""The worker of this process, which keeps the model from batch to batch of a study."""
+
+
 def _work(batch: Batch, place: StudyPlace, here: str) -> list[StudyRow]:
     """Run a batch in a Ray worker. Models and pairs may be paths relative to the folder `here`."""
     if Path(here).is_dir():
@@ -133,7 +136,7 @@ def _work(batch: Batch, place: StudyPlace, here: str) -> list[StudyRow]:
             "The folder of a study on Ray must be one that all machines share, but a worker does not see "
             f"{place.folder}. Name another with --out.",
         )
-    return carry_out(batch, place)
+    return _worker(place).rows(batch)
 
 
 def _bytes(gigabytes: float) -> int:

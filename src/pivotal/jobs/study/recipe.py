@@ -83,7 +83,8 @@ class Top:
 
 @dataclass(frozen=True)
 class Draft:
-    """A cell as the recipe states it: labels by axis, and settings that are not yet checked."""
+    """A cell as the recipe states it: labels by axis, and settings that are not yet checked. The names of settings have
+    underscores, so that max-units and max_units are the same."""
 
     label: dict[str, str]
     settings: dict[str, Any]
@@ -91,10 +92,19 @@ class Draft:
     """File and line of each setting, for messages."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Settings that apply unless the cell overrides them; options apply to the searches that have them."""
+    source: str = ""
+    """The file, for messages about what is written nowhere."""
 
     @property
     def name(self) -> str:
         return ", ".join(self.label.values())
+
+    def error(self, setting: str, text: str) -> PivotalError:
+        """An error that names the cell and the line where a setting is written."""
+        return PivotalError(f"{self.place(setting)} (cell '{self.name}'): {text}")
+
+    def place(self, setting: str) -> str:
+        return self.places.get(setting, self.source)
 
 
 @dataclass(frozen=True)
@@ -177,11 +187,13 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
                 f"{place.within('table', key)}: '{key}' must name an axis of the cells, but '{axis}' is not one."
                 + did_you_mean(axis, axes)
             )
-    defaults_at = place.within("defaults")
-    defaults = _mapping(parts.get("defaults", {}), defaults_at, "'defaults'")
+    defaults, places = _settings(parts.get("defaults", {}), place.within("defaults"), "'defaults'")
     return Recipe(
         top=top,
-        drafts=tuple(_over(defaults, defaults_at, draft) for draft in drafts),
+        drafts=tuple(
+            replace(draft, defaults=defaults, places={**places, **draft.places}, source=source)
+            for draft in drafts
+        ),
         table=table,
         resources=resources,
         text=text,
@@ -223,20 +235,24 @@ def _check_number(cells: int, place: Place) -> None:
 def _choice(axis: str, entry: Any, place: Place) -> Draft:
     """One entry of an axis: a value of the setting with the name of the axis, or settings with a label."""
     if not isinstance(entry, dict):
-        return Draft({axis: _text(entry)}, {_spelt(axis): entry}, {_spelt(axis): str(place)})
-    settings = dict(entry)
+        setting = axis.replace("-", "_")
+        return Draft({axis: _text(entry)}, {setting: entry}, {setting: str(place)})
+    settings, places = _settings(entry, place, f"An entry of '{axis}'")
     label = settings.pop(LABEL, None)
     if label is None:
         label = ", ".join(_text(value) for value in settings.values())
     if not isinstance(label, str | int | float) or not str(label):
         raise PivotalError(f"{place}: the 'label' of an entry of '{axis}' must be text, but it is {label!r}.")
-    places = {_spelt(key): str(place.within(key)) for key in settings}
-    return Draft({axis: _text(label)}, {_spelt(key): value for key, value in settings.items()}, places)
+    return Draft({axis: _text(label)}, settings, places)
 
 
-def _spelt(setting: str) -> str:
-    """The spelling with underscores, so that max-units and max_units are the same setting."""
-    return setting.replace("-", "_")
+def _settings(given: Any, place: Place, what: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Settings and their places, both by name with underscores."""
+    given = _mapping(given, place, what)
+    return (
+        {key.replace("-", "_"): value for key, value in given.items()},
+        {key.replace("-", "_"): str(place.within(key)) for key in given},
+    )
 
 
 def _also(entries: Any, place: Place) -> list[Draft]:
@@ -246,12 +262,10 @@ def _also(entries: Any, place: Place) -> list[Draft]:
         )
     drafts = []
     for i, entry in enumerate(entries):
-        at = place.within(i)
-        settings = _mapping(entry, at, "A cell")
+        settings, places = _settings(entry, place.within(i), "A cell")
         label = settings.pop(LABEL, None) or {key: _text(value) for key, value in settings.items()}
         if not isinstance(label, dict):
             label = {"cell": label}
-        places = {key: str(at.within(key)) for key in settings}
         drafts.append(Draft({str(axis): _text(value) for axis, value in label.items()}, settings, places))
     return drafts
 
@@ -270,11 +284,6 @@ def _joined(parts: Sequence[Draft]) -> Draft:
         settings |= part.settings
         places |= part.places
     return Draft(label, settings, places)
-
-
-def _over(defaults: Mapping[str, Any], place: Place, draft: Draft) -> Draft:
-    places = {key: str(place.within(key)) for key in defaults}
-    return replace(draft, defaults=defaults, places={**places, **draft.places})
 
 
 def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:
@@ -305,12 +314,10 @@ def _part(cls: type[T], parts: Mapping[str, Any], key: str, place: Place) -> T:
 
 
 def _build(cls: type[T], values: Mapping[str, object], place: Place, what: str) -> T:
-    """An instance of `cls`. Messages call it `what`, because authors of recipes do not know our classes."""
     try:
-        return build(cls, values)
+        return build(cls, values, what)
     except PivotalError as error:
-        said = str(error).replace(f"'{cls.__name__}'", what)
-        raise PivotalError(f"{place.within(error.field) if error.field else place}: {said}") from None
+        raise PivotalError(f"{place.within(error.field) if error.field else place}: {error}") from None
 
 
 def _text(value: Any) -> str:

@@ -1,10 +1,11 @@
-"""Runs one batch, in this process or in a Ray worker."""
+"""Runs batches one after the other, in this process or in a Ray worker."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -16,18 +17,19 @@ from pivotal.files import inside, locked
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
 from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
-from pivotal.jobs.study.batches import Batch
-from pivotal.jobs.study.harvest import checked_rows, failed_rows, rows_of
-from pivotal.models import LanguageModel
+from pivotal.jobs.study.checks import PairsCache
+from pivotal.jobs.study.folder import Batch
+from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
+from pivotal.models import LanguageModel, device_named
 from pivotal.problem.examples import Examples
 from pivotal.problem.prepare import as_read, model_of, problem_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Ablations
-from pivotal.records.study_rows import StudyRow
+from pivotal.records.run import Progress
+from pivotal.records.study import StudyRow
 from pivotal.searches.ablation import found_by_ablation
-from pivotal.searches.base import Progress, Search
-from pivotal.watch import Silent, Watch
+from pivotal.watch import Named, Silent, Watch
 
 
 @dataclass(frozen=True)
@@ -41,56 +43,116 @@ class StudyPlace:
     command: str = ""
     check: bool = False
     """Whether only to check what the models know."""
+    started: float = field(default_factory=time.time)
 
 
-def carry_out(batch: Batch, place: StudyPlace, watch: Watch | None = None) -> list[StudyRow]:
-    """The rows of a batch. If it fails, they state the error, so that the other batches still run."""
-    before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(place.threads or before)
-        question = replace(batch.cell.question, seed=batch.seeds.start)
-        model = MODELS.take(question, place.device, batch.cell.batch_nodes)
-        if batch.cell.known and not (place.folder / batch.folder / SUMMARY).is_file():
-            untouched = what_is_known(question, model, MODELS.untouched)
+class Local:
+    """An executor that runs batches in this process."""
+
+    def __init__(self, pairs: PairsCache | None = None) -> None:
+        self._pairs = pairs
+
+    def width(self, device: str | None = None) -> int:
+        device_named(device)  # otherwise a device that does not exist would make every run fail
+        return 1
+
+    def run(
+        self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
+    ) -> Iterator[tuple[Batch, list[StudyRow]]]:
+        worker = Worker(place, self._pairs)
+        for batch in batches:
+            watch.say(f"{batch.cell.name} …")
+            yield batch, worker.rows(batch, Named(batch.cell.name, watch))
+
+
+class Worker:
+    """Runs the batches of one study. It keeps the pairs of all questions and the last model: batches are sorted by
+    model, so that each model is loaded once."""
+
+    def __init__(self, place: StudyPlace, pairs: PairsCache | None = None) -> None:
+        self._place = place
+        self.pairs = pairs or PairsCache()
+        self._key: tuple[object, ...] | None = None
+        self._model: LanguageModel | None = None
+        self._others: dict[Question, PairSet | Examples] = {}
+        self._untouched: dict[tuple[object, ...], Untouched] = {}
+        """What the model knows, by question and pairs."""
+
+    def rows(self, batch: Batch, watch: Watch | None = None) -> list[StudyRow]:
+        """The rows of a batch. If it fails, they state the error, so that the other batches still run."""
+        place, before = self._place, torch.get_num_threads()
+        try:
+            torch.set_num_threads(place.threads or before)
+            return self._run(batch, watch or Silent())
+        except PivotalError as error:
+            return failed_rows(batch, place.study, str(error))
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            self.forget()
+            cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
+            # Two sentences are enough: torch then lists every process.
+            reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
+            return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
+        except Exception as error:  # a bug in one search must not stop the other runs
+            return failed_rows(
+                batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
+            )
+        finally:
+            torch.set_num_threads(before)
+
+    def _run(self, batch: Batch, watch: Watch) -> list[StudyRow]:
+        cell, place = batch.cell, self._place
+        question, path = replace(cell.question, seed=batch.seeds.start), place.folder / batch.folder
+        model, pairs = self.model(question, cell.settings.batch_nodes), self.pairs(question)
+        if cell.settings.known and not (path / SUMMARY).is_file():
+            untouched = what_is_known(question, model, pairs, self._untouched)
             if place.check or untouched.lacking is not None:
                 return checked_rows(batch, place.study, untouched)
         path = inside(place.folder, batch.folder, RUN).parent
         with locked(path):
-            _run(batch, path, question, model, place, watch or Silent())
-        return rows_of(batch, place.study, place.folder)
-    except PivotalError as error:
-        return failed_rows(batch, place.study, str(error))
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        MODELS.clear()
-        cure = "Set 'at_once' (runs in one batch) or 'batch_nodes' of this cell, or a smaller dtype."
-        # Two sentences are enough: torch then lists every process.
-        reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
-        return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
-    except Exception as error:  # a bug in one search must not stop the other runs
-        return failed_rows(
-            batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
+            return self._search(batch, question, model, pairs, path, watch)
+
+    def _search(
+        self,
+        batch: Batch,
+        question: Question,
+        model: LanguageModel,
+        pairs: PairSet,
+        path: Path,
+        watch: Watch,
+    ) -> list[StudyRow]:
+        cell, place = batch.cell, self._place
+        begun = RunFolder.open(path) if (path / RUN).is_file() else None
+        now = fingerprints(question, model, pairs, cell.search)
+        stale = begun is not None and bool(changed_files(begun.settings, now))
+        if stale and begun is not None and begun.finished:
+            raise PivotalError(
+                f"The weights or the files of the run in {path} have changed, so nothing can be added to it. Use "
+                "another folder."
+            )
+        finding = find(  # a finished run gets the evidence that it lacks
+            question,
+            cell.search,
+            runs=len(batch.seeds),
+            controls=cell.settings.controls,
+            evidence=cell.settings.evidence,
+            others=None if cell.others is None else self.others(question, model, cell.others),
+            out=str(path),
+            overwrite=stale,
+            model=model,
+            pairs=pairs,
+            command=place.command,
+            watch=watch,
         )
-    finally:
-        torch.set_num_threads(before)
+        if cell.settings.ablation and not (path / ABLATION).is_file():
+            watch.progress(Progress("ablating single units", 0, 1))
+            _ablate(finding.folder, question, model, pairs)
+        return rows_of(batch, place.study, finding.folder, finding.summary)
 
-
-class ModelCache:
-    """Keeps the last model in memory. Batches are sorted by model, so that each model is loaded once."""
-
-    def __init__(self) -> None:
-        self._key: tuple[object, ...] | None = None
-        self._model: LanguageModel | None = None
-        self._others: dict[Question, PairSet | Examples] = {}
-        self.loads = 0
-        self.untouched: dict[tuple[object, ...], Untouched] = {}
-        """What the model knows, by question and pairs."""
-
-    def take(self, question: Question, device: str | None, batch_nodes: int | None) -> LanguageModel:
-        key = (question.model, question.dtype, question.priming, device, batch_nodes)
+    def model(self, question: Question, batch_nodes: int | None) -> LanguageModel:
+        key = (question.model, question.dtype, question.priming, batch_nodes)
         if self._model is None or key != self._key:
-            self.clear()  # first, because two large models may not fit into memory
-            self._model, self._key = model_of(question, device, batch_nodes), key
-            self.loads += 1
+            self.forget()  # first, because two large models may not fit into memory
+            self._model, self._key = model_of(question, self._place.device, batch_nodes), key
         return self._model
 
     def others(
@@ -102,7 +164,7 @@ class ModelCache:
         for other in asked:
             other = replace(other, lower=question.lower, unknown=question.unknown, steps=question.steps)
             if other not in self._others:
-                pairs = as_read(other, model, other.load_pairs())
+                pairs = as_read(other, model, self.pairs(other))
                 try:
                     self._others[other] = prepared(model, pairs, other.steps)
                 except PivotalError:  # no pair of it can be asked, which the evidence will say
@@ -110,60 +172,21 @@ class ModelCache:
             found.append(self._others[other])
         return found
 
-    def clear(self) -> None:
+    def forget(self) -> None:
+        """Release the model, and what it knows."""
         self._model = self._key = None
-        self._others = {}
-        self.untouched.clear()
+        self._others.clear()
+        self._untouched.clear()
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
-MODELS = ModelCache()
-"""The cache of this process."""
-
-
-def _run(
-    batch: Batch, path: Path, question: Question, model: LanguageModel, place: StudyPlace, watch: Watch
-) -> None:
-    cell = batch.cell
-    begun = RunFolder.open(path) if (path / RUN).is_file() else None
-    stale = begun is not None and _is_stale(begun, question, model, cell.search)
-    if stale and begun is not None and begun.finished:
-        raise PivotalError(
-            f"The weights or the files of the run in {path} have changed, so nothing can be added to it. Use another "
-            "folder."
-        )
-    find(  # a finished run gets the evidence that it lacks
-        question,
-        cell.search,
-        runs=len(batch.seeds),
-        controls=cell.controls,
-        evidence=cell.evidence,
-        others=None if cell.others is None else MODELS.others(question, model, cell.others),
-        out=str(path),
-        overwrite=stale,
-        model=model,
-        command=place.command,
-        watch=watch,
-    )
-    folder = RunFolder.open(path)
-    if cell.ablation and not (path / ABLATION).is_file():
-        watch.progress(Progress("ablating single units", 0, 1))
-        _ablate(folder, question, model)
-
-
-def _is_stale(begun: RunFolder, question: Question, model: LanguageModel, search: Search) -> bool:
-    """Whether the weights, the pairs or other files have changed, so that the run cannot be resumed or completed."""
-    now = fingerprints(question, model, question.load_pairs(), search)
-    return bool(changed_files(begun.settings, now))
-
-
-def _ablate(folder: RunFolder, question: Question, model: LanguageModel) -> None:
+def _ablate(folder: RunFolder, question: Question, model: LanguageModel, pairs: PairSet) -> None:
     """Run single-unit ablation on training pairs, for all units that the runs found."""
     found = [folder.intervention(run) for run in range(folder.runs_saved())]
-    pairs = as_read(question, model, question.load_pairs())
-    train = problem_of(question, model.in_bases(folder.bases()), question.divide(pairs)[0])
+    train_pairs = question.divide(as_read(question, model, pairs))[0]
+    train = problem_of(question, model.in_bases(folder.bases()), train_pairs)
     units = sorted({unit for intervention in found for unit in intervention.units})
     rows = found_by_ablation(units, train)
     folder.write_json(ABLATION, Ablations(units={row.unit: row for row in rows}))

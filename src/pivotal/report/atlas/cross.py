@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
 
-from pivotal.records.study_rows import CrossScore
+from pivotal.records.study import CrossScore
 from pivotal.report.atlas.entries import OTHER, Entry
 from pivotal.report.html import paragraph
 

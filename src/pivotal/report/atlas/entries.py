@@ -13,7 +13,7 @@ from typing import Literal
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.questions.question import JOINT, Question, names_of
 from pivotal.records.serial import replace
-from pivotal.records.study_rows import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
+from pivotal.records.study import KNOWN, UNKNOWN, CrossScore, FoundUnit, StudyRow
 from pivotal.report.study_tables import cells
 from pivotal.report.tables import percent
 

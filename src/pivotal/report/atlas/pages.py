@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from pivotal.records.study_rows import KNOWN, JudgedRow, StudyRow
+from pivotal.records.study import KNOWN, JudgedRow, StudyRow
 from pivotal.report.atlas.cross import cross_table
 from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, Standing, slug
 from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within

@@ -9,7 +9,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import disk, inside, is_partial, read_bytes, write_atomically, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
-from pivotal.records.study_rows import StudyRow
+from pivotal.records.study import StudyRow
 from pivotal.report.atlas.entries import Atlas, atlas_of, slug
 from pivotal.report.atlas.findings import findings_of
 from pivotal.report.atlas.frame import BODY

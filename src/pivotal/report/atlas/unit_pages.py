@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from pivotal.records.study_rows import FoundUnit
+from pivotal.records.study import FoundUnit
 from pivotal.report.atlas.cross import cross_table
 from pivotal.report.atlas.entries import Atlas, Entry, slug
 from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within
