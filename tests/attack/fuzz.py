@@ -204,5 +204,5 @@ def warm(materials: Materials) -> None:
         place = Place.made(scratch / "place")
         for verb in options.verbs():
             run(options.cheap(verb, materials, place))
-        run(("report", str(place.copy(materials.certified))))
+        run(("show", str(place.copy(materials.certified)), "--page"))
         run(("evaluate", str(materials.run), "--model", str(materials.transformer), "--any-model"))

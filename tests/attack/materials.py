@@ -145,7 +145,7 @@ class Materials:
     def study(self) -> Path:
         path = self.root / "study"
         self._made("study", str(self.recipe), "-q", "--out", str(path))
-        self._made("report", str(path), "--json")
+        self._made("show", str(path), "--page", "--json")
         return path
 
     @cached_property

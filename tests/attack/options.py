@@ -110,7 +110,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         ),
         "study": lambda: ("study", str(m.recipe), "--dry-run", "--out", new),
         "atlas": lambda: ("atlas", str(m.recipe), "--dry-run", "--out", new),
-        "show": lambda: ("show", str(m.run)),
+        "show": lambda: ("show", str(place.copy(m.run)), "--page"),
         "evaluate": lambda: ("evaluate", str(m.run)),
         "certify": lambda: (
             *("certify", str(place.copy(m.run) / "interventions" / "0"), "--candidates", "1", "--sample", "0"),
@@ -119,9 +119,7 @@ def cheap(verb: str, materials: Materials, place: Place) -> tuple[str, ...]:
         "generate": lambda: ("generate", str(m.run), "The noun0a", "--length", "2", "--direction", "plural"),
         "trace": lambda: ("trace", str(m.run), "--pair", "0"),
         "export": lambda: ("export", str(m.exportable), "--to", "snippet", "--out", new),
-        "open": lambda: ("open", str(m.run)),
         "serve": lambda: ("serve", str(m.run), "--port", "0"),
-        "report": lambda: ("report", str(place.copy(m.study)), "--format", "csv"),
         "push": lambda: ("push", str(m.run), "org/name", "--dry-run", "--out", new),
         "pull": lambda: ("pull", str(m.run / "interventions" / "0"), "--out", new),
         "list": lambda: ("list", "runs", str(m.root)),

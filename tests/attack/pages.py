@@ -61,7 +61,7 @@ def written(m: Materials, place: Place, evil: str) -> list[Path]:
         if (folder / "recipe.yaml").is_file():
             recipe = (folder / "recipe.yaml").read_text()
             (folder / "recipe.yaml").write_text(recipe.replace("Two cells.", json.dumps(evil)))
-        done = ended(fork(("report", str(folder))))
+        done = ended(fork(("show", str(folder), "--page")))
         assert done.code in (0, 2) and not done.failure, (source.name, done.failure, done.err[-500:])
         pages += [folder / "report.html"] if done.code == 0 else []
     out = place.path / "trace.html"

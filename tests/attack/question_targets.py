@@ -52,7 +52,6 @@ def _asking(chance: random.Random, m: Materials, question: Path | str, place: Pl
             (
                 "evaluate",
                 str(m.run),
-                "--phenomenon",
                 asked,
                 *chance.choice([(), ("--part", "all"), ("--json",)]),
             ),

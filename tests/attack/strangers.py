@@ -78,7 +78,7 @@ def _writing(source: Path, folder: Path, m: Materials) -> tuple[str, ...]:
         return ("find", "planted", str(m.pairs), *RESUME, "--out", str(folder))
     if source == m.study:
         return ("study", str(m.recipe), "--out", str(folder))
-    return ("report", str(folder))
+    return ("show", str(folder), "--page")
 
 
 def together(m: Materials, scratch: Path) -> dict[str, list[str]]:

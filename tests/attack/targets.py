@@ -27,7 +27,7 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence
     if chance.random() < slow:
         return chance.choice(
             [
-                ("report", str(run)),
+                ("show", str(run), "--page"),
                 ("certify", str(run), "--candidates", "1", "--sample", "0", "--finalists", "1", "-q"),
             ]
         )
@@ -43,7 +43,7 @@ def reading(chance: random.Random, run: Path, *, slow: float = 0.01) -> Sequence
             ("generate", str(run), "The noun0a", "--length", "1", "--direction", "plural"),
             ("list", "runs", str(run.parent)),
             ("serve", str(run), "--port", "0"),
-            ("open", str(run)),
+            ("show", str(run), "--open"),
         ]
     )
 
@@ -90,7 +90,12 @@ def summary(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     spoil(run / "summary.json", chance, mutations.json_text)
     if chance.random() < 0.7:
         return chance.choice(
-            [("show", str(run)), ("show", str(run)), ("report", str(run)), ("list", "runs", str(place.path))]
+            [
+                ("show", str(run)),
+                ("show", str(run)),
+                ("show", str(run), "--page"),
+                ("list", "runs", str(place.path)),
+            ]
         )
     return reading(chance, run)
 
@@ -110,7 +115,7 @@ def traces(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.run)
     spoil(run / "traces.json", chance, mutations.json_text)
     if chance.random() < 0.01:
-        return ("report", str(run))
+        return ("show", str(run), "--page")
     kind = chance.choice(["json", "html", "json", "json", "svg"] if chance.random() < 0.03 else ["json"])
     return ("trace", str(run), "--pair", str(chance.choice([0, 1, 2, 5])), *chance.choice(
         [(), ("--json",), ("--out", str(place.path / f"t.{kind}"))]
@@ -123,14 +128,14 @@ def others(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     names = sorted(path.name for path in run.iterdir() if path.suffix in (".json", ".jsonl"))
     chosen = run / chance.choice(names)
     spoil(chosen, chance, mutations.json_lines if chosen.suffix == ".jsonl" else mutations.json_text)
-    return ("report", str(run))
+    return ("show", str(run), "--page")
 
 
 @target("certificate.json", weight=0.05, light=False)
 def certificate(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     run = place.copy(m.certified)
     spoil(run / "certificate.json", chance, mutations.json_text)
-    return ("report", str(run))
+    return ("show", str(run), "--page")
 
 
 @target("checkpoint.pt and history.jsonl", weight=0.2, light=False)
@@ -203,7 +208,7 @@ def study(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     )
     spoil(folder / chosen, chance, way)
     if chance.random() < 0.05:
-        return ("report", str(folder))
+        return ("show", str(folder), "--page")
     return chance.choice(
         [
             ("study", str(m.recipe), "--out", str(folder), "--dry-run"),
@@ -226,7 +231,7 @@ def command_line(chance: random.Random, m: Materials, place: Place) -> Sequence[
         "train-lm": 0.15,
         "import-lm": 0.3,
         "eval-lm": 0.3,
-        "report": 0.3,
+        "show": 0.3,
     }
     verbs = options.verbs()
     verb = chance.choices(verbs, [slow.get(one, 1.0) for one in verbs])[0]

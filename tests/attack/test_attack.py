@@ -88,7 +88,6 @@ def test_every_verb_is_attacked_with_a_sound_command_line(materials: Materials, 
             "eval-lm",
             "study",
             "compare",
-            "report",
             "certify",
             "export",
         ):  # slow materials

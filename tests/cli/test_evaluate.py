@@ -50,23 +50,22 @@ def test_another_pairs_file(pivotal: Any, run_folder: Path, tmp_path: Path) -> N
     ]
     path = tmp_path / "mine.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    done = pivotal("evaluate", run_folder, "--phenomenon", path)
+    done = pivotal("evaluate", run_folder, path)
     assert "of 4 preferences of mine" in done.out
     assert "2 pairs could not be used with this model: outside the vocabulary: verb0zzs (2)" in done.out
-    pivotal("evaluate", run_folder, "--phenomenon", path, "--part", "test").refused("never split")
+    pivotal("evaluate", run_folder, path, "--part", "test").refused("never split")
 
 
 def test_pairs_with_other_labels(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"prefix": "The noun0a", "cue": 1, "words": {"he": "verb0as", "she": "verb0a"}}')
-    done = pivotal("evaluate", run_folder, "--phenomenon", path)
+    done = pivotal("evaluate", run_folder, path)
     assert "No labels are singular and plural" in done.out and "--labels LABEL=singular" in done.out
     mapped = pivotal("evaluate", run_folder, path, "--labels", "he=singular,she=plural")
     assert "100% of 1 preferences of mine flipped" in mapped.out
     pivotal("evaluate", run_folder, path, "--labels", "it=plural").refused("labelled he and she", "'it'")
     pivotal("evaluate", run_folder, path, "--labels", "he").refused("LABEL=LABEL")
     pivotal("evaluate", run_folder, "--labels", "he=singular").refused("for another question")
-    pivotal("evaluate", run_folder, path, "--phenomenon", path).refused("both were given")
 
 
 def test_labels_in_another_order_are_the_same_question(
@@ -215,7 +214,7 @@ def test_options_that_say_what_the_run_says_are_accepted(
 def test_an_empty_question_is_no_question(pivotal: Any, run_folder: Path) -> None:
     for empty in ("", " "):
         pivotal("evaluate", run_folder, empty).refused("QUESTION is a phenomenon or a file, but it is empty")
-        pivotal("evaluate", run_folder, "--phenomenon", empty).refused("it is empty")
+        pivotal("evaluate", run_folder, empty).refused("it is empty")
 
 
 @pytest.fixture
@@ -285,7 +284,7 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     assert json.loads(pivotal("evaluate", alone, mine, "--json").out)["pairs"]["asked"] == 60
     named = pivotal("evaluate", alone, "planted", "--json")
     assert json.loads(named.out)["pairs"]["asked"] == 1512
-    pivotal("evaluate", alone, mine, "--part", "test").refused("does not know which pairs")
+    pivotal("evaluate", alone, "--part", "test").refused("does not know which pairs")
 
 
 def test_a_card_that_does_not_identify_its_pairs_says_so(

@@ -35,9 +35,7 @@ def test_a_template_file_is_a_question_and_its_slips_are_told(
 ) -> None:
     path = tmp_path / "toy.yaml"
     path.write_text(TOY)
-    done = pivotal("evaluate", run_folder, "--phenomenon", path, "--part", "all", "--json")
+    done = pivotal("evaluate", run_folder, path, "--part", "all", "--json")
     assert done.code == 0 and set(json.loads(done.out)["by_group"]) == {"t01", "t02"}
     path.write_text(TOY.replace("{near}", "{nera}"))
-    pivotal("evaluate", run_folder, "--phenomenon", path).refused(
-        "toy.yaml, line 8", "names no list", "Did you mean 'near'?"
-    )
+    pivotal("evaluate", run_folder, path).refused("toy.yaml, line 8", "names no list", "Did you mean 'near'?")

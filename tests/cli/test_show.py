@@ -1,16 +1,49 @@
-"""`pivotal show`: one run in the terminal."""
+"""`pivotal show`: a run or a study in the terminal, as a page, and in the browser."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import webbrowser
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.cli.conftest import Run
+from tests.report.study_rows import runs
+
+from pivotal.jobs.study.recipe import read_recipe
+from pivotal.records.serial import encode
+from pivotal.records.study import StudyRecord
 
 
-def test_a_finished_run(pivotal: Any, run_folder: Path) -> None:
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    folder = tmp_path / "study"
+    folder.mkdir()
+    rows = runs({"question": "number single", "KL term": "without"}, [0.8, 0.9, 1.0])
+    (folder / "recipe.yaml").write_text(read_recipe("summary").text)
+    (folder / "results.jsonl").write_text("".join(encode(one, indent=0) + "\n" for one in rows))
+    (folder / "study.json").write_text(encode(StudyRecord(name="summary")))
+    return folder
+
+
+@pytest.fixture
+def copy(run_folder: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(run_folder, tmp_path / "a run"))
+
+
+@pytest.fixture
+def browser(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses that a browser was asked to open."""
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda address: not asked.append(address))
+    return asked
+
+
+# -- a run ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run(pivotal: Run, run_folder: Path) -> None:
     done = pivotal("show", run_folder)
     assert done.code == 0
     summary = json.loads((run_folder / "summary.json").read_text())
@@ -28,52 +61,123 @@ def test_a_finished_run(pivotal: Any, run_folder: Path) -> None:
         assert part in done.out, part
 
 
-def test_json(pivotal: Any, run_folder: Path) -> None:
+def test_json_of_a_run(pivotal: Run, run_folder: Path) -> None:
     shown = json.loads(pivotal("show", run_folder, "--json").out)
     assert shown["finished"] and shown["summary"] == json.loads((run_folder / "summary.json").read_text())
+    assert (shown["kind"], shown["report"]) == ("run", None)
     assert shown["settings"]["search"]["name"] == "learned"
     assert shown["command"].startswith("pivotal find planted planted")
     assert {"summary.json", "run.json", "interventions"} <= set(shown["files"])
 
 
-def test_an_unfinished_run_says_how_to_resume_it(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(run_folder, tmp_path / "r")
-    (tmp_path / "r" / "summary.json").unlink()
-    done = pivotal("show", tmp_path / "r")
+def test_an_unfinished_run_says_how_to_resume_it(pivotal: Run, copy: Path) -> None:
+    (copy / "summary.json").unlink()
+    done = pivotal("show", copy)
     assert done.code == 0 and "not finished. To resume it: pivotal find planted planted" in done.out
-    shown = json.loads(pivotal("show", tmp_path / "r", "--json").out)
+    shown = json.loads(pivotal("show", copy, "--json").out)
     assert not shown["finished"] and shown["summary"] is None
-
-
-def test_what_is_not_a_run(pivotal: Any, tmp_path: Path) -> None:
-    pivotal("show", tmp_path).refused("not a run folder")
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"best": 7}, "Run 7 is the best run, but there are 2 runs".lower()),
+        ({"best": 7}, "run 7 is the best run, but there are 2 runs"),
         ({"median": -1}, "run -1 is the median run"),
         ({"labels": ["singular", "dual"]}, "one number per unit and direction"),
         ({"runs": []}, "there are 0 runs"),
     ],
 )
 def test_a_summary_whose_parts_do_not_fit_together_is_refused(
-    pivotal: Any, run_folder: Path, tmp_path: Path, change: dict[str, object], said: str
+    pivotal: Run, copy: Path, change: dict[str, object], said: str
 ) -> None:
-    shutil.copytree(run_folder, tmp_path / "r")
-    summary = json.loads((tmp_path / "r" / "summary.json").read_text())
-    (tmp_path / "r" / "summary.json").write_text(json.dumps(summary | change))
-    for verb in ("show", "report"):
-        pivotal(verb, tmp_path / "r").refused("summary.json", said)
+    summary = json.loads((copy / "summary.json").read_text())
+    (copy / "summary.json").write_text(json.dumps(summary | change))
+    pivotal("show", copy).refused("summary.json", said)
 
 
-def test_a_run_without_its_settings_is_refused(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(run_folder, tmp_path / "r")
-    run = json.loads((tmp_path / "r" / "run.json").read_text())
-    (tmp_path / "r" / "run.json").write_text(json.dumps(run | {"settings": {}}))
-    pivotal("show", tmp_path / "r").refused("run.json must state the setting 'search', but it is None")
-    pivotal("report", tmp_path / "r").refused("run.json must state the setting 'model', but it is None")
-    settings = run["settings"] | {"runs": [1]}
-    (tmp_path / "r" / "run.json").write_text(json.dumps(run | {"settings": settings}))
-    pivotal("show", tmp_path / "r").refused("run.json must state the setting 'runs', but it is [1]")
+def test_a_run_without_its_settings_is_refused(pivotal: Run, copy: Path) -> None:
+    run = json.loads((copy / "run.json").read_text())
+    (copy / "run.json").write_text(json.dumps(run | {"settings": {}}))
+    pivotal("show", copy).refused("run.json must state the setting 'search', but it is None")
+
+
+# -- the page -------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_run_comes_out_the_same(run_folder: Path, tmp_path: Path, pivotal: Run) -> None:
+    copy = Path(shutil.copytree(run_folder, tmp_path / run_folder.name))
+    (copy / "report.html").unlink()
+    said = pivotal("show", copy, "--page")
+    assert said.code == 0 and str(copy / "report.html") in said.out
+    # the command that made the run names the folder of then, the lines that apply it that of now
+    was, made = (
+        (path / "report.html").read_text(encoding="utf-8").replace(str(path), str(run_folder))
+        for path in (run_folder, copy)
+    )
+    assert made == was
+
+
+def test_a_missing_page_is_written_before_it_is_opened(copy: Path, browser: list[str], pivotal: Run) -> None:
+    (copy / "report.html").unlink()
+    assert pivotal("show", copy, "--open").code == 0
+    assert (copy / "report.html").is_file() and browser[0].endswith("/a%20run/report.html")
+    written = (copy / "report.html").stat().st_mtime_ns
+    assert json.loads(pivotal("show", copy, "--open", "--json").out)["report"] == str(copy / "report.html")
+    assert (copy / "report.html").stat().st_mtime_ns == written and len(browser) == 2
+
+
+def test_without_a_browser_the_file_is_named(
+    run_folder: Path, monkeypatch: pytest.MonkeyPatch, pivotal: Run
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda address: False)
+    done = pivotal("show", run_folder, "--open")
+    assert done.code == 2 and f"Open this file in one: {run_folder / 'report.html'}" in done.err
+
+
+@pytest.mark.slow
+def test_the_pages_of_units_are_computed_again_from_a_text(
+    run_folder: Path, copy: Path, tmp_path: Path, pivotal: Run
+) -> None:
+    (copy / "units.json").unlink()
+    (tmp_path / "mine.txt").write_text("The noun0a quite\nThe noun0as near\n")
+    assert pivotal("show", copy, "--sentences", tmp_path / "mine.txt").code == 0
+    page = (copy / "report.html").read_text(encoding="utf-8")
+    assert "The words of mine.txt (6 tokens)" in page and "<mark>noun0as</mark>" in page
+    assert pivotal("show", copy, "--units").code == 0
+    stored = [json.loads((where / "units.json").read_text()) for where in (run_folder, copy)]
+    assert stored[0] == stored[1], "as `find` wrote it"
+
+
+# -- a study --------------------------------------------------------------------------------------------------------
+
+
+def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) -> None:
+    said = pivotal("show", study)
+    assert said.code == 0 and "90.0 ± 10.0" in said.out and "88.0 ± 0.2" in said.out
+    assert not (study / "report.html").exists()
+    made = json.loads(pivotal("show", study, "--page", "--json").out)
+    assert {"report.html", "tables.md", "tables.tex", "tables.csv"} <= {path.name for path in study.iterdir()}
+    assert (made["kind"], made["report"]) == ("study", str(study / "report.html"))
+    assert any("90.0 ± 10.0" in row for table in made["tables"] for row in table["rows"])
+    for form in ("md", "tex", "csv"):
+        printed = pivotal("show", study, "--format", form)
+        assert printed.out == (study / f"tables.{form}").read_text(encoding="utf-8")
+
+
+def test_lost_rows_are_said_beside_the_tables(study: Path, pivotal: Run) -> None:
+    path = study / "results.jsonl"
+    path.write_text(path.read_text()[:-30])
+    said = pivotal("show", study)
+    assert said.code == 0 and "1 row of 3 cannot be read" in said.err and "85.0 ± 7.1" in said.out
+
+
+def test_options_that_do_not_fit_the_folder(
+    run_folder: Path, study: Path, tmp_path: Path, pivotal: Run, browser: list[str]
+) -> None:
+    pivotal("show", tmp_path, "--open").refused("not a run folder")
+    pivotal("show", run_folder, "--format", "md").refused("--format is for a study")
+    pivotal("show", run_folder, "--site", tmp_path).refused("--site is for a study")
+    pivotal("show", study, "--json", "--format", "md").refused("Give only one of them")
+    pivotal("show", run_folder, "--device", "cpu").refused("--model and --device are for --units")
+    pivotal("show", study, "--units").refused("is not a run folder")
+    assert browser == []

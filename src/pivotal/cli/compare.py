@@ -48,7 +48,7 @@ def compare(
     """Compare searches: what each one finds with a given number of units, on held-out pairs, and what it costs.
 
     A comparison is a study whose recipe is written for you (recipe.yaml in its folder): after Ctrl-C or a kill the same
-    command continues, and `pivotal report` makes its tables and figures again.
+    command continues, and `pivotal show FOLDER --page` makes its tables and figures again.
     """
     from pivotal.jobs.study.comparison import comparison, sizes_of
     from pivotal.report.study import StudyFolder, write_study

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import command_line, complete, shared_options, terminal
+from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_text
 
@@ -82,7 +82,7 @@ def eval_lm(
         for spec, model in zip(models, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
             found.append(dataclasses.replace(done, model=_short(spec, models)))
-    figures = {"command": command_line.command(), "models": [_figures(one) for one in found]}
+    figures = {"command": terminal.command(), "models": [_figures(one) for one in found]}
     if out is not None:
         write_text(out, encode(figures) + "\n")
     if json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pivotal.cli import command_line, complete, shared_options, terminal
+from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS
 from pivotal.questions.question import JOINT, Question
@@ -151,7 +151,7 @@ def find(
             overwrite=overwrite,
             device=device,
             batch_nodes=batch_nodes,
-            command=command_line.command(),
+            command=terminal.command(),
             watch=watching,
         )
     folder = found.folder

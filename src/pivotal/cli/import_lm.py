@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pivotal.cli import command_line, shared_options, terminal
+from pivotal.cli import shared_options, terminal
 
 
 def import_lm(
@@ -49,9 +49,7 @@ def import_lm(
     if out is None:
         _check_name(checkpoint.stem)
     folder = models_home() / checkpoint.stem if out is None else out
-    found = import_checkpoint(
-        checkpoint, vocabulary, folder, replace=overwrite, command=command_line.command()
-    )
+    found = import_checkpoint(checkpoint, vocabulary, folder, replace=overwrite, command=terminal.command())
     name = folder.name if out is None else str(folder)
     if json:
         fingerprint = found.model.fingerprint()

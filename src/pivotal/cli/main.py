@@ -21,7 +21,6 @@ from pivotal.cli import (
     atlas,
     certify,
     check,
-    command_line,
     compare,
     convert,
     eval_lm,
@@ -33,10 +32,8 @@ from pivotal.cli import (
     import_lm,
     list,
     new_phenomenon,
-    open_page,
     pull,
     push,
-    report,
     serve,
     show,
     study,
@@ -60,7 +57,7 @@ class Verbs(TyperGroup):
                     f"Arguments must be UTF-8 text, but {given!r} is not. Rename the file or the folder."
                 )
                 raise typer.Exit(BAD_INPUT)
-        command_line.remember(args)
+        terminal.ARGUMENTS.set(tuple(args))
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
@@ -121,36 +118,28 @@ app = typer.Typer(
 )
 
 _PANELS: dict[str, dict[str, Callable[..., None]]] = {
-    "Find and examine units": {
-        "find": find.find,
-        "show": show.show,
-        "evaluate": evaluate.evaluate,
-        "certify": certify.certify,
-        "generate": generate.generate,
-        "trace": trace.trace,
-        "report": report.report,
-        "open": open_page.open_page,
-        "serve": serve.serve,
-    },
-    "Export and share": {"export": export.export, "push": push.push, "pull": pull.pull},
-    "Questions": {
+    "Ask": {
         "list": list.list_names,
-        "new-phenomenon": new_phenomenon.new_phenomenon,
-        "convert": convert.convert,
         "check": check.check,
+        "convert": convert.convert,
+        "new-phenomenon": new_phenomenon.new_phenomenon,
     },
-    "Bases": {"fit-basis": fit_basis.fit_basis},
-    "Compare": {
-        "compare": compare.compare,
+    "Find": {"find": find.find, "certify": certify.certify},
+    "Look": {"show": show.show, "evaluate": evaluate.evaluate, "trace": trace.trace, "serve": serve.serve},
+    "Use": {"generate": generate.generate, "export": export.export, "push": push.push, "pull": pull.pull},
+    "Study": {
         "study": study.study,
+        "compare": compare.compare,
         "atlas": atlas.atlas,
     },
-    "Language models": {
+    "Models": {
         "train-lm": train_lm.train_lm,
         "import-lm": import_lm.import_lm,
         "eval-lm": eval_lm.eval_lm,
+        "fit-basis": fit_basis.fit_basis,
     },
 }
+"""The verbs, in the groups of the help page."""
 for _panel, _verbs in _PANELS.items():
     for _name, _verb in _verbs.items():
         app.command(_name, rich_help_panel=_panel)(_verb)

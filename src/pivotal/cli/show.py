@@ -1,20 +1,24 @@
-"""`pivotal show`: one run in the terminal."""
+"""`pivotal show`: what a folder holds, in the terminal and as a page."""
 
 from __future__ import annotations
 
+import sys
+import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pivotal.cli import shared_options, terminal
+from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.records.summary import Summary
+    from pivotal.report.study import StudyFolder
     from pivotal.report.tables import Table
 
-FILES = {
+_FILES = {
     "report.html": "the report",
     "summary.json": "all scores and values",
     "interventions": "the units and values of every run, ready to be applied",
@@ -28,28 +32,180 @@ FILES = {
 
 
 def show(
-    run_folder: Annotated[str, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="The folder of a run or a study.", show_default=False)
+    ],
+    page: Annotated[
+        bool,
+        shared_options.in_output(
+            "Write the page and figures again, and the tables of a study as Markdown, LaTeX and CSV.",
+            "--page",
+        ),
+    ] = False,
+    browser: Annotated[
+        bool,
+        shared_options.in_output("Open the page in the browser. It is written if it is missing.", "--open"),
+    ] = False,
+    form: Annotated[
+        Literal["md", "tex", "csv"] | None,
+        shared_options.in_output(
+            "For a study: print its tables as Markdown, LaTeX or CSV, and nothing else.", "--format"
+        ),
+    ] = None,
+    site: Annotated[
+        Path | None,
+        shared_options.in_output("For an atlas: write its site to this folder.", metavar="DIR"),
+    ] = None,
+    units: Annotated[
+        bool,
+        shared_options.in_run(
+            "For a run: compute the pages of its units again, and write the page. This loads the model.",
+            "--units",
+        ),
+    ] = False,
+    sentences: Annotated[
+        str | None,
+        shared_options.in_run(
+            "The same, with a text of your own instead of the bundled one, a sentence per line; the first "
+            "2,000 are read.",
+            metavar="FILE",
+        ),
+    ] = None,
+    model: shared_options.RunModel = None,
+    device: shared_options.Device = None,
     json: shared_options.Json = False,
 ) -> None:
-    """Show one run: its question, the units of the best run with their values, the scores and the files."""
+    """Show a run (its question, units, values, scores and files) or the tables of a study.
+
+    --page writes the page again from the data in the folder, and --open opens it.
+    """
+    from pivotal.report.study import StudyFolder
+
+    if json and form is not None:
+        raise PivotalError(f"--json and --format {form} both choose what to print. Give only one of them.")
+    if units or sentences is not None:
+        _profile(folder, sentences, model, device)
+    elif model is not None or device is not None:
+        raise PivotalError("--model and --device are for --units and --sentences. Add one of them.")
+    study = StudyFolder.open(folder) if StudyFolder.holds(folder) else None
+    if study is None and (form is not None or site is not None):
+        option = "--site" if form is None else "--format"
+        raise PivotalError(f"{option} is for a study, but {folder} holds no study. Leave it out.")
+    written = _write_page(folder, study, page or units or sentences is not None, browser)
+    if study is not None:
+        _show_study(study, written, form, site, json)
+    else:
+        _show_run(folder, written, json)
+    if browser and not webbrowser.open(written.resolve().as_uri()):  # type: ignore[union-attr]
+        raise PivotalError(f"No browser could be started. Open this file in one: {written}")
+
+
+def _write_page(folder: str, study: StudyFolder | None, again: bool, needed: bool) -> Path | None:
+    """The page, if it was written again, or if it is needed."""
+    from pivotal.jobs.run_folder import REPORT, RunFolder
+    from pivotal.report.page import write_report
+    from pivotal.report.study import write_study
+
+    path = Path(folder) / REPORT
+    if again or (needed and not path.is_file()):
+        return write_report(RunFolder.open(folder)) if study is None else write_study(study)
+    return path if needed else None
+
+
+_CURE = "Restore the pairs of the run; the pages of its units need its held-out pairs."
+
+
+def _profile(folder: str, text: str | None, model: str | None, device: str | None) -> None:
+    """Compute units.json of a run."""
+    from pivotal.cli.run_argument import Saved
+    from pivotal.jobs.run_folder import UNITS, RunFolder
+
+    with Saved.locked(folder, RunFolder.open(folder).summary().best) as saved:
+        assert saved.folder is not None and saved.run is not None
+        question = saved.question(model)
+        pairs = question.load_pairs()
+        saved.divided(
+            question, pairs, _CURE
+        )  # files are read before the model is loaded, which may take long
+        from pivotal.evidence.unit_profiles import profile_units
+        from pivotal.problem.prepare import as_read, problem_of
+        from pivotal.problem.text import sentences_of
+
+        sentences = None if text is None else sentences_of(text)
+        lm = saved.load_model(question, device, any_model=False, download=model is not None)
+        train, test = saved.divided(question, pairs, _CURE, as_read(question, lm, pairs))
+        problem = problem_of(question, lm, train).on(test)
+        name = {} if text is None else {"name": Path(text).name}
+        profiles = profile_units(saved.intervention, problem, run=saved.run, sentences=sentences, **name)
+        saved.folder.write_json(UNITS, profiles)
+
+
+# -- a study --------------------------------------------------------------------------------------------------------
+
+
+def _show_study(
+    study: StudyFolder,
+    page: Path | None,
+    form: Literal["md", "tex", "csv"] | None,
+    site: Path | None,
+    json: bool,
+) -> None:
+    from dataclasses import asdict
+
+    from pivotal.report.atlas import write_site
+    from pivotal.report.study import measured
+    from pivotal.report.study_tables import study_tables
+
+    if study.loss:
+        terminal.error(study.loss)
+    index = None if site is None else write_site(study, site)
+    if form is not None:
+        sys.stdout.write(study.tables(form))
+        return
+    tables = study_tables(study.recipe, study.rows)
+    if json:
+        made = [{**asdict(one), "numeric": sorted(one.numeric)} for one in tables]
+        files = {"report": _text(page), "site": _text(index)}
+        terminal.as_json({"folder": str(study.path), "kind": "study", **files, "tables": made})
+        return
+    for shown in tables:
+        terminal.table(shown)
+    terminal.line(f"\n{measured(study.rows)}")
+    if page is not None:
+        terminal.line(f"Written to {study.path}: tables.md, tables.tex, tables.csv; read {page}")
+    if index is not None:
+        terminal.line(f"The site is {index}.")
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+# -- a run ----------------------------------------------------------------------------------------------------------
+
+
+def _show_run(path: str, page: Path | None, json: bool) -> None:
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.report import tables
 
-    folder = RunFolder.open(run_folder)
+    folder = RunFolder.open(path)
     summary = folder.summary() if folder.finished else None
+    files = {name: what for name, what in _FILES.items() if (folder.path / name).exists()}
     if json:
         terminal.as_json(
             {
-                "path": str(folder.path),
+                "folder": str(folder.path),
+                "kind": "run",
                 "finished": folder.finished,
                 "settings": folder.settings,
                 "command": folder.info.command or "",
                 "summary": summary,
-                "files": files_of(folder.path),
+                "report": _text(page),
+                "files": files,
             }
         )
         return
-    print_question(folder, summary)
+    _print_question(folder, summary)
     if summary is None:
         command = folder.info.command or "repeat its command"
         terminal.line(f"\nThe run is not finished. To resume it: {command}", style="bold")
@@ -60,7 +216,9 @@ def show(
         terminal.table(tables.runs_table(summary))
         terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{best}"))
         terminal.line(f"\n{tables.control_sentence(summary)}")
-    terminal.table(tables.Table("Files", ("file", ""), tuple(files_of(folder.path).items())))
+    terminal.table(tables.Table("Files", ("file", ""), tuple(files.items())))
+    if page is not None:
+        terminal.line(f"\nThe page is {page}")
 
 
 def best_units(summary: Summary, title: str) -> Table:
@@ -76,25 +234,20 @@ def best_units(summary: Summary, title: str) -> Table:
     return tables.table(title, columns, rows, text=2)
 
 
-def files_of(path: Path) -> dict[str, str]:
-    """The files of a run folder, and what each holds."""
-    return {name: what for name, what in FILES.items() if (path / name).exists()}
-
-
-def print_question(folder: RunFolder, summary: Summary | None) -> None:
+def _print_question(folder: RunFolder, summary: Summary | None) -> None:
     """The settings of the run, in three lines."""
     from pivotal.report.tables import counted
 
-    s = folder.settings
+    settings = folder.settings
     search, runs = dict(folder.stated("search", dict)), folder.stated("runs", int)
     name = search.pop("name", "?")
-    steps = "at every step" if s.get("steps") == "every" else "at the cue"
-    wanted = f"{s.get('test') or 'the default number of'} held-out pairs"
+    steps = "at every step" if settings.get("steps") == "every" else "at the cue"
+    wanted = f"{settings.get('test') or 'the default number of'} held-out pairs"
     held_out = counted(summary.pairs.test, "held-out pair") if summary else wanted
-    terminal.line(f"{s.get('phenomenon')} in {s.get('model')}, units set {steps}", style="bold")
+    terminal.line(f"{settings.get('phenomenon')} in {settings.get('model')}, units set {steps}", style="bold")
     terminal.line(
-        f"Sites {s.get('sites')}; values {s.get('values')}; {held_out}, split by {s.get('split')}; "
-        f"{counted(runs, 'run')} from seed {s.get('seed')}"
+        f"Sites {settings.get('sites')}; values {settings.get('values')}; {held_out}, split by "
+        f"{settings.get('split')}; {counted(runs, 'run')} from seed {settings.get('seed')}"
     )
     terminal.line(f"Search {name}: " + " ".join(f"{k}={v}" for k, v in search.items()), style="dim")
 
@@ -109,31 +262,25 @@ def print_result(summary: Summary, quiet: bool = False) -> None:
         terminal.line(summary.verdict.sentence)
     if quiet:
         return
-    if summary.verdict is not None:
-        failed = evidence.failed_table(summary.verdict)
-        if failed.rows:
-            terminal.table(failed)
-    terminal.table(tables.units_table(summary, most=12))
+    shown: list[Any] = []
+    if summary.verdict is not None and (failed := evidence.failed_table(summary.verdict)).rows:
+        shown.append(failed)
+    shown.append(tables.units_table(summary, most=12))
     if len(summary.runs) > 1:
-        terminal.table(tables.runs_table(summary))
+        shown.append(tables.runs_table(summary))
     which = f", run {summary.best}" if len(summary.runs) > 1 else ""
-    terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
+    shown.append(tables.shares_table(summary.best_run, f"By construction and direction{which}"))
     if summary.kept is not None:
-        if (listed := evidence.kept_table(summary.kept, "What had to stay the same")) is not None:
-            terminal.table(listed)
-        for text in evidence.kept_sentences(summary.kept):
-            terminal.line(text)
-    terminal.line("")
-    terminal.line(tables.control_sentence(summary))
-    for said in (
-        tables.overlap_sentence,
-        tables.unseen_sentence,
-        tables.stages_sentence,
-        tables.clean_sentence,
-    ):
-        text = said(summary)
-        if text:
-            terminal.line(text)
+        shown.append(evidence.kept_table(summary.kept, "What had to stay the same"))
+        shown += evidence.kept_sentences(summary.kept)
+    shown += [f"\n{tables.control_sentence(summary)}", tables.overlap_sentence(summary)]
+    shown += [
+        tables.unseen_sentence(summary),
+        tables.stages_sentence(summary),
+        tables.clean_sentence(summary),
+    ]
+    for part in filter(None, shown):
+        (terminal.line if isinstance(part, str) else terminal.table)(part)
     terminal.line("")
     for step in next_steps(summary):
         terminal.line(f"Next: {step}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import command_line, complete, shared_options, terminal
+from pivotal.cli import complete, shared_options, terminal
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def carry_out(
         return None
     with display(quiet) as watch:
         recipe = replace(recipe, resources=asks)
-        return solve(recipe, **asked, executor=executor, command=command_line.command(), watch=watch)
+        return solve(recipe, **asked, executor=executor, command=terminal.command(), watch=watch)
 
 
 def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
@@ -212,7 +212,7 @@ def _print(plan: StudyPlan, json: bool) -> None:
 def _merge(recipe: Recipe, folders: list[str], out: str | None, light: bool, json: bool) -> None:
     from pivotal.jobs.study.merge import merge
 
-    done = merge(recipe, folders, out=out, light=light, command=command_line.command())
+    done = merge(recipe, folders, out=out, light=light, command=terminal.command())
     if done.warning:
         terminal.error(done.warning)
     if json:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,6 +16,15 @@ from pivotal.printing import error_console, visible
 
 if TYPE_CHECKING:
     from pivotal.report.tables import Table
+
+
+ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
+"""The arguments as the user typed them."""
+
+
+def command() -> str:
+    """The command as the user typed it, to be stored with its result."""
+    return shlex.join(["pivotal", *ARGUMENTS.get()])
 
 
 def out() -> Console:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pivotal.cli import command_line, shared_options, terminal
+from pivotal.cli import shared_options, terminal
 from pivotal.lm.recipes import FLAGS, RECIPES, SNAPSHOTS_HELP, Settings, settings_of
 from pivotal.options import Option, options_of
 from pivotal.printing import duration
@@ -90,7 +90,7 @@ def train_lm(
         overwrite=overwrite,
         checkpoint_minutes=checkpoint_minutes,
         recipe=recipe,
-        command=command_line.command(),
+        command=terminal.command(),
     )
     with display(quiet) as watch:
         trained = train(job, watch)

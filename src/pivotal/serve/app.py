@@ -134,7 +134,7 @@ class _Live:
         except PivotalError as error:
             return _json({"error": str(error)}, 404)
         if path is None:
-            return _json({"error": "This run has no report. `pivotal report RUN` writes it."}, 404)
+            return _json({"error": "This run has no report. `pivotal show RUN --page` writes it."}, 404)
         # It is sent in pieces: somebody else may have made a report larger than the memory.
         return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
