@@ -106,7 +106,7 @@ def render(form: Literal["svg", "png", "pdf"], spec: Spec, **options: Any) -> by
     if address_space() < _ADDRESS_SPACE:
         raise NotDrawn(
             "The renderer of charts needs more address space than this process may use (ulimit -v), so the chart was "
-            "not drawn. Raise the limit, then draw it with `pivotal report`."
+            "not drawn. Raise the limit, then draw it with `pivotal show FOLDER --page`."
         )
     import vl_convert
 
