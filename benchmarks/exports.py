@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from pivotal.exports import Portable, export
-from pivotal.exports.base import folder_names
+from pivotal.exports.weights import folder_names
 from pivotal.exports.control_vector import vectors
 from pivotal.models import load_model
 from pivotal.models.transformers.gguf import joined, packaged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import os
 import platform
@@ -270,6 +271,22 @@ def read_bytes(path: Path) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise PivotalError(f"{path}: not a readable gzip file ({in_short(error)}).") from None
     return b"".join(parts)
+
+
+def identity(path: Path) -> dict[str, Any]:
+    """Name, size and SHA-256 of a file: its identity, independent of its folder."""
+    digest, size = hashlib.sha256(), 0
+    check_plain(path)  # a pipe can be read once only
+    try:
+        with path.open("rb") as file:
+            while block := file.read(2**20):
+                digest.update(block)
+                size += len(block)
+    except FileNotFoundError:
+        raise PivotalError(f"There is no file {path}.") from None
+    except OSError as error:
+        raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
+    return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def suffix_of(path: Path) -> str:

@@ -72,7 +72,7 @@ def test_what_export_refuses(pivotal: Any, saved: Path, tmp_path: Path) -> None:
     about = ("planted", lm.fingerprint(), "planted", "0")
     units, labels = (next(iter(lm.unit_space())),), ("singular", "plural")
     for steps, target, said in (
-        ("every", "snippet", "models of transformers, but planted"),
+        ("every", "snippet", "planted is not one"),
         ("single", "peft", "one word of a sentence"),
     ):
         found = Intervention(units, labels, np.ones((2, 1)), steps, *about)  # type: ignore[arg-type]

@@ -179,5 +179,5 @@ def test_push_and_pull_with_a_hub(model: Path, saved: Path, tmp_path: Path) -> N
     told = json.loads(run("pull", "me/units", "--revision", second, "--out", "again", "--json"))
     assert told["commit"] == second and told["cached"]
     last = json.loads(run("pull", "me/units", "--offline", "--out", "last", "--json"))
-    assert last["commit"] == first and last["files"] == told["files"]  # this commit was downloaded last
+    assert last["commit"] == second and last["files"] == told["files"]  # the newest that was downloaded
     assert "Without a network" in run("pull", "me/other", "--offline", code=2)

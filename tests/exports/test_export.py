@@ -122,7 +122,7 @@ def test_models_and_units_that_cannot_be_exported(tiny: Make) -> None:
     planted = load_model("planted")
     unit = next(iter(planted.unit_space()))
     found = Intervention((unit,), ("one", "two"), np.ones((2, 1)), "every", "planted", "0", "number", "0")
-    with pytest.raises(PivotalError, match=r"Exports are for models of transformers.*`pivotal generate`"):
+    with pytest.raises(PivotalError, match=r"Only Transformers models can be exported.*`pivotal generate`"):
         Portable.of(planted, found)
     model = tiny("gpt2")
     strange = Intervention((Unit("mlp.9", 0, 1),), *_rest(found, 1))

@@ -46,7 +46,7 @@ def export(
 ) -> None:
     """Write an intervention in the format of another library, with a README that says how to use it.
 
-    Only interventions in models of transformers can be exported, not those in LSTMs, GRUs and RNNs.
+    Only interventions in Transformers models can be exported, not those in LSTMs, GRUs and RNNs.
     """
     from pivotal.cli.run_argument import Saved
     from pivotal.exports import TARGETS, Portable, check_free

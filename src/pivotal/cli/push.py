@@ -13,7 +13,7 @@ from pivotal.cli.export import hub_name
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
-    from pivotal.exports.sharing import Shared
+    from pivotal.exports.hub import Shared
 
 Repository = Annotated[
     str, typer.Argument(metavar="ORG/NAME", help="The repository on the hub.", show_default=False)
@@ -53,7 +53,6 @@ def push(
     from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.exports import hub
-    from pivotal.exports.sharing import write_shared
 
     hub.check_name(repository)
     if out is not None and not dry_run:
@@ -67,19 +66,18 @@ def push(
             f"{folder} exists already, and nothing was written. Name another folder with --out."
         )
     based = base_model or hub_name(saved.question(model).model)
-    shared = _shared(saved, repository, based, license, (model, priming, dtype, device, any_model))
-    notes = shared.notes
+    shared, notes = _shared(saved, repository, based, license, (model, priming, dtype, device, any_model))
     if shared.base_model is None:
         notes.append("The card names no base model: give its name on the hub with --base-model.")
     if shared.license is None:
         notes.append("The card states no licence: give that of the base model with --license.")
     if dry_run:
-        write_shared(shared, folder)
+        notes += hub.write_shared(shared, folder)
         where = str(folder)
         card = (folder / "README.md").read_text(encoding="utf-8")
     else:
         with tempfile.TemporaryDirectory() as made:
-            write_shared(shared, Path(made) / "repository")
+            notes += hub.write_shared(shared, Path(made) / "repository")
             card = (Path(made) / "repository" / "README.md").read_text(encoding="utf-8")
             where = hub.push(Path(made) / "repository", repository, private=private)
     if json:
@@ -100,10 +98,11 @@ def _shared(
     base_model: str | None,
     license: str | None,
     loading: tuple[str | None, str | None, str | None, str | None, bool],
-) -> Shared:
+) -> tuple[Shared, list[str]]:
+    """What is shared, and what is missing, a sentence each."""
     from pivotal.errors import PivotalError
     from pivotal.exports import Portable, hub
-    from pivotal.exports.sharing import Shared
+    from pivotal.exports.hub import Shared
     from pivotal.jobs.run_folder import CERTIFICATE
 
     model, priming, dtype, device, any_model = loading
@@ -125,4 +124,4 @@ def _shared(
     except PivotalError as error:
         notes.append(f"There are no adapters: {error}")
     known = license or (hub.licence_of(base_model) if base_model else None)
-    return Shared(saved.intervention, repository, base_model, known, pairs, tuple(files), portable, notes)
+    return Shared(saved.intervention, repository, base_model, known, pairs, tuple(files), portable), notes

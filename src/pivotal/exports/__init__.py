@@ -9,11 +9,14 @@ from pathlib import Path
 
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
-from pivotal.exports.readme import readme
+from pivotal.exports.templates import about, render
 from pivotal.files import disk, inside, write_text
 from pivotal.records import serial
 from pivotal.records.intervention import EXPORT, ExportRecord
 from pivotal.registry import Registry
+
+_LISTED = 40
+"""The most units in the table of a README."""
 
 TARGETS: Registry[Target] = Registry("exports", __name__, Target)  # type: ignore[type-abstract]
 
@@ -41,8 +44,20 @@ def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False
 def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecord:
     """Write the files of a target into an empty folder, with README.md and export.json."""
     notes = target.write(portable, folder)
-    write_text(folder / "README.md", readme(portable, target, notes))
     i = portable.intervention
+    text = render(
+        "README.md",
+        target=target,
+        use=notes.use,
+        approximate=notes.approximate,
+        priming=portable.priming,
+        dtype=str(portable.model.network.dtype)[6:],
+        rows=list(zip(i.units, zip(*i.shown_values.values(), strict=True), strict=True)),
+        listed=_LISTED,
+        heads=any(unit.size > 1 for unit in i.units),
+        **about(i),
+    )
+    write_text(folder / "README.md", text + "\n")
     files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     record = ExportRecord(
         target=target.name,

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.files import write_atomically
+from pivotal.exports.templates import code
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.edit import own_site
@@ -85,9 +84,8 @@ class Portable:
         """Check that an intervention can be exported. Without `direction`, both directions are."""
         if not isinstance(model, TransformersLM):
             raise PivotalError(
-                f"Exports are for models of transformers, but {model.name} is none, and other libraries cannot "
-                "load it. Apply the intervention with pivotal: `pivotal generate`, or "
-                "model.intervened(…) in Python."
+                f"Only Transformers models can be exported; {model.name} is not one, and other libraries cannot load "
+                "it. Apply the intervention with pivotal: `pivotal generate`, or model.intervened(…) in Python."
             )
         sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
         model.in_bases(intervention.bases).unit_space(sites)  # the sites exist, and the bases fit them
@@ -141,6 +139,21 @@ class Portable:
         """The number of tokens before a sentence that are not edited, such as BOS."""
         return len(self.model.vocabulary.priming)
 
+    @property
+    def priming(self) -> str:
+        """What the model reads before every sentence, as code in Markdown; empty if it reads nothing."""
+        return code(self.model.tokenizer.decode(list(self.model.vocabulary.priming))) if self.first else ""
+
+    def priming_notes(self) -> tuple[str, ...]:
+        """How a target that changes every position differs if the model reads something before a sentence."""
+        if not self.first:
+            return ()
+        return (
+            f"The model reads {self.priming} before every sentence. pivotal does not edit this text, but this export "
+            "changes every position, including those of this text. The code targets (snippet, pyvene, nnsight, "
+            "transformer-lens) do not edit it either.",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ExportNotes:
@@ -175,36 +188,3 @@ class Target(ABC):
                 "position. Export it to snippet, pyvene, nnsight or transformer-lens, which take the position, or "
                 "find units with --steps every."
             )
-
-
-def check_weights_hold(target: str, edits: list[SiteEdit]) -> None:
-    """Raise PivotalError unless every edited activation is the input of a projection, and its new value is a linear
-    function of it, so that weights can hold the edit."""
-    for edit in edits:
-        if edit.basis is not None and edit.basis.activation != "none":
-            raise PivotalError(
-                f"{target} changes weights, which compute linear functions, but the features of {edit.site} pass the "
-                f"activation {edit.basis.activation}. Export it to snippet, pyvene, nnsight or transformer-lens."
-            )
-        if edit.tap.side != "input":
-            raise PivotalError(
-                f"{target} changes the weights of projections, and {edit.site} is the output of a whole block, which "
-                "enters no projection of its own. Export it to snippet, pyvene, nnsight or transformer-lens, or find "
-                "units of other sites (--sites mlp, attn or head)."
-            )
-
-
-def folder_names(labels: tuple[str, ...]) -> dict[str, str]:
-    """A name for the folder of each direction. A label may be any text."""
-    names: dict[str, str] = {}
-    for label in labels:
-        plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in label)[:40] or "-"
-        while plain in names.values() or not plain.strip("-"):
-            plain += f"{len(names)}"
-        names[label] = plain
-    return names
-
-
-def write_weights(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a safetensors file with the mode of any other file; safetensors itself makes it unreadable to others."""
-    write_atomically(path, lambda partial: save_file(tensors, partial, metadata={"format": "pt"}))

@@ -12,9 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, folder_names
-from pivotal.exports.texts import about_priming, inline
-from pivotal.exports.weights import projection
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
+from pivotal.exports.templates import inline, render
+from pivotal.exports.weights import folder_names, projection
 from pivotal.files import library_errors
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
@@ -44,16 +44,10 @@ class ControlVectorTarget(Target):
         files = {label: f"{names[label]}.gguf" for label in portable.directions}
         for label, file in files.items():
             _write_gguf(folder / file, portable.model.network.config.model_type, added[label])
-        first = files[portable.directions[0]]
         listed = ", ".join(f"`{file}`" for file in files.values())
-        use = (
-            f"Each file is a control vector for one direction: {listed}. Run it with the GGUF file of the same model:"
-            f"\n\n```\nllama-completion -m MODEL.gguf --control-vector {first} -p 'Your text' -no-cnv\n```\n\n"
-            f"`--control-vector-scaled {first}:1.5` in its place makes it stronger. `-no-cnv` continues the text; "
-            "without it, a model with a chat template answers it."
-        )
-        about = (_ABOUT, *_about_attention(portable), *_measured(portable, added), *about_priming(portable))
-        return ExportNotes(use, about)
+        use = render("control-vector.md", chosen=files[portable.directions[0]], files=listed)
+        notes = (_ABOUT, *_about_attention(portable), *_measured(portable, added), *portable.priming_notes())
+        return ExportNotes(use, notes)
 
 
 _ABOUT = (

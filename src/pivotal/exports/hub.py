@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shutil
 from dataclasses import dataclass
@@ -10,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.exports.sharing import ADAPTERS, library
-from pivotal.files import disk
+from pivotal.exports.base import Portable
+from pivotal.exports.peft import PeftTarget
+from pivotal.exports.templates import about, inline, render
+from pivotal.files import disk, identity, write_text
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
 from pivotal.records.intervention import BASES, CARD, SOURCE, VALUES, Intervention, SourceRecord
 
+ADAPTERS = "adapters"
 CERTIFICATE = "certificate.json"
 OPTIONAL = (BASES, CERTIFICATE)
 FILES = (CARD, VALUES, *OPTIONAL)
@@ -27,13 +29,45 @@ _PATIENCE = 20.0
 _REPOSITORY = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 
 
-def check_name(repository: str) -> str:
-    """The name of a repository, ORG/NAME. Raises PivotalError if it is not one."""
+def library() -> Any:
+    """The package huggingface_hub. Raises PivotalError if it is not installed."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise PivotalError(
+            "Sharing needs the package huggingface_hub, which is not installed. Install pivotal[hf]."
+        ) from None
+    return huggingface_hub
+
+
+def check_name(repository: str) -> None:
+    """Raise PivotalError if this is not the name of a repository, ORG/NAME."""
     if not _REPOSITORY.fullmatch(repository):
         raise PivotalError(
             f"A repository on the Hugging Face hub is named ORG/NAME, but {repository!r} is not such a name."
         )
-    return repository
+
+
+# -- push -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What is shared, and what its card says about it."""
+
+    intervention: Intervention
+    repository: str
+    """ORG/NAME"""
+    base_model: str | None = None
+    """The name of the model on the hub."""
+    license: str | None = None
+    """The licence of the model, which its adapters inherit."""
+    pairs: int | None = None
+    """The number of held-out pairs behind the scores."""
+    files: tuple[Path, ...] = ()
+    """Further files, such as certificate.json and report.html."""
+    portable: Portable | None = None
+    """For adapters; None for models that peft does not know."""
 
 
 def licence_of(model: str) -> str | None:
@@ -45,12 +79,73 @@ def licence_of(model: str) -> str | None:
         return None
 
 
+def write_shared(shared: Shared, folder: Path) -> list[str]:
+    """Write the folder of the repository. Returns what is missing from it, a sentence each."""
+    i = shared.intervention
+    with disk(folder):
+        i.save(folder)
+        for path in shared.files:
+            shutil.copyfile(path, folder / path.name)
+    notes: list[str] = []
+    approximate: tuple[str, ...] = ()
+    if shared.portable is not None:
+        target = PeftTarget()
+        (folder / ADAPTERS).mkdir()
+        try:
+            target.check_steps(i.steps)
+            approximate = target.write(shared.portable, folder / ADAPTERS).approximate
+        except PivotalError as error:
+            shutil.rmtree(folder / ADAPTERS)
+            notes.append(f"There are no adapters: {error}")
+    adapters = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ADAPTERS}/*"))
+    text = render(
+        "card.md",
+        metadata=_metadata(shared),
+        repository=shared.repository,
+        base=shared.base_model or i.model,
+        adapter=adapters[0] if adapters else "",
+        approximate=approximate,
+        **about(i, shared.pairs),
+    )
+    write_text(folder / "README.md", text + "\n")
+    return notes
+
+
+def _metadata(shared: Shared) -> str:
+    """The YAML of the card. huggingface_hub writes it, so that the hub can read it."""
+    hub = library()
+    i = shared.intervention
+    dataset = {"dataset_type": inline(i.phenomenon), "dataset_name": inline(i.phenomenon)}
+    metrics = [
+        ("flip_accuracy", "Flipped preferences", i.scores.get("flip_accuracy")),
+        ("units", "Units", len(i)),
+        ("kl", "KL from the untouched model", i.scores.get("kl")),
+    ]
+    results = [
+        hub.EvalResult(
+            task_type="text-generation", metric_type=kind, metric_name=name, metric_value=value, **dataset
+        )
+        for kind, name, value in metrics
+        if isinstance(value, int | float)
+    ]
+    based = {"base_model": shared.base_model, "base_model_relation": "adapter"} if shared.base_model else {}
+    data = hub.ModelCardData(
+        library_name="pivotal",
+        license=shared.license,
+        tags=["pivotal", "interpretability", "intervention", "sparse-intervention"],
+        model_name=shared.repository.rpartition("/")[2],
+        eval_results=results,
+        **based,
+    )
+    return str(data.to_yaml())
+
+
 def push(folder: Path, repository: str, *, private: bool = False) -> str:
     """Upload a folder as a new commit, and return the address of the commit."""
     hub = library()
     try:
         hub.HfApi().create_repo(repository, exist_ok=True, private=private)
-        made = hub.HfApi().upload_folder(
+        commit = hub.HfApi().upload_folder(
             repo_id=repository,
             folder_path=folder,
             commit_message="Share an intervention",
@@ -62,7 +157,10 @@ def push(folder: Path, repository: str, *, private: bool = False) -> str:
             f"Cannot push to the Hugging Face repository {repository} ({in_short(error)}). Log in with `hf auth login` "
             "as a user who may write there; --dry-run writes the folder without a network."
         ) from None
-    return str(made.commit_url)
+    return str(commit.commit_url)
+
+
+# -- pull -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -86,90 +184,56 @@ def fetch(spec: str, revision: str | None = None, *, offline: bool = False) -> P
             raise PivotalError(f"--revision is for a repository, but {spec} is a folder. Leave it out.")
         return Pulled(Path(spec), spec, None)
     check_name(spec)
-    hub = library()
-    commit, names = (None, FILES) if offline else _commit(hub, spec, revision)
-    there = commit or revision or _newest_in_cache(hub, spec)
-    if there is None:
-        raise PivotalError(
-            f"Cannot reach the Hugging Face hub, and no commit of {spec} is on this machine. Without a network, only "
-            "what was pulled before can be pulled."
-        )
-    for name in names:
-        try:
-            path = Path(hub.hf_hub_download(spec, name, revision=there, local_files_only=commit is None))
-        except Exception as error:
-            if name in OPTIONAL and commit is None:  # it may not have one
-                continue
-            raise PivotalError(
-                f"Cannot take {name} of {spec}, revision {there}, from the Hugging Face hub or from the cache "
-                f"({in_short(error)}). Check the name and the network."
-            ) from None
-        folder = path.parent
-    return Pulled(folder, spec, folder.name, cached=commit is None)
-
-
-def _newest_in_cache(hub: Any, repository: str) -> str | None:
-    """The commit that was downloaded last; None if there is none."""
+    cached = offline or not _check_sizes(spec, revision)
     try:
-        found = [repo for repo in hub.scan_cache_dir().repos if repo.repo_id == repository]
-    except Exception:  # there is no cache yet
-        return None
-    commits = [commit for repo in found for commit in repo.revisions]
-    # Commits share their files, so the age of the files does not tell which commit was downloaded last.
-    newest = max(commits, key=lambda one: one.snapshot_path.stat().st_mtime, default=None)
-    return None if newest is None else str(newest.commit_hash)
+        folder = library().snapshot_download(
+            spec, revision=revision, allow_patterns=list(FILES), local_files_only=cached
+        )
+    except Exception as error:
+        raise PivotalError(
+            f"Cannot take {spec}, revision {revision or 'main'}, from the Hugging Face hub or from the cache "
+            f"({in_short(error)}). Check the name and the network. Without a network, only what was pulled before can "
+            "be pulled."
+        ) from None
+    return Pulled(Path(folder), spec, Path(folder).name, cached)
 
 
-def _commit(hub: Any, repository: str, revision: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """The commit of a revision, and which files to take from it; no commit if the hub does not answer. Files that are
-    too large are refused before they are downloaded."""
-    from huggingface_hub.errors import HfHubHTTPError
-
+def _check_sizes(repository: str, revision: str | None) -> bool:
+    """Refuse files that are too large before they are downloaded. Returns whether the hub answers."""
+    hub = library()
     try:
         info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True, timeout=_PATIENCE)
-    except HfHubHTTPError as error:  # the hub has answered
+    except hub.errors.HfHubHTTPError as error:  # the hub has answered
         raise PivotalError(
             f"The Hugging Face hub has no repository {repository} that you may read, or no revision "
             f"{revision or 'main'} of it ({in_short(error)})."
         ) from None
     except Exception:  # no network
-        return None, FILES
-    sizes = {file.rfilename: file.size for file in info.siblings or ()}
-    for name in FILES:
-        if (sizes.get(name) or 0) > _MOST[name]:
-            raise _too_large(repository, name, sizes[name])
-    return str(info.sha), tuple(name for name in FILES if name in sizes or name not in OPTIONAL)
+        return False
+    for file in info.siblings or ():
+        _check_size(repository, file.rfilename, file.size or 0)
+    return True
 
 
-def _too_large(repository: str, name: str, size: int) -> PivotalError:
-    return PivotalError(
-        f"{name} of an intervention has at most {_MOST[name]:,} bytes, but that of {repository} has {size:,}. It is "
-        "not an intervention of pivotal."
-    )
+def _check_size(repository: str, name: str, size: int) -> None:
+    if name in FILES and size > _MOST[name]:
+        raise PivotalError(
+            f"{name} of an intervention has at most {_MOST[name]:,} bytes, but that of {repository} has {size:,}. It "
+            "is not an intervention of pivotal."
+        )
 
 
 def read_pulled(pulled: Pulled) -> tuple[Intervention, dict[str, str]]:
     """Check the files, and return the intervention with the digests of the files."""
     digests = {}
-    for name in FILES:
-        path = pulled.folder / name
-        if not path.is_file():
-            continue
-        if (size := path.stat().st_size) > _MOST[name]:
-            raise _too_large(pulled.repository, name, size)
-        digests[name] = _digest(path)
+    for path in (pulled.folder / name for name in FILES):
+        if path.is_file():
+            _check_size(pulled.repository, path.name, path.stat().st_size)
+            digests[path.name] = identity(path)["sha256"]
     intervention = Intervention.load(pulled.folder)
     if CERTIFICATE in digests:
         serial.read(pulled.folder / CERTIFICATE, Certificate)
     return intervention, digests
-
-
-def _digest(path: Path) -> str:
-    whole = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            whole.update(block)
-    return whole.hexdigest()
 
 
 def keep(pulled: Pulled, digests: dict[str, str], out: Path, *, overwrite: bool = False) -> SourceRecord:

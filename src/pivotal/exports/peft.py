@@ -10,16 +10,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from pivotal.exports.base import (
-    ExportNotes,
-    Portable,
-    Target,
-    check_weights_hold,
-    folder_names,
-    write_weights,
-)
-from pivotal.exports.texts import about_priming, literal, python_block
-from pivotal.exports.weights import WeightChange, change_of
+from pivotal.exports.base import ExportNotes, Portable, Target
+from pivotal.exports.templates import render
+from pivotal.exports.weights import WeightChange, change_of, check_weights_hold, folder_names, write_weights
 from pivotal.files import write_text
 from pivotal.units import Steps
 
@@ -51,38 +44,15 @@ class PeftTarget(Target):
             write_text(
                 folder / names[label] / CONFIG, json.dumps(_config(portable, changed), indent=2) + "\n"
             )
-        return ExportNotes(_use(portable, names), about_priming(portable))
-
-
-def _use(portable: Portable, names: dict[str, str]) -> str:
-    base, chosen = literal(portable.base), names[portable.directions[0]]
-    listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
-    # Only a name that means nothing to a shell or to Markdown stands in the command.
-    named = portable.base if re.fullmatch(r"[\w./@+-]+", portable.base) else "MODEL"
-    code = python_block(
-        "from peft import PeftModel",
-        "from transformers import AutoModelForCausalLM, AutoTokenizer",
-        "",
-        f"model = AutoModelForCausalLM.from_pretrained({base}, dtype='float32')",
-        f"tokenizer = AutoTokenizer.from_pretrained({base})",
-        f"model = PeftModel.from_pretrained(model, {chosen!r})",
-        "model(**tokenizer('Your text', return_tensors='pt'))  # with the units set",
-        "with model.disable_adapter():",
-        "    model(**tokenizer('Your text', return_tensors='pt'))  # the untouched model",
-    )
-    return f"""Each folder is an adapter for one direction: {listed}. Run this in the folder.
-
-{code}
-
-Any program that loads adapters of peft can use them. For example, lm-eval measures side effects on the tasks of your
-choice:
-
-```
-lm_eval --model hf --model_args pretrained={named},peft={chosen},dtype=float32 --tasks YOUR_TASK
-```
-
-peft warns if an edited projection has no bias. The adapter then works, but `merge_and_unload` fails. For such models,
-`pivotal export --to transformers` writes a folder with the edit in the weights."""
+        use = render(
+            "peft.md",
+            base=portable.base,
+            chosen=names[portable.directions[0]],
+            folders=", ".join(f"`{names[label]}`" for label in portable.directions),
+            # Only a name that means nothing to a shell or to Markdown stands in the command.
+            argument=portable.base if re.fullmatch(r"[\w./@+-]+", portable.base) else "MODEL",
+        )
+        return ExportNotes(use, portable.priming_notes())
 
 
 def _weights(changed: Sequence[WeightChange]) -> dict[str, Tensor]:

@@ -10,17 +10,9 @@ import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import (
-    ExportNotes,
-    Portable,
-    SiteEdit,
-    Target,
-    check_weights_hold,
-    folder_names,
-    write_weights,
-)
-from pivotal.exports.texts import about_priming, python_block
-from pivotal.exports.weights import WeightChange, change_of
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
+from pivotal.exports.templates import render
+from pivotal.exports.weights import WeightChange, change_of, check_weights_hold, folder_names, write_weights
 from pivotal.models.transformers.gguf import untied
 from pivotal.units import Steps
 
@@ -54,17 +46,13 @@ class TransformersTarget(Target):
             portable.model.tokenizer.save_pretrained(inside)
             if getattr(network, "generation_config", None) is not None:
                 network.generation_config.save_pretrained(inside)
-        chosen = names[portable.directions[0]]
-        listed = ", ".join(f"`{names[label]}`" for label in portable.directions)
-        code = python_block(
-            "from transformers import AutoModelForCausalLM, AutoTokenizer",
-            "",
-            f"model = AutoModelForCausalLM.from_pretrained({chosen!r}, dtype={str(network.dtype)[6:]!r})",
-            f"tokenizer = AutoTokenizer.from_pretrained({chosen!r})",
-            "print(tokenizer.decode(model.generate(**tokenizer('Your text', return_tensors='pt'))[0]))",
+        use = render(
+            "transformers.md",
+            chosen=names[portable.directions[0]],
+            folders=", ".join(f"`{names[label]}`" for label in portable.directions),
+            dtype=str(network.dtype)[6:],
         )
-        use = f"Each folder is a whole model for one direction: {listed}. Run this in the folder.\n\n{code}"
-        return ExportNotes(use, about_priming(portable))
+        return ExportNotes(use, portable.priming_notes())
 
 
 def _with_biases(network: Any, edits: list[SiteEdit]) -> tuple[Any, dict[str, Tensor]]:

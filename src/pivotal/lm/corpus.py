@@ -6,7 +6,6 @@ Worker processes import this module: no torch here.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import lzma
 import multiprocessing
 import os
@@ -87,22 +86,6 @@ def text_of(block: bytes, source: str | Path) -> str:
             f"A corpus is UTF-8 text, but {source} is not ({error.reason}: byte {block[error.start]:#04x}). "
             "Convert it, e.g. with iconv."
         ) from None
-
-
-def identity(path: Path) -> dict[str, Any]:
-    """Name, size and SHA-256 of a file: its identity, independent of its folder."""
-    digest, size = hashlib.sha256(), 0
-    check_plain(path)  # the file is read more than once, which a pipe does not allow
-    try:
-        with path.open("rb") as file:
-            while block := file.read(2**20):
-                digest.update(block)
-                size += len(block)
-    except FileNotFoundError:
-        raise PivotalError(f"There is no file {path}.") from None
-    except OSError as error:
-        raise PivotalError(f"{path} cannot be read ({error.strerror or error}).") from None
-    return {"file": path.name, "bytes": size, "sha256": digest.hexdigest()}
 
 
 def _open(path: Path) -> Any:

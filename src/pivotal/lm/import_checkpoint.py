@@ -5,7 +5,6 @@ Such a checkpoint is a pickled `RNNModel`: dropout, an embedding `encoder`, an `
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.files import identity
 from pivotal.lm.foreign_checkpoint import ForeignCheckpoint, open_checkpoint
 from pivotal.lm.unpickle import BadPickle, Made, Name
 from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
@@ -59,7 +59,7 @@ def import_checkpoint(
         "licence": "that of the checkpoint",
         "source": {
             "file": path.name,
-            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+            "sha256": identity(path)["sha256"],
             "vocabulary": vocabulary.name,
         },
         "command": command,

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk
+from pivotal.files import disk, identity
 from pivotal.lm.assess import mean_surprisal
-from pivotal.lm.corpus import Vocabulary, count_words, encode, held_out_of, hold_out, identity
+from pivotal.lm.corpus import Vocabulary, count_words, encode, held_out_of, hold_out
 from pivotal.lm.learner import SeedLearner, Stream
 from pivotal.lm.loop import TrainingCourse
 from pivotal.lm.model_folders import ModelFolders, snapshot_tokens
