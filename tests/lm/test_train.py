@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -254,12 +255,13 @@ def test_what_appears_in_the_meantime_is_not_overwritten(learn: Learn, tmp_path:
     learn()
 
 
-def test_two_processes_do_not_train_one_model(learn: Learn, tmp_path: Path) -> None:
+def test_two_at_once_do_not_train_one_model(learn: Learn, tmp_path: Path) -> None:
     first = TrainingFolder(tmp_path / "model")
-    first.open({}, overwrite=False)
-    with pytest.raises(PivotalError, match="Another process"):
-        learn()
-    first.close()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(first.open, {}, overwrite=False).result()
+        with pytest.raises(PivotalError, match="is working on the model"):
+            learn()
+        other.submit(first.close).result()
 
 
 class Clock:
