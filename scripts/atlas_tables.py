@@ -11,7 +11,7 @@ from typing import get_args
 from phenomenon_families import FAMILIES, family_of
 from pivotal.evidence.verdict import DECIDES
 from pivotal.records.evidence import Word
-from pivotal.report.atlas.cross import QUIET
+from pivotal.report.atlas.findings import QUIET
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
 from pivotal.report.atlas.findings import RELIABLE
 

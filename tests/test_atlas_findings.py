@@ -11,7 +11,7 @@ from tests.paths import ROOT
 
 from pivotal.records import serial
 from pivotal.records.study import CrossScore
-from pivotal.report.atlas.cross import QUIET
+from pivotal.report.atlas.findings import QUIET
 from pivotal.report.atlas.entries import Atlas
 
 

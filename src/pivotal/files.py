@@ -68,9 +68,14 @@ def remove_partials(folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 text atomically, and create its folder if necessary."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file atomically, and create its folder if necessary."""
     with disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+        write_atomically(path, lambda partial: partial.write_bytes(content))
 
 
 def check_output(path: Path, *, overwrite: bool) -> Path:

@@ -16,10 +16,10 @@ from pivotal.records import serial
 from pivotal.records.study import RECIPE, RESULTS, STUDY, Results, StudyRecord, StudyRow, read_results
 from pivotal.report import export
 from pivotal.report.drawing import Figure, write_figures
-from pivotal.report.html import Section, code, definitions, document, figure_of, paragraphs, table_of
 from pivotal.report.study_figures import study_figures
 from pivotal.report.study_tables import batches, cells, study_tables
 from pivotal.report.tables import Table, counted
+from pivotal.report.templates import page
 
 Format = Literal["md", "tex", "csv"]
 
@@ -85,34 +85,24 @@ def write_study(folder: StudyFolder) -> Path:
 
 def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
     recipe, rows = folder.recipe, folder.rows
-    return document(
-        f"Study: {recipe.name}",
-        recipe.about or f"{counted(len(recipe.drafts), 'cell')}.",
-        [
-            Section("What was run", paragraphs(measured(rows), folder.loss)),
-            Section("The tables", "".join(map(table_of, study_tables(recipe, rows)))),
-            Section("The runs", "".join(map(figure_of, drawn)) or paragraphs("No run is done yet.")),
-            Section("Reproduce", _reproduce(folder, rows)),
-        ],
-        description=f"The tables of the study {recipe.name}",
-    )
-
-
-def _reproduce(folder: StudyFolder, rows: Sequence[StudyRow]) -> str:
     models = dict.fromkeys(f"{row.model} · {row.model_fingerprint}" for row in rows if row.model_fingerprint)
     versions = {name: version for row in rows for name, version in row.versions.items()}
-    return (
-        code((folder.info.command or f"pivotal study {RECIPE}") + "\n")
-        + definitions(
-            [
-                ("models", ", ".join(models)),
-                ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-                ("started", folder.info.started),
-                ("rows", f"{RESULTS} has one row per run; tables.csv has the same rows as a table"),
-            ]
-        )
-        + paragraphs("The recipe:")
-        + code(folder.recipe.text)
+    return page(
+        "study.html",
+        title=f"Study: {recipe.name}",
+        lead=recipe.about or f"{counted(len(recipe.drafts), 'cell')}.",
+        description=f"The tables of the study {recipe.name}",
+        measured=[measured(rows), folder.loss],
+        tables=study_tables(recipe, rows),
+        figures=drawn,
+        command=folder.info.command or f"pivotal study {RECIPE}",
+        reproduce=[
+            ("models", ", ".join(models)),
+            ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+            ("started", folder.info.started),
+            ("rows", f"{RESULTS} has one row per run; tables.csv has the same rows as a table"),
+        ],
+        recipe=recipe.text.rstrip(),
     )
 
 

@@ -11,7 +11,7 @@ from math import exp, isnan
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import check_output, disk, write_atomically
+from pivotal.files import check_output, write_bytes
 from pivotal.printing import chance
 from pivotal.questions.minimal_pair import shown
 from pivotal.records.serial import encode
@@ -263,9 +263,7 @@ def check_path(name: str, *, overwrite: bool = False) -> Path:
 
 
 def write_trace(trace: Trace, path: Path) -> None:
-    content = _KINDS[path.suffix.lower()](trace)
-    with disk(path):
-        write_atomically(path, lambda partial: Path(partial).write_bytes(content))
+    write_bytes(path, _KINDS[path.suffix.lower()](trace))
 
 
 def trace_page(trace: Trace) -> str:

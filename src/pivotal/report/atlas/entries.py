@@ -39,7 +39,7 @@ MEANING: dict[Standing, str] = {
     "switch": "the units flip the preference reliably and more often than random units; another check failed or was "
     "not made",
     "nudge": "the units change the preference, but not reliably, or not clearly more often than random units",
-    "no evidence": "the figures show nothing",
+    "no evidence": "the evidence is insufficient",
     "not searched": "the model knows the phenomenon; a search has not been run yet",
     "unknown": "the model does not know the phenomenon, so nothing was searched",
     "failed": "the run ended with an error",
@@ -78,9 +78,19 @@ class Entry:
         return slug(self.model, self.phenomenon, self.steps, self.variant)
 
     @property
+    def kind(self) -> str:
+        """Its steps and further labels."""
+        return ", ".join(filter(None, (self.steps, self.variant)))
+
+    @property
     def column(self) -> str:
         """Its column of the matrix."""
-        return ", ".join(filter(None, (self.model, self.steps, self.variant)))
+        return f"{self.model}, {self.kind}"
+
+    @property
+    def within(self) -> str:
+        """Its name on a page of its model."""
+        return f"{self.phenomenon}, {self.kind}"
 
     @property
     def units(self) -> Sequence[FoundUnit]:
@@ -169,6 +179,17 @@ class Atlas:
             for model, units in found.items()
         }
 
+    def shared(self, model: str) -> dict[str, list[Entry]]:
+        """The units of a model that several phenomena share, each with its entries."""
+        return self._shared.get(model, {})
+
+    @cached_property
+    def _shared(self) -> dict[str, dict[str, list[Entry]]]:
+        return {
+            model: {unit: found for unit, found in units.items() if len({e.phenomenon for e in found}) > 1}
+            for model, units in self._units.items()
+        }
+
     @cached_property
     def families(self) -> dict[str, str]:
         """The phenomena, those with the same two labels together and the largest family first. Labels are known from
@@ -180,17 +201,9 @@ class Atlas:
             for score in entry.cross:
                 if score.flipped is not None:
                     labels.setdefault(score.phenomenon, mine)
-        sizes = Counter(labels.values())
-        named = {name for name, size in sizes.items() if size > 1}
-        order = sorted(named, key=lambda name: -sizes[name])
-        groups = [[one for one in self.phenomena if labels.get(one) == name] for name in order]
-        rest = [one for one in self.phenomena if labels.get(one) not in named]
-        return {one: labels[one] for group in groups for one in group} | dict.fromkeys(rest, OTHER)
-
-    def shared(self, model: str) -> dict[str, list[Entry]]:
-        """The units of a model that several phenomena share, each with its entries."""
-        units = self.units(model)
-        return {unit: entries for unit, entries in units.items() if len({e.phenomenon for e in entries}) > 1}
+        shared = [name for name, size in Counter(labels.values()).most_common() if size > 1]
+        found = {name: family for family in shared for name in self.phenomena if labels.get(name) == family}
+        return found | {name: OTHER for name in self.phenomena if name not in found}
 
 
 def atlas_of(recipe: Recipe, rows: Iterable[StudyRow]) -> Atlas:

@@ -6,23 +6,21 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from pivotal.report.atlas.cross import QUIET
 from pivotal.report.atlas.entries import Atlas, Entry
-from pivotal.report.html import paragraphs, table_of
 from pivotal.report.tables import Table, counted, percent, table
 
 RELIABLE = 0.9
 """The share of flips from which an intervention is counted as reliable below. It is not a verdict."""
+QUIET = 0.05
+"""Changes in accuracy that are smaller do not count, and are not shown: the table of a large atlas can be read."""
 
 
-def findings_of(atlas: Atlas) -> str:
-    """A paragraph for each question that the atlas answers, and a table by model."""
+def findings_of(atlas: Atlas) -> list[str]:
+    """A text for each question that the atlas answers."""
     searched = atlas.searched
     if not searched:
-        return paragraphs("Nothing has been searched yet.")
-    return paragraphs(_units(searched), _natural(searched), _specific(atlas), _sharing(atlas)) + table_of(
-        _by_model(atlas)
-    )
+        return ["Nothing has been searched yet."]
+    return [_units(searched), _natural(searched), _specific(atlas), _sharing(atlas)]
 
 
 def _units(entries: Sequence[Entry]) -> str:
@@ -78,10 +76,8 @@ def _sharing(atlas: Atlas) -> str:
     parts = []
     for model in atlas.models:
         units = atlas.units(model)
-        shared = {unit: {e.phenomenon for e in entries} for unit, entries in units.items()}
-        many = sum(len(names) > 1 for names in shared.values())
         if units:
-            parts.append(f"{many} of {counted(len(units), 'unit')} in {model}")
+            parts.append(f"{len(atlas.shared(model))} of {counted(len(units), 'unit')} in {model}")
     return f"Units that serve more than one phenomenon: {'; '.join(parts)}." if parts else ""
 
 
@@ -95,7 +91,8 @@ def what_is_known(atlas: Atlas) -> Table:
     return table("What the models know", ("model, steps", "known", "unknown", "not checked"), rows)
 
 
-def _by_model(atlas: Atlas) -> Table:
+def by_model(atlas: Atlas) -> Table:
+    """The verdicts and the numbers of units, model by model."""
     rows = []
     for model in atlas.models:
         entries = atlas.of(model=model)

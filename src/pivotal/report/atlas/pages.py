@@ -1,144 +1,138 @@
-"""The pages of an atlas."""
+"""The pages of an atlas: one for the whole, and one for each phenomenon, model and shared unit. The templates are in
+`assets/report/atlas`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from itertools import groupby
+from typing import Any
 
-from pivotal.records.study import KNOWN, JudgedRow, StudyRow
-from pivotal.report.atlas.cross import cross_table
-from pivotal.report.atlas.entries import MEANING, STANDINGS, Atlas, Entry, Standing, slug
-from pivotal.report.atlas.frame import HOME, atlas_page, search_field, within
-from pivotal.report.atlas.unit_pages import shared_units, unit_address
-from pivotal.report.html import Section, definitions, paragraph, table_of
+from pivotal.records.study import KNOWN, CrossScore, StudyRow
+from pivotal.report.atlas.entries import MEANING, OTHER, STANDINGS, Atlas, Entry, slug
+from pivotal.report.atlas.findings import QUIET, by_model, findings_of
 from pivotal.report.tables import Table, counted, number, percent, points, table
+from pivotal.report.templates import page
 
 Downloads = Mapping[str, Sequence[str]]
 """The interventions to download: the names of their files, by the name of the entry."""
 
+_SHADES = 7
+_COLUMNS = ("verdict", "accuracy", "flipped", "units", "KL", "natural", "interchange", "direct", "text")
+_HOME = ("The whole atlas", "../index.html")
+"""The link above every page but the first."""
 
-def index_page(atlas: Atlas, name: str, about: str, downloads: Downloads, findings: str) -> str:
-    lead = about or f"{len(atlas.phenomena)} phenomena in {counted(len(atlas.models), 'model')}."
-    models = "".join(
-        f'<li><a href="models/{slug(model)}.html">{escape(model)}</a></li>' for model in atlas.models
-    )
-    return atlas_page(
+
+def phenomenon_address(phenomenon: str) -> str:
+    """The page of a phenomenon, relative to the site."""
+    return f"phenomena/{slug(phenomenon)}.html"
+
+
+def model_address(model: str) -> str:
+    """The page of a model, relative to the site."""
+    return f"models/{slug(model)}.html"
+
+
+def unit_address(model: str, unit: str) -> str:
+    """The page of a unit, relative to the site."""
+    return f"units/{slug(model, *unit.split(':'))}.html"
+
+
+def _page(template: str, title: str, lead: str, **data: Any) -> str:
+    description = f"{title}: a page of an atlas"
+    return page(f"atlas/{template}", title=title, lead=lead, description=description, extra="atlas", **data)
+
+
+def index_page(atlas: Atlas, name: str, about: str, downloads: Downloads) -> str:
+    matrix = []
+    for phenomenon in atlas.phenomena:
+        entries = {entry.column: entry for entry in atlas.of(phenomenon=phenomenon)}
+        matrix.append(
+            {
+                "phenomenon": phenomenon,
+                "address": phenomenon_address(phenomenon),
+                "words": " ".join([phenomenon, *(entry.standing for entry in entries.values())]).lower(),
+                "entries": [entries.get(column) for column in atlas.columns],
+            }
+        )
+    return _page(
+        "index.html",
         f"Atlas: {name}",
-        lead,
-        [
-            Section("Verdicts", _key() + search_field("phenomena") + _matrix(atlas)),
-            Section("What it says", findings),
-            Section("Models", f"<ul>{models}</ul>"),
-            Section(
-                "Downloads",
-                paragraph(
-                    f"{counted(len(downloads), 'intervention')} to download, each from the page of its phenomenon: "
-                    "card.json and values.safetensors. The commands evaluate, generate and trace of pivotal read them."
-                ),
-            ),
-        ],
+        about or f"{len(atlas.phenomena)} phenomena in {counted(len(atlas.models), 'model')}.",
         facts=[(str(atlas.count(standing)), standing) for standing in STANDINGS if atlas.count(standing)],
+        meanings=list(MEANING.items()),
+        columns=atlas.columns,
+        matrix=matrix,
+        findings=findings_of(atlas),
+        by_model=by_model(atlas) if atlas.searched else None,
+        models=[(model, model_address(model)) for model in atlas.models],
+        downloads=counted(len(downloads), "intervention"),
     )
 
 
 def phenomenon_page(atlas: Atlas, phenomenon: str, downloads: Downloads) -> str:
     entries = atlas.of(phenomenon=phenomenon)
-    return atlas_page(
+    return _page(
+        "phenomenon.html",
         phenomenon,
         f"Which units switch it, in {counted(len({entry.model for entry in entries}), 'model')}.",
-        [
-            Section("Results", table_of(_results(entries, "model", lambda entry: entry.column))),
-            *(Section(entry.column, _details(atlas, entry, downloads)) for entry in entries),
-            Section("What moves it", _moved_by(atlas, phenomenon)),
-        ],
-        above=HOME,
+        crumbs=[_HOME],
+        results=_results(entries, "model", lambda entry: entry.column),
+        entries=[_details(atlas, entry, downloads) for entry in entries],
+        moved=_moved_by(atlas, phenomenon),
     )
 
 
 def model_page(atlas: Atlas, model: str) -> str:
     entries = atlas.of(model=model)
-    several = len({(entry.steps, entry.variant) for entry in entries}) > 1
-    asked = len({entry.phenomenon for entry in entries})
-    return atlas_page(
-        model,
-        f"The phenomena that were asked of it ({asked}), and the units that switch them.",
-        [
-            Section("Results", table_of(_results(entries, "phenomenon", within if several else _phenomenon))),
-            Section("Shared units", shared_units(atlas, model)),
-            *_cross_sections(atlas, entries),
-        ],
-        above=HOME,
-    )
-
-
-def _cross_sections(atlas: Atlas, entries: Sequence[Entry]) -> list[Section]:
-    """A cross table for each kind of step and each variant, because one for all could not be read."""
     kinds: dict[str, list[Entry]] = {}
     for entry in entries:
-        kinds.setdefault(", ".join(filter(None, (entry.steps, entry.variant))), []).append(entry)
+        kinds.setdefault(entry.kind, []).append(entry)
+    several = len(kinds) > 1
     title = "What each intervention does to the others"
-    return [
-        Section(f"{title}: {kind}" if len(kinds) > 1 else title, cross_table(mine, atlas.families))
-        for kind, mine in kinds.items()
-    ]
-
-
-def _phenomenon(entry: Entry) -> str:
-    return entry.phenomenon
-
-
-# -- the matrix --------------------------------------------------------------------------------------------
-
-
-def _key() -> str:
-    items = "".join(
-        f"<li><span class={_style(standing)}>{standing}</span> {escape(MEANING[standing])}</li>"
-        for standing in STANDINGS
-    )
-    return f"<ul class=verdict-key>{items}</ul>"
-
-
-def _style(standing: Standing) -> str:
-    """The class of the style sheet."""
-    return f"v-{standing.replace(' ', '-')}"
-
-
-def _matrix(atlas: Atlas) -> str:
-    head = "".join(f"<th scope=col>{escape(column)}</th>" for column in atlas.columns)
-    rows = []
-    for phenomenon in atlas.phenomena:
-        entries = {entry.column: entry for entry in atlas.of(phenomenon=phenomenon)}
-        cells = "".join(_cell(entries.get(column)) for column in atlas.columns)
-        words = " ".join([phenomenon, *(entry.standing for entry in entries.values())]).lower()
-        rows.append(
-            f'<tr data-find="{escape(words)}"><th scope=row><a href="phenomena/{slug(phenomenon)}.html">'
-            f"{escape(phenomenon)}</a></th>{cells}</tr>"
-        )
-    return (
-        '<div class="scroll tall" tabindex=0 role=group aria-label="The verdicts"><table class=matrix>'
-        f"<thead><tr><th scope=col>phenomenon</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return _page(
+        "model.html",
+        model,
+        f"The phenomena that were asked of it ({len({entry.phenomenon for entry in entries})}), and the units that "
+        "switch them.",
+        crumbs=[_HOME],
+        results=_results(entries, "phenomenon", lambda entry: entry.within if several else entry.phenomenon),
+        units=[_shared_unit(atlas, model, unit) for unit in atlas.units(model)],
+        fitted=any(len(entry.comparable) < len(entry.units) for entry in entries),
+        # A cross table for each kind of step and each variant, because one for all could not be read.
+        crosses=[
+            (f"{title}: {kind}" if several else title, cross(of, atlas.families))
+            for kind, of in kinds.items()
+        ],
     )
 
 
-def _cell(entry: Entry | None) -> str:
-    if entry is None:
-        return "<td></td>"
-    link = f"phenomena/{slug(entry.phenomenon)}.html#{Section(entry.column, '').name}"
-    said = f"<small>{escape(entry.said)}</small>" if entry.said else ""
-    return f'<td><a class={_style(entry.standing)} href="{link}">{entry.standing}{said}</a></td>'
+def unit_page(atlas: Atlas, model: str, unit: str) -> str:
+    """What a unit is set to in the interventions that share it, and what these interventions do."""
+    entries = atlas.shared(model)[unit]
+    phenomena = dict.fromkeys(entry.phenomenon for entry in entries)
+    links = {entry.within: f"../{phenomenon_address(entry.phenomenon)}" for entry in entries}
+    links |= {name: f"../{unit_address(model, name)}" for name in atlas.shared(model) if name != unit}
+    return _page(
+        "unit.html",
+        f"{unit} in {model}",
+        f"{counted(len(entries), 'intervention')} set this unit, for {len(phenomena)} phenomena: "
+        f"{', '.join(phenomena)}.",
+        crumbs=[_HOME, (model, f"../{model_address(model)}")],
+        links=links,
+        set_to=_values(entries, unit),
+        companions=_companions(entries, unit),
+        cross=cross(entries, atlas.families),
+    )
 
 
-# -- results -----------------------------------------------------------------------------------------------
-
-
-_COLUMNS = ("verdict", "accuracy", "flipped", "units", "KL", "natural", "interchange", "direct", "text")
+# -- results ----------------------------------------------------------------------------------------------------------
 
 
 def _results(entries: Sequence[Entry], title: str, named: Callable[[Entry], str]) -> Table:
     return table(
         "",
         (title, *_COLUMNS),
-        [(named(entry), entry.standing, *_figures(entry.row)) for entry in entries],
+        [(named(entry), entry.standing, *_numbers(entry.row)) for entry in entries],
         text=2,
         note="Accuracy is that of the untouched model. Natural: flips with every value inside its unit's natural "
         "range. Interchange: flips with the units' states in the counterfactual prefixes. Direct: the share of the "
@@ -146,7 +140,7 @@ def _results(entries: Sequence[Entry], title: str, named: Callable[[Entry], str]
     )
 
 
-def _figures(row: StudyRow | None) -> tuple[str, ...]:
+def _numbers(row: StudyRow | None) -> tuple[str, ...]:
     if row is None:
         return ("–",) * (len(_COLUMNS) - 1)
     judged = row.judged
@@ -155,88 +149,159 @@ def _figures(row: StudyRow | None) -> tuple[str, ...]:
         percent(row.accuracy),
         "–" if row.units is None else str(row.units),
         number(row.kl),
-        percent(None if judged is None else judged.natural),
-        percent(None if judged is None else judged.interchange),
-        percent(None if judged is None else judged.direct),
+        *(percent(getattr(judged, name, None)) for name in ("natural", "interchange", "direct")),
         "–" if judged is None or judged.text is None else f"{judged.text:.2f}",
     )
 
 
-def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> str:
-    row = entry.row
-    if row is None:
-        return paragraph("This cell was not run.")
-    if row.status == KNOWN:
-        share = percent(row.clean_accuracy)
-        return paragraph(
-            f"The model knows the phenomenon: it prefers the expected word in {share} of the held-out pairs. A search "
-            "has not been run yet."
-        )
-    if not row.done:
-        said = "The model does not know the phenomenon" if entry.standing == "unknown" else "The run failed"
-        return paragraph(f"{said}. {row.error or ''}")
-    parts = [_judgement(row.judged), _units(atlas, entry)]
-    if entry.name in downloads:
-        folder = f"../interventions/{entry.name}"
-        files = downloads[entry.name]
-        listed = ", ".join(f'<a href="{folder}/{name}" download>{name}</a>' for name in files)
-        parts.append(
-            f"<p>Download: {listed}. Save them in one folder; "
-            "<code>pivotal evaluate FOLDER QUESTION</code> applies it.</p>"
-        )
-    return "".join(parts)
-
-
-def _judgement(judged: JudgedRow | None) -> str:
-    if judged is None:
-        return paragraph("No evidence was collected.")
-    p_value = "" if judged.p_value is None else f"{judged.p_value:.2g}"
-    return definitions(
-        [
+def _details(atlas: Atlas, entry: Entry, downloads: Downloads) -> dict[str, Any]:
+    """What is shown of an entry: one sentence, or its verdict, units and files."""
+    if said := _unsearched(entry):
+        return {"column": entry.column, "said": said}
+    judged = entry.row.judged if entry.row else None
+    shared = atlas.shared(entry.model)
+    labels = list(dict.fromkeys(label for unit in entry.units for label in unit.values))
+    rows = [(str(unit), *(number(unit.values.get(label)) for label in labels)) for unit in entry.units]
+    return {
+        "column": entry.column,
+        "said": "",
+        "judgement": judged
+        and [
             ("verdict", judged.verdict),
             ("failed", ", ".join(judged.failed)),
             ("not checked", ", ".join(judged.missing)),
-            ("random sets", f"p = {p_value}" if p_value else ""),
-        ]
-    )
-
-
-def _units(atlas: Atlas, entry: Entry) -> str:
-    shared = atlas.shared(entry.model)
-    links = {
-        name: f"../{unit_address(entry.model, name)}" for name in map(str, entry.units) if name in shared
+            ("random sets", "" if judged.p_value is None else f"p = {judged.p_value:.2g}"),
+        ],
+        "units": table("", ("unit", *(f"set to, {label}" for label in labels)), rows),
+        "links": {u: f"../{unit_address(entry.model, u)}" for u in map(str, entry.units) if u in shared},
+        "files": [(name, f"../interventions/{entry.name}/{name}") for name in downloads.get(entry.name, ())],
     }
-    labels = list(dict.fromkeys(label for unit in entry.units for label in unit.values))
-    rows = [(str(unit), *(number(unit.values.get(label)) for label in labels)) for unit in entry.units]
-    return table_of(table("", ("unit", *(f"set to, {label}" for label in labels)), rows), links=links)
 
 
-def _moved_by(atlas: Atlas, phenomenon: str) -> str:
+def _unsearched(entry: Entry) -> str:
+    """Why there is no intervention; empty if there is one."""
+    row = entry.row
+    if row is None:
+        return "This cell was not run."
+    if row.status == KNOWN:
+        return (
+            f"The model knows the phenomenon: it prefers the expected word in {percent(row.clean_accuracy)} of the "
+            "held-out pairs. A search has not been run yet."
+        )
+    if row.done:
+        return ""
+    said = "The model does not know the phenomenon" if entry.standing == "unknown" else "The run failed"
+    return f"{said}. {row.error or ''}"
+
+
+def _moved_by(atlas: Atlas, phenomenon: str) -> Table:
     """The interventions found for other phenomena that change this one, the largest change first."""
     found = [
         (entry, score) for entry in atlas.searched for score in entry.cross if score.phenomenon == phenomenon
     ]
-    if not found:
-        return paragraph("No other intervention was tested on this phenomenon.")
     found.sort(key=lambda pair: -pair[1].moved)
     rows = [
         (
-            within(entry),
+            entry.within,
             entry.model,
             percent(score.flipped),
             percent(score.untouched),
-            *[f"{percent(share)}" for share in score.edited.values()],
+            *map(percent, score.edited.values()),
             points(score.moved),
         )
         for entry, score in found[:20]
     ]
     columns = ("intervention of", "model", "flipped", "untouched", "edited, first", "edited, second", "moved")
-    return table_of(
-        table(
-            "",
-            columns,
-            rows,
-            text=2,
-            note="Edited: accuracy with the intervention applied in its first and in its second direction.",
-        )
-    )
+    note = "Edited: accuracy with the intervention applied in its first and in its second direction."
+    return table("", columns, rows, text=2, note=note)
+
+
+# -- units ------------------------------------------------------------------------------------------------------------
+
+
+def _shared_unit(atlas: Atlas, model: str, unit: str) -> dict[str, Any]:
+    names = dict.fromkeys(entry.phenomenon for entry in atlas.units(model)[unit])
+    return {
+        "name": unit,
+        "slug": slug(unit),
+        "words": " ".join((unit, *names)).lower(),
+        "address": f"../{unit_address(model, unit)}" if unit in atlas.shared(model) else "",
+        "phenomena": [(name, f"../{phenomenon_address(name)}") for name in names],
+    }
+
+
+def _values(entries: Sequence[Entry], unit: str) -> Table:
+    """A row for each intervention and direction."""
+    rows = []
+    for entry in entries:
+        row = entry.row
+        found = next(found for found in entry.units if str(found) == unit)
+        for label, value in found.values.items():
+            flipped = percent(row.by_direction.get(label) if row else None)
+            count, kl = str(len(entry.units)), number(row.kl if row else None)
+            rows.append((entry.within, entry.standing, label, number(value), flipped, count, kl))
+    columns = ("phenomenon", "verdict", "flips to", "set to", "flipped", "units", "KL")
+    note = "Flipped, units and KL are those of the whole intervention, of which this unit is a part."
+    return table("", columns, rows, text=3, note=note)
+
+
+def _companions(entries: Sequence[Entry], unit: str) -> Table:
+    found: dict[str, list[str]] = {}
+    for entry in entries:
+        for other in map(str, entry.units):
+            if other != unit:
+                found.setdefault(other, []).append(entry.within)
+    alone = [entry.within for entry in entries if len(entry.units) == 1]
+    most_first = sorted(found.items(), key=lambda item: -len(item[1]))
+    rows = tuple((name, str(len(names)), "; ".join(names)) for name, names in most_first)
+    note = f"It is set alone for {', '.join(alone)}." if alone else ""
+    return Table("", ("unit", "interventions", "which"), rows, frozenset({1}), note)
+
+
+# -- the cross table --------------------------------------------------------------------------------------------------
+
+
+def cross(entries: Sequence[Entry], families: Mapping[str, str]) -> dict[str, Any] | None:
+    """What the interventions do to the other phenomena, or None if that was not tested.
+
+    Rows and columns are sorted by `families`, the families of the phenomena in the order in which they are shown.
+    """
+    scored = [(entry, {score.phenomenon: score for score in entry.cross}) for entry in entries if entry.cross]
+    if not scored:
+        return None
+    names = dict.fromkeys((*families, *(name for _, scores in scored for name in scores)))
+    tested = [name for name in names if any(name in scores for _, scores in scored)]
+    shown = [name for name in tested if any(_is_shown(scores.get(name)) for _, scores in scored)]
+    place = {name: i for i, name in enumerate(names)}
+    scored.sort(key=lambda pair: place.get(pair[0].phenomenon, len(place)))
+    several = len({entry.kind for entry, _ in scored}) > 1
+    columns = [
+        (family, list(group)) for family, group in groupby(shown, lambda name: families.get(name, OTHER))
+    ]
+    first = {group[0] for _, group in columns[1:]}
+    bodies = [
+        [
+            (
+                f"{entry.phenomenon} ({entry.kind})" if several else entry.phenomenon,
+                [_cell(scores.get(name), name == entry.phenomenon, name in first) for name in shown],
+            )
+            for entry, scores in group
+        ]
+        for _, group in groupby(scored, lambda pair: families.get(pair[0].phenomenon, OTHER))
+    ]
+    quiet = [name for name in tested if name not in shown]
+    return {"families": columns, "bodies": bodies, "quiet": quiet, "least": f"{100 * QUIET:.0f}"}
+
+
+def _is_shown(score: CrossScore | None) -> bool:
+    return score is not None and (score.flipped is not None or score.moved >= QUIET)
+
+
+def _cell(score: CrossScore | None, own: bool, begins: bool) -> tuple[str, str]:
+    """The classes and the text of a cell. `begins` draws the line on the left of a family."""
+    look, text = "", "·" * own
+    if score is not None and score.flipped is not None:
+        look, text = f"f{round(_SHADES * score.flipped)}", f"F{100 * score.flipped:.0f}"
+    elif score is not None and _is_shown(score):
+        look, text = f"o{round(_SHADES * min(1.0, score.moved / 0.5))}", f"{100 * score.moved:.0f}"
+    return f"{look} b".strip() if begins else look, text

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.files import disk, inside, is_partial, read_bytes, write_atomically, write_text
+from pivotal.files import inside, is_partial, read_bytes, write_bytes, write_text
 from pivotal.jobs.run_folder import INTERVENTIONS
 from pivotal.records.intervention import BASES, CARD, VALUES
 from pivotal.records.study import StudyRow
-from pivotal.report.atlas.entries import Atlas, atlas_of, slug
-from pivotal.report.atlas.findings import findings_of
-from pivotal.report.atlas.frame import BODY
-from pivotal.report.atlas.pages import index_page, model_page, phenomenon_page
-from pivotal.report.atlas.unit_pages import unit_address, unit_page
+from pivotal.report.atlas.entries import Atlas, atlas_of
+from pivotal.report.atlas.pages import (
+    index_page,
+    model_address,
+    model_page,
+    phenomenon_address,
+    phenomenon_page,
+    unit_address,
+    unit_page,
+)
 from pivotal.report.study import StudyFolder
 
 SITE = "site"
-INDEX, PHENOMENA, MODELS, UNITS = "index.html", "phenomena", "models", "units"
+INDEX, UNITS = "index.html", "units"
+_OURS = ("phenomena", "models", UNITS, INTERVENTIONS)
+_MARK = b"<body class=atlas>"
+"""What the pages of an atlas have and others have not."""
 
 
 def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
@@ -27,47 +34,34 @@ def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
     _check_ours(site)
     atlas = atlas_of(folder.recipe, folder.results.rows)
     downloads = _copy_interventions(folder.path, atlas, site)
-    for phenomenon in atlas.phenomena:
-        write_text(
-            inside(site, PHENOMENA, f"{slug(phenomenon)}.html"),
-            phenomenon_page(atlas, phenomenon, downloads),
-        )
-    for model in atlas.models:
-        write_text(inside(site, MODELS, f"{slug(model)}.html"), model_page(atlas, model))
-    _write_units(atlas, site)
-    first = site / INDEX
-    page = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads, findings_of(atlas))
-    write_text(first, page)
-    return first
+    pages = {phenomenon_address(name): phenomenon_page(atlas, name, downloads) for name in atlas.phenomena}
+    pages |= {model_address(model): model_page(atlas, model) for model in atlas.models}
+    pages |= {
+        unit_address(model, unit): unit_page(atlas, model, unit)
+        for model in atlas.models
+        for unit in atlas.shared(model)
+    }
+    pages[INDEX] = index_page(atlas, folder.recipe.name, folder.recipe.about, downloads)
+    for address, page in pages.items():
+        write_text(inside(site, *address.split("/")), page)
+    for path in (site / UNITS).glob("*.html"):
+        if f"{UNITS}/{path.name}" not in pages:
+            path.unlink()  # a unit that is no longer shared
+    return site / INDEX
 
 
 def _check_ours(site: Path) -> None:
     """Raise PivotalError if the folder holds something else than the site of an atlas: its pages would be replaced."""
     if not site.is_dir():
         return
-    ours = (PHENOMENA, MODELS, UNITS, INTERVENTIONS)
-    others = sorted(path.name for path in site.iterdir() if path.name not in ours and not is_partial(path))
+    others = sorted(path.name for path in site.iterdir() if path.name not in _OURS and not is_partial(path))
     if INDEX in others:
-        others = [] if BODY.encode() in read_bytes(site / INDEX) else [INDEX]
+        others = [] if _MARK in read_bytes(site / INDEX) else [INDEX]
     if others:
         raise PivotalError(
             f"The site of an atlas needs a folder of its own, but {site} holds {others[0]}. Nothing was changed; name "
             "another folder with --site."
         )
-
-
-def _write_units(atlas: Atlas, site: Path) -> None:
-    """Write a page for each unit that several phenomena share, and remove pages of units that are no longer shared."""
-    pages = {
-        inside(site, *unit_address(model, unit).split("/")): unit_page(atlas, model, unit)
-        for model in atlas.models
-        for unit in atlas.shared(model)
-    }
-    for path, page in pages.items():
-        write_text(path, page)
-    for path in (site / UNITS).glob("*.html"):
-        if path not in pages:
-            path.unlink()
 
 
 def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> dict[str, list[str]]:
@@ -77,18 +71,10 @@ def _copy_interventions(study: Path, atlas: Atlas, site: Path) -> dict[str, list
         source = intervention_of(study, entry.row) if entry.row else None
         if source is None:
             continue
-        files = [name for name in (CARD, VALUES, BASES) if (source / name).is_file()]
-        for name in files:
-            target = inside(site, INTERVENTIONS, entry.name, name)
-            with disk(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, partial(_write, read_bytes(source / name)))
-        copied[entry.name] = files
+        copied[entry.name] = [name for name in (CARD, VALUES, BASES) if (source / name).is_file()]
+        for name in copied[entry.name]:
+            write_bytes(inside(site, INTERVENTIONS, entry.name, name), read_bytes(source / name))
     return copied
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)
 
 
 def intervention_of(study: Path, row: StudyRow) -> Path | None:
