@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.nn.utils.rnn import pad_sequence
 
-from pivotal.models.recurrent.folder import dequantised
+from pivotal.models.recurrent.weights import dequantised
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 

@@ -313,18 +313,14 @@ def test_modules_that_are_no_language_model_are_refused(rnn: Any, message: str) 
 @pytest.mark.parametrize(
     ("encoder", "rnn", "decoder", "message"),
     [
-        (torch.zeros(8, 4), None, None, r"bare tensor of the shape \(8, 4\).*from_pretrained"),
-        (None, nn.LSTMCell(4, 5), None, "nn.LSTMCell, which is one step of one layer. Make an nn.LSTM"),
-        (None, nn.GRUCell(4, 5), None, "nn.GRUCell, .* Make an nn.GRU"),
-        (None, {"weight_ih_l0": torch.zeros(20, 4)}, None, "it is a dict. Make one .* load_state_dict"),
+        (torch.zeros(8, 4), None, None, "encoder must be an nn.Embedding, but it is a Tensor"),
+        (None, nn.LSTMCell(4, 5), None, "must be an nn.LSTM, nn.GRU or nn.RNN, but it is a LSTMCell"),
         (
             None,
             None,
             nn.Sequential(nn.Dropout(), nn.Linear(5, 8)),
-            r"nn.Sequential. .*decoder\[1\]: give that",
+            "decoder must be an nn.Linear.*pv.ModuleLM",
         ),
-        (None, None, nn.Sequential(nn.Linear(5, 5), nn.Tanh(), nn.Linear(5, 8)), "more than one .*ModuleLM"),
-        (None, None, torch.zeros(8, 5), r"bare tensor of the shape \(8, 5\). Make an nn.Linear"),
     ],
 )
 def test_other_things_than_modules_are_answered_with_a_sentence(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -53,30 +53,20 @@ class Level:
     spans: tuple[Span, ...]
 
 
+@dataclass(eq=False, repr=False)
 class PrefixTree:
     """Nodes in breadth-first order. Node 0 is the root, the state before the first token."""
 
-    def __init__(
-        self,
-        *,
-        token: np.ndarray,
-        parent: np.ndarray,
-        depth: np.ndarray,
-        direction: np.ndarray,
-        edited: np.ndarray,
-        live: np.ndarray,
-        leaf: np.ndarray,
-        source: np.ndarray | None = None,
-    ) -> None:
-        """`source` gives each node the node of another tree whose state it may take."""
-        self.token = token
-        self.parent = parent
-        self.depth = depth
-        self.direction = direction
-        self.edited = edited
-        self.live = live
-        self.leaf = leaf
-        self.source = source
+    token: np.ndarray
+    parent: np.ndarray
+    depth: np.ndarray
+    direction: np.ndarray
+    edited: np.ndarray
+    live: np.ndarray
+    leaf: np.ndarray
+    """The last node of each example."""
+    source: np.ndarray | None = None
+    """For each node, the node of another tree whose state it may take."""
 
     @staticmethod
     def build(
@@ -111,19 +101,11 @@ class PrefixTree:
                     rows.append((token, node, position + 1, towards, edited, live, source))
                 node = found
             leaf[example] = node
-        token_, parent, depth, direction_, edited_, live_, source_ = (
-            np.array(column) for column in zip(*rows, strict=True)
+        of_token, parent, depth, of_direction, is_edited, is_live, of_source = map(
+            np.array, zip(*rows, strict=True)
         )
-        tree = PrefixTree(
-            token=token_,
-            parent=parent,
-            depth=depth,
-            direction=direction_,
-            edited=edited_,
-            live=live_,
-            leaf=leaf,
-            source=None if sources is None else source_,
-        )
+        tree = PrefixTree(of_token, parent, depth, of_direction, is_edited, is_live, leaf)
+        tree = tree if sources is None else replace(tree, source=of_source)
         return tree.reordered(tree.order())
 
     def __len__(self) -> int:
@@ -200,48 +182,23 @@ class PrefixTree:
             keep[front] = True
             front = np.unique(self.parent[front[front > 0]])
         keep[0] = True
-        return self._subset(keep, self.leaf[examples])
+        return replace(self, leaf=self.leaf[examples]).reordered(np.flatnonzero(keep))
 
     def told_apart(self) -> PrefixTree:
         """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows
         the node of each row, whatever the order of the rows."""
         nodes = np.arange(len(self.token))
-        return PrefixTree(
-            token=self.token,
-            parent=self.parent,
-            depth=self.depth,
-            direction=nodes,
-            edited=nodes > 0,
-            live=nodes > 0,
-            leaf=self.leaf,
-        )
+        return replace(self, direction=nodes, edited=nodes > 0, live=nodes > 0, source=None)
 
     def frozen_part(self) -> PrefixTree:
         """The nodes before the first edits, as the tree of a clean run."""
-        keep = ~self.live
-        part = self._subset(keep, np.zeros(0, dtype=np.int64))
-        part.live = np.arange(len(part.token)) > 0
-        return part
+        part = replace(self, leaf=np.zeros(0, dtype=np.int64)).reordered(np.flatnonzero(~self.live))
+        return replace(part, live=np.arange(len(part.token)) > 0)
 
     def without_first(self) -> PrefixTree:
         """The same tree without edits at the first tokens; the tree itself if it has no other edits."""
         later = self.edited & (self.depth > 1)
-        if not later.any():
-            return self
-        names = ("token", "parent", "depth", "direction", "live", "leaf", "source")
-        return PrefixTree(edited=later, **{name: getattr(self, name) for name in names})
-
-    def _subset(self, keep: np.ndarray, leaf: np.ndarray) -> PrefixTree:
-        return PrefixTree(
-            token=self.token,
-            parent=self.parent,
-            depth=self.depth,
-            direction=self.direction,
-            edited=self.edited,
-            live=self.live,
-            leaf=leaf,
-            source=self.source,
-        ).reordered(np.flatnonzero(keep))
+        return replace(self, edited=later) if later.any() else self
 
     def order(self) -> np.ndarray:
         """The nodes in the order that a model needs: depth by depth, frozen nodes before live ones, and those that are
@@ -281,16 +238,7 @@ class PrefixTree:
         # One copy to the device: a GPU needs as long for a few numbers as for thousands.
         *tensors, nodes = torch.as_tensor(np.concatenate(arrays), device=device).split(list(map(len, arrays)))
         return [
-            Level(
-                start=start,
-                live=live,
-                stop=stop,
-                token=token,
-                parent=parent,
-                source=source,
-                up=up,
-                spans=self._spans(live, stop, nodes),
-            )
+            Level(start, live, stop, token, parent, source, up, self._spans(live, stop, nodes))
             for (start, live, stop), token, parent, source, up in zip(
                 places, tensors[::4], tensors[1::4], tensors[2::4], tensors[3::4], strict=True
             )

@@ -18,8 +18,8 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.files import asset, check_plain, library_errors, models_home
 from pivotal.models.base import LanguageModel, ModelSource
-from pivotal.models.recurrent.int8 import quantised
 from pivotal.models.recurrent.lm import RecurrentLM
+from pivotal.models.recurrent.weights import dequantised, layers_of, quantised
 from pivotal.questions.words import EOS, UNK, read_words
 
 FORMAT = "pivotal-recurrent-1"
@@ -172,11 +172,10 @@ def save_folder(
         if not is_only_a_model(folder):
             raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
     encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
-    layers = sum(name.startswith("rnn.weight_hh_l") for name in weights)
     config = {
         "format": FORMAT,
         "cell": cell,
-        "layers": layers,
+        "layers": layers_of(weights),
         "embedding": encoder.shape[1],
         "hidden": decoder.shape[1],
         "words": len(words),
@@ -267,17 +266,3 @@ def _read_config(path: Path) -> dict[str, Any]:
         if not isinstance(config[key], str):
             raise PivotalError(f"{key} in {path} must be a text, but it is {config[key]!r}.")
     return config
-
-
-def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Convert matrices that are stored as `X.int8` and `X.scale` (one scale per row) to `X` in float32."""
-    weights = {}
-    for key, tensor in tensors.items():
-        if key.endswith(".int8"):
-            name = key.removesuffix(".int8")
-            if f"{name}.scale" not in tensors:
-                raise PivotalError(f"int8 rows need a scale each, but there is {key} without {name}.scale.")
-            weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
-        elif not key.endswith(".scale"):
-            weights[key] = tensor.float()
-    return weights

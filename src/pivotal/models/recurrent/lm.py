@@ -21,12 +21,10 @@ from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
-from pivotal.models.reading import Applied
+from pivotal.models.reading import Applied, Reading
 from pivotal.models.recurrent.cells import CELLS
-from pivotal.models.recurrent.modules import weights_of
-from pivotal.models.recurrent.reading import LayerState, RecurrentReading
-from pivotal.models.recurrent.stack import PreparedTree, RecurrentStack
-from pivotal.models.recurrent.weights import check_parts, fingerprint_of
+from pivotal.models.recurrent.stack import LayerState, PreparedTree, RecurrentStack
+from pivotal.models.recurrent.weights import check_parts, fingerprint_of, weights_of
 from pivotal.models.tensors import shuffle_rows
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import WordVocabulary
@@ -177,15 +175,8 @@ class RecurrentLM(LanguageModel):
 
     @torch.no_grad()
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> RecurrentReading:
-        stack = self._stack
-        last = stack.step_through(self.prepare(applied.tree([prompt])), applied.edit)[-1]
-
-        @torch.no_grad()
-        def advance(tokens: Int[Tensor, " texts"], states: list[LayerState]) -> list[LayerState]:
-            spans = applied.later(len(tokens))
-            return stack.advance(stack.first_gates(tokens), states, applied.edit, spans)
-
-        return RecurrentReading([state.repeated(texts) for state in last], advance)
+        layers = self._stack.step_through(self.prepare(applied.tree([prompt])), applied.edit)[-1]
+        return RecurrentReading(self._stack, [state.repeated(texts) for state in layers], applied)
 
     @torch.no_grad()
     def prepare(self, tree: PrefixTree) -> PreparedTree:
@@ -221,3 +212,17 @@ class RecurrentLM(LanguageModel):
 
     def mean_row(self, p: Float[Tensor, "nodes vocabulary"]) -> Float[Tensor, "nodes hidden"] | None:
         return p @ self._decoder if self.dtype.itemsize >= 4 else None
+
+
+class RecurrentReading(Reading):
+    """Keeps h and c of every layer, which are all that the next step needs."""
+
+    def __init__(self, stack: RecurrentStack, layers: list[LayerState], applied: Applied) -> None:
+        self._stack, self._layers, self._applied = stack, layers, applied
+        self.states = layers[-1].h[:, 0]
+
+    @torch.no_grad()
+    def read(self, tokens: Int[Tensor, " texts"]) -> None:
+        gates, applied = self._stack.first_gates(tokens), self._applied
+        self._layers = self._stack.advance(gates, self._layers, applied.edit, applied.later(len(tokens)))
+        self.states = self._layers[-1].h[:, 0]

@@ -15,10 +15,23 @@ from torch import Tensor
 
 from pivotal.models.edits import Edit, sites_of
 from pivotal.models.recurrent.cells import Incoming, RecurrentCell
-from pivotal.models.recurrent.reading import LayerState
+from pivotal.models.recurrent.weights import layers_of
 from pivotal.models.tensors import distinct_rows
 from pivotal.models.tree import Level, PrefixTree, Span
 from pivotal.units import Site
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """h and c of some nodes. The number of runs is 1 until an edit makes the runs differ."""
+
+    h: Float[Tensor, "nodes _ hidden"]
+    c: Float[Tensor, "nodes _ hidden"] | None
+
+    def repeated(self, times: int) -> LayerState:
+        """The state of one node, for several texts that continue from it."""
+        c = None if self.c is None else self.c.repeat(times, 1, 1)
+        return LayerState(self.h.repeat(times, 1, 1), c)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +71,7 @@ class RecurrentStack:
     @staticmethod
     def of(cell: RecurrentCell, weights: Mapping[str, Tensor]) -> RecurrentStack:
         """The stack with the weights of `nn.LSTM`, `nn.GRU` or `nn.RNN`, named as in `RecurrentLM`."""
-        count = sum(1 for name in weights if name.startswith("rnn.weight_ih_l"))
-        layers = tuple(_layer(cell, weights, level) for level in range(count))
+        layers = tuple(_layer(cell, weights, level) for level in range(layers_of(weights)))
         return RecurrentStack(cell, weights["encoder.weight"], layers)
 
     @property

@@ -1,16 +1,46 @@
-"""Checks that the parts of a recurrent model belong together, and its fingerprint."""
+"""The weights of a recurrent model: from torch modules, as 8-bit integers, and whether they fit together."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.recurrent.cells import CELLS
+
+
+def weights_of(encoder: Any, rnn: Any, decoder: Any) -> tuple[str, dict[str, Tensor]]:
+    """The cell and the weights, with the names of `RecurrentLM`, of an embedding, a recurrent module and an output
+    layer. PivotalError says what to give instead of something else."""
+    parts = (("encoder", encoder, nn.Embedding), ("recurrent module", rnn, nn.LSTM | nn.GRU | nn.RNN))
+    for name, module, kind in (*parts, ("decoder", decoder, nn.Linear)):
+        if not isinstance(module, kind):
+            allowed = {"encoder": "nn.Embedding", "decoder": "nn.Linear"}.get(
+                name, "nn.LSTM, nn.GRU or nn.RNN"
+            )
+            raise PivotalError(
+                f"The {name} must be an {allowed}, but it is a {type(module).__name__}. Make one of the same sizes "
+                "and copy the weights, or use pv.ModuleLM with the whole model."
+            )
+    if rnn.bidirectional:
+        raise PivotalError(
+            "A language model must read from left to right, but this recurrent module is bidirectional."
+        )
+    if rnn.proj_size:
+        raise PivotalError("LSTMs with a projection (proj_size) are not supported. Use one without.")
+    if rnn.mode == "RNN_RELU":
+        raise PivotalError("A plain RNN must use tanh, but this one uses relu.")
+    weights = {f"rnn.{key}": value.detach() for key, value in rnn.state_dict().items()}
+    weights["encoder.weight"] = encoder.weight.detach()
+    weights["decoder.weight"] = decoder.weight.detach()
+    if decoder.bias is not None:
+        weights["decoder.bias"] = decoder.bias.detach()
+    return {"LSTM": "lstm", "GRU": "gru"}.get(rnn.mode, "rnn"), weights
 
 
 def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> None:
@@ -34,43 +64,69 @@ def check_parts(cell: str, words: Sequence[str], weights: dict[str, Tensor]) -> 
     broken = [name for name, tensor in weights.items() if not bool(tensor.isfinite().all())]
     if broken:
         raise PivotalError(f"Weights must be finite numbers, but {broken[0]} has some that are not.")
-    hidden, inputs, level = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1], 0
-    while f"rnn.weight_ih_l{level}" in weights:
-        rows = CELLS[cell].gates * hidden
+    check_layers(weights)
+    hidden, inputs = weights["decoder.weight"].shape[1], weights["encoder.weight"].shape[1]
+    rows = CELLS[cell].gates * hidden
+    for level in range(layers_of(weights)):
         for side, shape in (("ih", (rows, inputs)), ("hh", (rows, hidden))):
-            found = weights.get(f"rnn.weight_{side}_l{level}", torch.empty(0)).shape
-            if tuple(found) != shape:
+            stored = tuple(weights[f"rnn.weight_{side}_l{level}"].shape)
+            if stored != shape:
                 raise PivotalError(
                     f"rnn.weight_{side}_l{level} of a {cell} with {hidden} units must have the shape {shape}, "
-                    f"but it has {tuple(found)}."
+                    f"but it has {stored}."
                 )
-        inputs, level = hidden, level + 1
-    check_layers(weights)
+        inputs = hidden
+
+
+def layers_of(names: Collection[str]) -> int:
+    """The number of recurrent layers of some weights."""
+    return sum(name.startswith("rnn.weight_ih_l") for name in names)
 
 
 def check_layers(names: Collection[str]) -> None:
     """Raise PivotalError unless the recurrent tensors are those of layers 0 to n - 1, each with both biases or none."""
-    layers = 0
-    while f"rnn.weight_ih_l{layers}" in names:
-        layers += 1
-    known = {
-        f"rnn.{kind}_{side}_l{i}"
-        for kind in ("weight", "bias")
-        for side in ("ih", "hh")
-        for i in range(layers)
-    }
-    strange = sorted(name for name in names if name.startswith("rnn.") and name not in known)
-    if strange:
+    layers = range(layers_of(names))
+    biases = {f"rnn.bias_{side}_l{i}" for side in ("ih", "hh") for i in layers}
+    matrices = {f"rnn.weight_{side}_l{i}" for side in ("ih", "hh") for i in layers}
+    ours = {name for name in names if name.startswith("rnn.")}
+    missing, other = sorted(matrices - ours), sorted(ours - matrices - biases)
+    if missing or other:
+        wrong = f"{missing[0]} is missing" if missing else f"there is also {other[0]}"
         raise PivotalError(
-            f"The recurrent layers have the numbers 0 to {layers - 1} (rnn.weight_ih_l0 …), but there is also "
-            f"{strange[0]}. A layer between is missing, or the model is of another kind."
+            f"The recurrent layers have the numbers 0 to {len(layers) - 1} (rnn.weight_ih_l0 …), but {wrong}. A layer "
+            "is missing, or the model is of another kind."
         )
-    for i in range(layers):
-        ours, other = f"rnn.bias_ih_l{i}", f"rnn.bias_hh_l{i}"
-        if (ours in names) != (other in names):
-            raise PivotalError(
-                f"A layer has both biases or neither, but only one of {ours} and {other} is there."
-            )
+    for i in layers:
+        if len({f"rnn.bias_ih_l{i}", f"rnn.bias_hh_l{i}"} & ours) == 1:
+            raise PivotalError(f"A layer has both biases or neither, but layer {i} has only one of them.")
+
+
+def quantised(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Store every matrix `X` as `X.int8` and `X.scale`, one scale per row; vectors stay as they are. That is a quarter
+    of the size of float32. Weights are rounded by at most 1/254 of the largest weight of the row."""
+    tensors = {}
+    for name, weight in weights.items():
+        if weight.dim() != 2:
+            tensors[name] = weight
+            continue
+        scale = weight.abs().amax(1).clamp_min(1e-8) / 127
+        tensors[f"{name}.int8"] = (weight / scale[:, None]).round().to(torch.int8)
+        tensors[f"{name}.scale"] = scale
+    return tensors
+
+
+def dequantised(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The inverse of `quantised`, up to rounding."""
+    weights = {}
+    for key, tensor in tensors.items():
+        if key.endswith(".int8"):
+            name = key.removesuffix(".int8")
+            if f"{name}.scale" not in tensors:
+                raise PivotalError(f"int8 rows need a scale each, but there is {key} without {name}.scale.")
+            weights[name] = tensor.float() * tensors[f"{name}.scale"].float()[:, None]
+        elif not key.endswith(".scale"):
+            weights[key] = tensor.float()
+    return weights
 
 
 def fingerprint_of(weights: dict[str, Tensor], words: Sequence[str]) -> str:
