@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.searches.memory import Memory, Stopped
+from tests.searches.planted import Memory, Stopped
 
 from pivotal.errors import PivotalError
 from pivotal.models.planted import plant

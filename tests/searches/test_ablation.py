@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
 
-from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.ablation import (
     Ablation,
     Effects,
@@ -23,19 +22,13 @@ from pivotal.searches.ablation import (
 )
 from pivotal.units import Steps
 
-PAIRS = load_phenomenon("planted")
-BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
 QUICK = Ablation(max_units=3, refit=20, batch=32)
-
-
-def planted_problem(steps: Steps = "every", seed: int = 0) -> Problem:
-    return Problem(plant(seed).model, PAIRS.sample(120), steps=steps)
 
 
 @BOTH_STEPS
 @pytest.mark.parametrize("value", ["zero", "mean", "other-mean"])
 def test_the_planted_units_rank_first(steps: Steps, value: Any) -> None:
-    for seed in range(3):
+    for seed in range(2):
         found = replace(QUICK, value=value).solve(planted_problem(steps, seed), runs=2, seed=seed)
         assert [i.units for i in found.interventions] == [plant(seed).units] * 2
 
@@ -113,18 +106,3 @@ def test_pairs_without_labels_are_measured_by_the_preference_of_the_model() -> N
     problem = Problem(planted.model, bare)
     (row,) = found_by_ablation(planted.units[:1], problem)
     assert row.condition == "all pairs" and row.found and row.drop == pytest.approx(1 / 6, abs=0.01)
-
-
-# -- settings --
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"prefixes": -1}, "prefixes must be 0 or more"),
-        ({"max_units": 65}, "There are 64 units"),
-    ],
-)
-def test_impossible_requests_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        replace(QUICK, **settings).solve(planted_problem())

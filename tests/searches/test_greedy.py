@@ -8,25 +8,23 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.searches.memory import Memory, Stopped
+from tests.searches.planted import BOTH_STEPS, PAIRS, Memory, Stopped, planted_problem
 
 from pivotal.errors import PivotalError
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.base import Search, interventions_of
 from pivotal.searches.exchange import BestOf, Exchange
 from pivotal.searches.greedy import Greedy
 from pivotal.searches.random import RandomUnits
 from pivotal.searches.tools.swaps import Exchanger
 from pivotal.testing import check_search
+from pivotal.units import Steps
 
-PAIRS = load_phenomenon("planted")
 QUICK = Greedy(max_units=3, candidates=12, sample=24, polish=20, refit=20, beam=2)
 SWAPS = Exchange(max_units=3, candidates=12, sample=24, polish=20, refit=20, finalists=3, start="random")
-BOTH = pytest.mark.parametrize("steps", ["single", "every"])
 EACH = pytest.mark.parametrize(
     "search",
     [pytest.param(QUICK, id="greedy"), pytest.param(SWAPS, id="exchange", marks=pytest.mark.slow)],
@@ -34,36 +32,31 @@ EACH = pytest.mark.parametrize(
 """An exchange takes twice as long."""
 
 
-def problem_of(steps: str, seed: int = 0) -> Problem:
-    return Problem(plant(seed).model, PAIRS.sample(200), steps=steps)  # type: ignore[arg-type]
-
-
-@BOTH
+@BOTH_STEPS
 @EACH
 @pytest.mark.slow
-def test_it_is_a_search(search: Greedy | Exchange, steps: str) -> None:
-    check_search(search, steps=steps)  # type: ignore[arg-type]
+def test_it_is_a_search(search: Greedy | Exchange, steps: Steps) -> None:
+    check_search(search, steps=steps)
 
 
-@BOTH
+@EACH
+@BOTH_STEPS
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])
-def test_both_find_the_planted_units(steps: str, seed: int) -> None:
-    problem, planted = problem_of(steps, seed), plant(seed)
-    for search in (QUICK, SWAPS):
-        found = search.solve(problem, runs=2, seed=seed)
-        assert [i.units for i in found.interventions] == [planted.units] * 2
+def test_the_planted_units_are_found(search: Search, steps: Steps, seed: int) -> None:
+    found = search.solve(planted_problem(steps, seed), runs=2, seed=seed)
+    assert [i.units for i in found.interventions] == [plant(seed).units] * 2
 
 
 @pytest.mark.slow
 def test_exact_and_screened_selection_agree_here() -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     screened = QUICK.solve(problem)
     exact = Greedy(max_units=3, candidates=0, sample=24, polish=20, refit=20, beam=2).solve(problem)
     assert screened.best.units == exact.best.units
 
 
 def test_a_bound_on_kl_is_kept() -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     bound = 0.1
     found = (
         Greedy(max_units=2, max_kl=bound, candidates=8, sample=24, polish=30, refit=60).solve(problem).best
@@ -72,9 +65,9 @@ def test_a_bound_on_kl_is_kept() -> None:
     assert float(problem.mean_kl(outcome.states)) <= 1.1 * bound
 
 
-@BOTH
-def test_an_exchange_ends_at_a_set_that_is_no_worse(steps: str) -> None:
-    problem = problem_of(steps)
+@BOTH_STEPS
+def test_an_exchange_ends_at_a_set_that_is_no_worse(steps: Steps) -> None:
+    problem = planted_problem(steps)
     decoys = [problem.space.flat(unit) for unit in plant().decoys]
     mask = torch.zeros(2, 64, dtype=torch.bool)
     mask[:, decoys] = True
@@ -96,7 +89,7 @@ def test_an_exchange_of_all_units_ends_where_it_begins() -> None:
 
 @pytest.mark.slow
 def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     mask = torch.zeros(1, 2, 64, dtype=torch.bool)
     mask[:, :, [problem.space.flat(unit) for unit in plant().decoys]] = True
     (start,) = interventions_of(problem, mask, torch.zeros(1, 2, 64))
@@ -108,13 +101,13 @@ def test_an_exchange_from_an_intervention_in_a_folder(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match=r"keeps the number of units.* has 3 units and max_units is 2"):
         Exchange(max_units=2, start=str(tmp_path / "start")).solve(problem)
     with pytest.raises(PivotalError, match="same question"):
-        Exchange(max_units=3, start=str(tmp_path / "start")).solve(problem_of("single"))
+        Exchange(max_units=3, start=str(tmp_path / "start")).solve(planted_problem("single"))
 
 
 @pytest.mark.parametrize("max_kl", [None, 0.1])
 @pytest.mark.slow
 def test_the_best_of_several_starts_is_chosen_run_by_run(max_kl: float | None) -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     parts = (
         Greedy(max_units=3, candidates=4, sample=12, polish=5, refit=5, max_kl=max_kl),
         RandomUnits(max_units=3, refit=5, max_kl=max_kl),
@@ -125,7 +118,7 @@ def test_the_best_of_several_starts_is_chosen_run_by_run(max_kl: float | None) -
 
 @pytest.mark.slow
 def test_an_exchange_from_several_starts_is_no_worse_than_any_of_them() -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     search = replace(SWAPS, start="random + attribution")
     begun = [replace(SWAPS, start=name)._start() for name in ("random", "attribution")]
     found = search.solve(problem, runs=2)
@@ -136,7 +129,7 @@ def test_an_exchange_from_several_starts_is_no_worse_than_any_of_them() -> None:
 
 
 def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     mask = torch.zeros(2, 64, dtype=torch.bool)
     mask[0, problem.space.flat(plant().decoys[0])] = True
     improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(
@@ -145,42 +138,22 @@ def test_a_swap_keeps_the_directions_in_which_a_unit_acts() -> None:
     assert improved.mask[0].sum() == 1 and not improved.mask[1].any()
 
 
-@pytest.mark.parametrize(
-    ("make", "says"),
-    [
-        (lambda: Greedy(beam=0), "beam must be 1 or more, but it is 0"),
-        (lambda: Greedy(points=2), "points must be 3 or more"),
-        (lambda: Greedy(max_kl=0.0), "max_kl must be above 0"),
-        (lambda: Exchange(rounds=0), "rounds must be 1 or more"),
-        (lambda: Exchange(finalists=0), "finalists must be 1 or more"),
-        (lambda: Exchange(start="exchange").solve(problem_of("every")), "starts from another search"),
-        (lambda: Exchange(start="greedy+exchange").solve(problem_of("every")), "starts from another search"),
-        (lambda: Exchange(start="random+gredy").solve(problem_of("every")), "Did you mean 'greedy'"),
-        (lambda: Exchange(start="gredy").solve(problem_of("every")), "Did you mean 'greedy'"),
-        (lambda: Greedy(max_units=65).solve(problem_of("every")), "There are 64 units"),
-    ],
-)
-def test_bad_settings(make: object, says: str) -> None:
-    with pytest.raises(PivotalError, match=says):
-        make()  # type: ignore[operator]
-
-
 @EACH
 @pytest.mark.parametrize("stop", [1, 2, 3])
 @pytest.mark.slow
 def test_a_stopped_search_goes_on_to_the_same_end(search: Greedy | Exchange, stop: int) -> None:
-    whole = search.solve(problem_of("every"), runs=2)
+    whole = search.solve(planted_problem("every"), runs=2)
     memory = Memory(stop_at=stop)
     with suppress(Stopped):
-        search.solve(problem_of("every"), runs=2, checkpoint=memory)
-    again = search.solve(problem_of("every"), runs=2, checkpoint=memory)
+        search.solve(planted_problem("every"), runs=2, checkpoint=memory)
+    again = search.solve(planted_problem("every"), runs=2, checkpoint=memory)
     assert again.interventions == whole.interventions
     assert again.train_score == whole.train_score
 
 
 @pytest.mark.slow
 def test_dense_start_is_kept_when_no_swap_helps() -> None:
-    problem = problem_of("every")
+    problem = planted_problem("every")
     best = QUICK.solve(problem).best
     mask, values = dense(best, problem.space)
     improved = Exchanger(Terms(), candidates=16, sample=24, polish=20).improve(

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
+from tests.searches.planted import planted_problem
 
-from pivotal.errors import PivotalError
 from pivotal.models.planted import plant
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
 from pivotal.searches.random import RandomUnits
 
-PAIRS = load_phenomenon("planted")
 QUICK = RandomUnits(max_units=3, refit=10, trial=5, batch=32)
-
-
-def planted_problem() -> Problem:
-    return Problem(plant().model, PAIRS.sample(120))
 
 
 def test_runs_draw_sets_of_their_own_by_seed() -> None:
@@ -50,16 +42,3 @@ def test_draws_in_several_parts_are_the_draws_at_once(monkeypatch: pytest.Monkey
     monkeypatch.setattr("pivotal.searches.random._AT_ONCE", 6)
     parts = search.solve(planted_problem(), runs=2, seed=0)
     assert [i.units for i in whole.interventions] == [i.units for i in parts.interventions]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"draws": 0}, "draws must be 1 or more"),
-        ({"trial": 0}, "trial must be 1 or more"),
-        ({"max_units": 65}, "There are 64 units"),
-    ],
-)
-def test_impossible_requests_are_refused(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(PivotalError, match=message):
-        replace(QUICK, **settings).solve(planted_problem())

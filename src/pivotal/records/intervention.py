@@ -41,7 +41,7 @@ class Card(serial.Record, frozen=True, kw_only=True):
     data_fingerprint: str
     """Identifies the pairs on which the units were found: the training pairs that the model can be asked."""
     question_fingerprint: str = ""
-    """Identifies all pairs of the question. Empty if a run of an earlier version wrote the card, or no run."""
+    """Identifies all pairs of the question. Empty if no run wrote the card."""
     steps: Steps
     """Whether the units are set at every step of the prefix or at the cue only."""
     directions: tuple[str, str]

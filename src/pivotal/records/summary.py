@@ -105,7 +105,7 @@ class Kept(Record, frozen=True, kw_only=True):
     """What had to stay the same during the search (`--keep`), with the intervention of the best run applied."""
 
     max_change: float | None = None
-    """The bound on the change of each question; absent if no question had to stay, and in earlier versions."""
+    """The bound on the change of each question; absent if no question had to stay."""
     changes: dict[str, Number] = {}
     """The change of each question, on pairs that the search read, in the direction that changes it more: the size of
     the mean of p' - p, where p and p' are the probabilities of the expected word among the two of a pair, untouched and
@@ -113,8 +113,7 @@ class Kept(Record, frozen=True, kw_only=True):
     broken: tuple[str, ...] = ()
     """The questions whose change exceeds the bound by more than a tenth."""
     max_kl: float | None = None
-    """The bound on the KL after each word of the text, averaged over both directions; absent if no text had to stay. In
-    earlier versions it was a bound on the KL after the questions too."""
+    """The bound on the KL after each word of the text, averaged over both directions; absent if no text had to stay."""
     kl: Number | None = None
     """That KL, on the sentences that the search read."""
     effects: tuple[Effect, ...] = ()
@@ -190,7 +189,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     phenomenon: str
     steps: Steps
     """Whether the units are set at every step of the prefix or at the cue only."""
-    values: Values = "unbounded"
+    values: Values
     """What units could be set to. With `interchange` all scores are of the interchange, and the values of the runs are
     means of the states that it sets units to."""
     labels: tuple[str, str]
@@ -216,13 +215,12 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     backward_nodes: int
     clean_accuracy: Number | None
     """How often the untouched model prefers the expected word; null if no pair states one."""
-    labelled: int | None = None
+    labelled: int
     """The held-out pairs that state an expected word."""
     pairs: PairCounts
-    overlap: Overlap | None = None
-    """Absent in summaries of earlier versions."""
+    overlap: Overlap
     unseen_words: UnseenWords | None = None
-    """Absent if the words do not vary, or if too few pairs are left; also in summaries of earlier versions."""
+    """Absent if the words do not vary, or if too few pairs are left."""
     rejected: Rejections
     controls: Control
     kept: Kept | None = None
@@ -232,7 +230,7 @@ class Summary(Record, frozen=True, omit_defaults=True, kw_only=True):
     example: Example
     runs: tuple[RunScores, ...]
     evidence: Evidence | None = None
-    """What was checked about the best run; absent if an earlier version made the run."""
+    """What was checked about the best run. The job adds it and the verdict."""
     verdict: Verdict | None = None
     """What may be said about the best run."""
     seconds: Seconds = Seconds()

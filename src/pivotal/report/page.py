@@ -103,7 +103,7 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
 def _facts(summary: Summary) -> list[tuple[str, str]]:
     swap = None if summary.evidence is None else summary.evidence.swap
     beside = f"KL (a real change of the cue: {tables.number(swap.kl)})" if swap is not None else "KL"
-    labelled = summary.pairs.test if summary.labelled is None else summary.labelled
+    labelled = summary.labelled
     of = "" if labelled == summary.pairs.test else f", of {labelled:,} labelled pairs"
     facts = [
         (percent(summary.flip_accuracy), "flipped"),

@@ -150,9 +150,7 @@ def control_sentence(summary: Summary) -> str:
 
 
 def overlap_sentence(summary: Summary) -> str:
-    """What held-out pairs share with training pairs; empty if it was not measured."""
-    if summary.overlap is None:
-        return ""
+    """What held-out pairs share with training pairs."""
     counts = f"{counted(summary.pairs.train, 'training pair')}, {summary.pairs.test:,} held out."
     return f"{counts} {shared_sentence(summary.overlap)}"
 

@@ -20,6 +20,7 @@ from pivotal.problem.problem import Problem
 from pivotal.records.certificate import Ablated
 from pivotal.searches.base import require_least
 from pivotal.searches.choose_then_fit import Ranked, Ranking
+from pivotal.searches.tools import SetValues
 from pivotal.units import Unit
 
 Value = Literal["zero", "mean", "other-mean"]
@@ -37,7 +38,7 @@ class Effects:
     """The decrease of log p(d) / p(t) in nats. Positive is towards the flip."""
     flips: Float[Tensor, " units"]
     """The share of preferences that flip."""
-    values: Float[Tensor, "directions coordinates"]
+    values: SetValues
     """The values that replaced each unit."""
 
     def by(self, effect: Effect) -> Float[Tensor, " units"]:
@@ -53,7 +54,7 @@ class Effects:
 
 def ablate(
     problem: Problem,
-    values: Float[Tensor, "directions coordinates"],
+    values: SetValues,
     *,
     units: Sequence[int] | None = None,
     tell: Callable[[float], None] | None = None,
@@ -74,7 +75,7 @@ def ablate(
     return torch.cat(found)
 
 
-def values_of(problem: Problem, value: Value) -> Float[Tensor, "directions coordinates"]:
+def values_of(problem: Problem, value: Value) -> SetValues:
     """Zero, the mean activation over both labels, or the mean where the model prefers the target label."""
     seen = problem.measure_activations()
     if value == "zero":

@@ -16,6 +16,7 @@ from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import require, require_least
 from pivotal.searches.choose_then_fit import Ranked, Ranking
+from pivotal.searches.tools import SetValues
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.trials import ends_of, grid_of
 
@@ -97,16 +98,14 @@ class Attribution(Ranking):
             at = self.reach * (torch.arange(self.points, device=at.device) + 0.5) / self.points
         return -self._slope(sample, values, at).sum(0), values
 
-    def _ends(
-        self, problem: Problem
-    ) -> tuple[Float[Tensor, "directions coordinates"], Float[Tensor, "directions coordinates"]]:
+    def _ends(self, problem: Problem) -> tuple[SetValues, SetValues]:
         """The two values of each unit to choose from. With unbounded values, `range` still takes the ends of the
         natural range: a gradient says little about values far outside it."""
         natural = self.value == "range" and problem.values == "unbounded"
         return ends_of(grid_of(problem.with_values("natural") if natural else problem, points=3))
 
     def _slope(
-        self, problem: Problem, values: Float[Tensor, "directions coordinates"], at: Float[Tensor, " points"]
+        self, problem: Problem, values: SetValues, at: Float[Tensor, " points"]
     ) -> Float[Tensor, "directions units"]:
         """d loss / d mask, averaged over the mask values `at`. All units have the same mask value."""
         total = torch.zeros(len(problem.labels), len(problem.space), device=values.device)

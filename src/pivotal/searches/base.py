@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -22,6 +21,7 @@ from pivotal.problem.problem import Problem
 from pivotal.questions.question import check_seed
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress as Progress  # noqa: PLC0414 - what a search reports
+from pivotal.searches.tools import HardMasks, RunValues, SoftMasks
 from pivotal.units import MAX_UNITS, Values
 from pivotal.watch import reporting
 
@@ -202,12 +202,7 @@ class Stages:
         """The name, the mask and the values of the last stage."""
 
     @torch.no_grad()
-    def add(
-        self,
-        name: str,
-        mask: Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-    ) -> None:
+    def add(self, name: str, mask: SoftMasks, values: RunValues) -> None:
         """Score a stage. One that changed nothing has the scores of the last one."""
         if self._last is not None and torch.equal(mask, self._last[1]) and torch.equal(values, self._last[2]):
             row = self._rows[self._last[0]]
@@ -217,11 +212,7 @@ class Stages:
         self._rows[name] = row
         self._attempt.report(Progress(name, 1, 1, row["loss"], row["units"], row["accuracy"]))
 
-    def _scores(
-        self,
-        mask: Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-    ) -> dict[str, list[float]]:
+    def _scores(self, mask: SoftMasks, values: RunValues) -> dict[str, list[float]]:
         outcome = self._sample.run(mask, values)
         loss = self._terms.loss(outcome)
         accuracy = outcome.flips().tolist()
@@ -236,12 +227,7 @@ class Stages:
         self.score = self._terms.score(self._sample, loss, costs).tolist()
         return row
 
-    def discovery(
-        self,
-        problem: Problem,
-        mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-    ) -> Discovery:
+    def discovery(self, problem: Problem, mask: HardMasks, values: RunValues) -> Discovery:
         """The result of the search after its last stage."""
         by_run = tuple(
             {name: {key: column[run] for key, column in row.items()} for name, row in self._rows.items()}
@@ -305,11 +291,7 @@ def most_units(max_units: int | float | None, problem: Problem) -> int:
     return budget_of(MAX_UNITS[problem.steps] if max_units is None else max_units, len(problem.space))
 
 
-def interventions_of(
-    problem: Problem,
-    mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
-) -> tuple[Intervention, ...]:
+def interventions_of(problem: Problem, mask: HardMasks, values: RunValues) -> tuple[Intervention, ...]:
     """Convert hard masks and values to interventions, one per run. An interchange has other values for each pair; their
     means are handed over."""
     if problem.values == "interchange":

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -29,12 +29,13 @@ from pivotal.searches.base import (
     require,
     require_least,
 )
+from pivotal.searches.tools import HardMasks, RunValues, SetValues
 from pivotal.searches.tools.refit import Refit
 
 _SAMPLE = 512
 """Number of distinct training prefixes on which the result is scored."""
 
-Ranked: TypeAlias = tuple[Float[Tensor, " units"], Float[Tensor, "directions coordinates"]]
+Ranked: TypeAlias = tuple[Float[Tensor, " units"], SetValues]
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,7 @@ class Selection(Search):
                 "max_change",
             )
 
-    def conclude(
-        self,
-        problem: Problem,
-        mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-        attempt: Attempt,
-    ) -> Discovery:
+    def conclude(self, problem: Problem, mask: HardMasks, values: RunValues, attempt: Attempt) -> Discovery:
         """Refit the values of the chosen units and score the result on training pairs."""
         mask = mask.to(problem.model.device)
         values = values.to(problem.model.device).clamp(*problem.bounds())

@@ -7,19 +7,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.problem.problem import Problem
-from pivotal.searches.base import (
-    Attempt,
-    Discovery,
-    Progress,
-    interventions_of,
-    most_units,
-    require_least,
-)
+from pivotal.searches.base import Attempt, Discovery, Progress, interventions_of, most_units, require_least
 from pivotal.searches.choose_then_fit import Selection
+from pivotal.searches.tools import HardMasks, RunValues
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
 
@@ -90,14 +84,10 @@ class _Beam:
         self._grid = grid_of(problem, search.points)
         device, directions, space = problem.model.device, len(problem.labels), problem.space
         self._places = places_of(space, device)
-        self.mask: Bool[Tensor, "sets directions units"] = torch.zeros(
-            1, directions, len(space), dtype=torch.bool, device=device
-        )
-        self.values: Float[Tensor, "sets directions coordinates"] = torch.zeros(
-            1, directions, space.coordinates, device=device
-        )
-        self.score: Float[Tensor, " sets"] = torch.zeros(1, device=device)
-        self.accuracy: Float[Tensor, " sets"] = torch.zeros(1, device=device)
+        self.mask: HardMasks = torch.zeros(1, directions, len(space), dtype=torch.bool, device=device)
+        self.values: RunValues = torch.zeros(1, directions, space.coordinates, device=device)
+        self.score: Float[Tensor, " runs"] = torch.zeros(1, device=device)
+        self.accuracy: Float[Tensor, " runs"] = torch.zeros(1, device=device)
         # The best set of any size: under a bound on KL a larger set can be worse.
         self.best_mask, self.best_values = self.mask[0], self.values[0]
         self.best_score = torch.full((), torch.inf, device=device)
@@ -111,7 +101,7 @@ class _Beam:
         found = score_additions(self._sample, terms, self.price, self.mask, self.values, tried, self._grid)
         return self._distinct(found.score, tried, found.values)
 
-    def keep(self, mask: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
+    def keep(self, mask: HardMasks, fitted: Fitted) -> None:
         """Keep the best of the proposed sets after their values were fitted."""
         order = fitted.score.argsort()[: self._search.beam]
         self.mask, fitted = mask[order], fitted.part(order)

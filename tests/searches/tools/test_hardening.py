@@ -9,8 +9,10 @@ from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.base import Attempt
+from pivotal.searches.base import Attempt, Stages
+from pivotal.searches.learned import LearnedMask
 from pivotal.searches.tools.hardening import Hardening
+from pivotal.searches.tools.learner import filled
 
 
 def test_units_that_break_the_bound_at_any_value_are_let_go() -> None:
@@ -57,3 +59,45 @@ def test_a_run_that_loses_a_unit_at_the_end_is_refitted() -> None:
     found = hardening.run(problem, mask.float(), mask, values, 4, Attempt())
     assert [len(one.units) for one in found.interventions] == [3, 3]
     assert problem.work.backward == (20 + 20 + 20) * problem.tree.n_live
+
+
+# -- inside the natural range --------------------------------------------------------------------------------
+
+PLANTED = plant(hidden=128)
+PAIRS = load_phenomenon("planted").sample(120)
+
+
+def test_a_mask_is_filled_with_the_units_that_help_most() -> None:
+    problem = Problem(PLANTED.model, PAIRS, values="natural")
+    mask = torch.zeros(2, 2, len(problem.space), dtype=torch.bool)
+    there = problem.space.flat(PLANTED.units[0])
+    mask[1, :, there] = True
+    values = problem.measure_activations().target.expand(2, -1, -1)
+    found = filled(problem, Terms(), mask, values, 3, 0)
+    planted = {problem.space.flat(unit) for unit in PLANTED.units}
+    for run in found:
+        assert set(run.any(0).nonzero()[:, 0].tolist()) == planted
+    assert not mask[0].any()  # the given mask is not changed
+    assert filled(problem, Terms(), found, values, 3, 0).equal(found)
+
+
+def test_the_learner_starts_with_few_units_inside_the_natural_range() -> None:
+    search = LearnedMask(max_units=3)
+    assert search.learner(Problem(PLANTED.model, PAIRS, values="natural"), 1, 0).pool == 64
+    assert search.learner(Problem(PLANTED.model, PAIRS, values="unbounded"), 1, 0).pool == 128
+
+
+def test_a_stage_that_changes_nothing_has_the_scores_of_the_last_one_and_costs_nothing() -> None:
+    problem = Problem(plant().model, load_phenomenon("planted").sample(40))
+    mask, values = torch.zeros(1, 2, len(problem.space)), torch.zeros(1, 2, problem.space.coordinates)
+    mask[..., problem.space.flat(plant().units[0])] = 1.0
+    stages = Stages(Terms(kl_weight=0.1), problem, Attempt())
+    stages.add("thinned", mask, values)
+    spent, score = problem.work.forward, stages.score
+    stages.add("final", mask.clone(), values.clone())
+    assert problem.work.forward == spent
+    assert stages.score == score
+    stages.add("changed", mask, values + 0.5)
+    assert problem.work.forward == 2 * spent
+    (rows,) = stages.discovery(problem, mask.bool(), values).stages
+    assert rows["final"] == rows["thinned"] != rows["changed"]

@@ -7,13 +7,21 @@ search `learned` selects one by its name.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from pivotal.registry import Registry
+
+Entries: TypeAlias = Float[Tensor, "*entries"]
+"""A number for each entry of a mask."""
+Logits: TypeAlias = Float[Tensor, "runs masks units"]
+"""Of each run: one mask, or one per direction."""
+Drawn: TypeAlias = Float[Tensor, "runs samples masks units"]
+"""Masks that were drawn."""
+Costs: TypeAlias = Float[Tensor, "runs samples"]
 
 
 class MaskFamily(ABC):
@@ -28,24 +36,22 @@ class MaskFamily(ABC):
     """Whether a sample of 0 has no gradient by its logit. A site whose mask is 0 can then be skipped."""
 
     @abstractmethod
-    def sample(
-        self, logits: Float[Tensor, "*entries"], uniform: Float[Tensor, "*entries"]
-    ) -> Float[Tensor, "*entries"]:
+    def sample(self, logits: Entries, uniform: Entries) -> Entries:
         """A mask from uniform noise in (0, 1), with a gradient by the logits if the estimator is pathwise."""
 
     @abstractmethod
-    def nonzero(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def nonzero(self, logits: Entries) -> Entries:
         """P(m != 0). Its sum is the expected number of units."""
 
     @abstractmethod
-    def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def fractional(self, logits: Entries) -> Entries:
         """P(0 < m < 1), the mass that is lost when the mask is made hard."""
 
     @abstractmethod
-    def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def mean(self, logits: Entries) -> Entries:
         """E[m]."""
 
-    def hard(self, logits: Float[Tensor, "*entries"]) -> Bool[Tensor, "*entries"]:
+    def hard(self, logits: Entries) -> Bool[Tensor, "*entries"]:
         """The paper's rule: an entry is on if its expected value exceeds one half."""
         return self.mean(logits) > 0.5
 
@@ -73,26 +79,18 @@ class Estimator(ABC):
     @abstractmethod
     def first_logits(
         self, generators: list[torch.Generator], shape: tuple[int, int], device: torch.device
-    ) -> Float[Tensor, "runs masks units"]:
+    ) -> Logits:
         """The logits before the first update."""
 
     @abstractmethod
-    def term(
-        self,
-        family: MaskFamily,
-        logits: Float[Tensor, "runs masks units"],
-        drawn: Float[Tensor, "runs samples masks units"],
-        cost: Float[Tensor, "runs samples"],
-    ) -> Float[Tensor, " runs"]:
+    def term(self, family: MaskFamily, logits: Logits, drawn: Drawn, cost: Costs) -> Float[Tensor, " runs"]:
         """A term whose gradients are the estimates. It must not change the state of the estimator."""
 
     @abstractmethod
-    def hard(
-        self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
-    ) -> Bool[Tensor, "runs masks units"]:
+    def hard(self, family: MaskFamily, logits: Logits, budget: int) -> Bool[Tensor, "runs masks units"]:
         """The hard mask: at most `budget` units, at least one."""
 
-    def follow(self, cost: Float[Tensor, "runs samples"]) -> None:  # noqa: B027 - most estimators keep nothing
+    def follow(self, cost: Costs) -> None:  # noqa: B027 - most estimators keep nothing
         """Called after each update with the costs of its masks."""
 
     def state(self) -> dict[str, Any]:
@@ -110,21 +108,13 @@ class Pathwise(Estimator):
 
     def first_logits(
         self, generators: list[torch.Generator], shape: tuple[int, int], device: torch.device
-    ) -> Float[Tensor, "runs masks units"]:
+    ) -> Logits:
         return 1.0 + 0.2 * (uniform(generators, shape, device) - 0.5)
 
-    def term(
-        self,
-        family: MaskFamily,
-        logits: Float[Tensor, "runs masks units"],
-        drawn: Float[Tensor, "runs samples masks units"],
-        cost: Float[Tensor, "runs samples"],
-    ) -> Float[Tensor, " runs"]:
+    def term(self, family: MaskFamily, logits: Logits, drawn: Drawn, cost: Costs) -> Float[Tensor, " runs"]:
         return cost.mean(1)
 
-    def hard(
-        self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
-    ) -> Bool[Tensor, "runs masks units"]:
+    def hard(self, family: MaskFamily, logits: Logits, budget: int) -> Bool[Tensor, "runs masks units"]:
         """The units that the family's rule switches on: at most the `budget` likeliest, and at least one."""
         order = logits.argsort(dim=-1, descending=True)
         rank = torch.empty_like(order).scatter_(
@@ -151,33 +141,25 @@ class ScoreFunction(Estimator):
 
     def first_logits(
         self, generators: list[torch.Generator], shape: tuple[int, int], device: torch.device
-    ) -> Float[Tensor, "runs masks units"]:
+    ) -> Logits:
         """Every unit is on with probability one half."""
         return torch.zeros(len(generators), *shape, device=device)
 
-    def term(
-        self,
-        family: MaskFamily,
-        logits: Float[Tensor, "runs masks units"],
-        drawn: Float[Tensor, "runs samples masks units"],
-        cost: Float[Tensor, "runs samples"],
-    ) -> Float[Tensor, " runs"]:
+    def term(self, family: MaskFamily, logits: Logits, drawn: Drawn, cost: Costs) -> Float[Tensor, " runs"]:
         log_p = family.log_probability(drawn, logits[:, None]).sum(-1).sum(-1)
         advantage = cost.detach() - self.control(cost.detach())[:, None]
         return cost.mean(1) + (advantage * log_p).mean(1)
 
-    def hard(
-        self, family: MaskFamily, logits: Float[Tensor, "runs masks units"], budget: int
-    ) -> Bool[Tensor, "runs masks units"]:
+    def hard(self, family: MaskFamily, logits: Logits, budget: int) -> Bool[Tensor, "runs masks units"]:
         """The `budget` likeliest units. Probabilities often stay below one half, so that the paper's rule would select
         no unit."""
         return torch.zeros_like(logits, dtype=torch.bool).scatter_(-1, logits.topk(budget).indices, True)
 
-    def control(self, cost: Float[Tensor, "runs samples"]) -> Float[Tensor, " runs"]:
+    def control(self, cost: Costs) -> Float[Tensor, " runs"]:
         """The control variate: the moving average of past costs, at the first update the mean of `cost`."""
         return cost.mean(1) if self._control is None else self._control
 
-    def follow(self, cost: Float[Tensor, "runs samples"]) -> None:
+    def follow(self, cost: Costs) -> None:
         control = self.control(cost)
         moved = control + (1 - self._memory) * (cost.mean(1) - control)
         self._control = moved if self._control is None else self._control.copy_(moved)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from pivotal.searches.masks import Estimator, MaskFamily, ScoreFunction
+from pivotal.searches.masks import Entries, Estimator, MaskFamily, ScoreFunction
 
 
 @dataclass(frozen=True)
@@ -20,18 +20,16 @@ class Bernoulli(MaskFamily):
     name: ClassVar[str] = "bernoulli"
     summary: ClassVar[str] = "binary mask; gradient by the score function (REINFORCE)"
 
-    def sample(
-        self, logits: Float[Tensor, "*entries"], uniform: Float[Tensor, "*entries"]
-    ) -> Float[Tensor, "*entries"]:
+    def sample(self, logits: Entries, uniform: Entries) -> Entries:
         return (uniform < logits.detach().sigmoid()).to(logits.dtype)
 
-    def nonzero(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def nonzero(self, logits: Entries) -> Entries:
         return logits.sigmoid()
 
-    def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def fractional(self, logits: Entries) -> Entries:
         return torch.zeros_like(logits)
 
-    def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def mean(self, logits: Entries) -> Entries:
         return logits.sigmoid()
 
     def log_probability(

@@ -8,11 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor
 
 from pivotal.errors import PivotalError
-from pivotal.searches.masks import Estimator, MaskFamily, Pathwise
+from pivotal.searches.masks import Entries, Estimator, MaskFamily, Pathwise
 
 _EDGE = 1e-6
 """Minimum distance of the noise from 0 and 1, where its logit is infinite."""
@@ -47,27 +45,25 @@ class HardConcrete(MaskFamily):
                 f"{self.temperature}, {self.low} and {self.high}."
             )
 
-    def sample(
-        self, logits: Float[Tensor, "*entries"], uniform: Float[Tensor, "*entries"]
-    ) -> Float[Tensor, "*entries"]:
+    def sample(self, logits: Entries, uniform: Entries) -> Entries:
         noise = uniform.clamp(_EDGE, 1 - _EDGE).logit()
         s = torch.sigmoid((noise + logits) / self.temperature)
         return (s * (self.high - self.low) + self.low).clamp(0, 1)
 
-    def nonzero(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def nonzero(self, logits: Entries) -> Entries:
         """P(m != 0) = sigmoid(logit - temperature * log(-low / high))."""
         return torch.sigmoid(logits - self.temperature * math.log(-self.low / self.high))
 
-    def one(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def one(self, logits: Entries) -> Entries:
         """P(m = 1) = sigmoid(logit - temperature * log((1 - low) / (high - 1))), and 0 if high is 1."""
         if self.high == 1:
             return torch.zeros_like(logits)
         return torch.sigmoid(logits - self.temperature * math.log((1 - self.low) / (self.high - 1)))
 
-    def fractional(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def fractional(self, logits: Entries) -> Entries:
         return self.nonzero(logits) - self.one(logits)
 
-    def mean(self, logits: Float[Tensor, "*entries"]) -> Float[Tensor, "*entries"]:
+    def mean(self, logits: Entries) -> Entries:
         """E[m] = integral from 0 to 1 of P(m > x) dx. It has no closed form; this is Gauss-Legendre quadrature."""
         x, weight = _quadrature()
         s = (x - self.low) / (self.high - self.low)

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Stages
+from pivotal.searches.tools import HardMasks, Prices, RunValues, SetMask, SoftMasks
 from pivotal.searches.tools.refit import Refit
 from pivotal.searches.tools.swaps import Exchanger, masks_and_values
 
@@ -50,9 +51,9 @@ class Hardening:
     def run(
         self,
         problem: Problem,
-        relaxed: Float[Tensor, "runs directions units"],
-        mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
+        relaxed: SoftMasks,
+        mask: HardMasks,
+        values: RunValues,
         budget: int,
         attempt: Attempt,
     ) -> Discovery:
@@ -96,13 +97,13 @@ class Hardening:
     def _refitted(
         self,
         problem: Problem,
-        mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
-        price: Float[Tensor, "runs bounds"],
+        mask: HardMasks,
+        values: RunValues,
+        price: Prices,
         chosen: Bool[Tensor, " runs"],
         budget: int,
         seed: int,
-    ) -> tuple[Float[Tensor, "runs directions coordinates"], Float[Tensor, "runs bounds"]]:
+    ) -> tuple[RunValues, Prices]:
         """Values and prices with those of the chosen runs fitted anew. A run that will be thinned further gets half of
         the updates, because its values only have to tell its units apart."""
         if not self.refit:
@@ -139,18 +140,18 @@ class _Part:
     def units(self, mask: Tensor) -> list[int]:
         return mask[self.run, self.directions].any(0).nonzero()[:, 0].tolist()
 
-    def without(self, mask: Tensor, unit: int) -> Bool[Tensor, "directions units"]:
+    def without(self, mask: Tensor, unit: int) -> SetMask:
         less = mask[self.run].clone()
         less[self.directions, unit] = False
         return less
 
 
-def _parts(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[_Part]:
+def _parts(mask: HardMasks, shared: bool) -> list[_Part]:
     directions = [slice(None)] if shared else [slice(d, d + 1) for d in range(mask.shape[1])]
     return [_Part(run, rows) for run in range(len(mask)) for rows in directions]
 
 
-def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int]:
+def sizes(mask: HardMasks, shared: bool) -> list[int]:
     """The number of units in the largest part of each run."""
     found = [0] * len(mask)
     for part in _parts(mask, shared):
@@ -158,9 +159,7 @@ def sizes(mask: Bool[Tensor, "runs directions units"], shared: bool) -> list[int
     return found
 
 
-def differing(
-    mask: Bool[Tensor, "runs directions units"], other: Bool[Tensor, "runs directions units"]
-) -> Bool[Tensor, " runs"]:
+def differing(mask: HardMasks, other: HardMasks) -> Bool[Tensor, " runs"]:
     """Whether the two masks of each run differ."""
     return (mask != other).flatten(1).any(1)
 
@@ -168,13 +167,13 @@ def differing(
 def thin(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, "runs bounds"],
-    mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
+    price: Prices,
+    mask: HardMasks,
+    values: RunValues,
     budgets: Sequence[int],
     *,
     shared: bool,
-) -> Bool[Tensor, "runs directions units"]:
+) -> HardMasks:
     """Remove half of the surplus units of every run that has more units than its budget.
 
     Units are ranked by the loss without them, including KL and other bounded costs times their prices. A unit with
@@ -198,14 +197,8 @@ def thin(
 
 
 def prune(
-    problem: Problem,
-    terms: Terms,
-    mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
-    tolerance: float,
-    *,
-    shared: bool,
-) -> Bool[Tensor, "runs directions units"]:
+    problem: Problem, terms: Terms, mask: HardMasks, values: RunValues, tolerance: float, *, shared: bool
+) -> HardMasks:
     """Remove the unit with the least effect, one at a time, while at most `tolerance` of the flips is lost.
 
     A unit may flip nothing and yet be needed, because it undoes what the others do to a kept question. So a removal

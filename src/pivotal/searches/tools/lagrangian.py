@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.searches.tools import Prices
+
 _SMOOTH = 0.9
 
 
@@ -69,11 +71,9 @@ class Bounds:
         self._max = bounds
         self._signed = torch.arange(len(bounds), device=bounds.device) > 0
         self._multiplier = Multiplier((runs, len(bounds)), rate, damping=damping, device=bounds.device)
-        self._smooth: Float[Tensor, "runs bounds"] | None = None
+        self._smooth: Prices | None = None
 
-    def term(
-        self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0
-    ) -> Float[Tensor, "runs bounds"]:
+    def term(self, costs: Prices, slack: float | Tensor = 1.0) -> Prices:
         """The terms that the bounds add to the loss of each run. `slack` raises the bounds for large masks."""
         bound, now = self._max * slack, costs.detach()
         smooth = self._smoothed(now)
@@ -83,35 +83,29 @@ class Bounds:
         return self._multiplier.term(self._excess(smooth, bound) + slope)
 
     @torch.no_grad()
-    def ascend(self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0) -> None:
+    def ascend(self, costs: Prices, slack: float | Tensor = 1.0) -> None:
         smooth = self._smoothed(costs.detach())
         self._smooth = smooth.clone() if self._smooth is None else self._smooth.copy_(smooth)
         self._multiplier.ascend(self._excess(self._smooth, self._max * slack))
 
-    def _smoothed(self, now: Float[Tensor, "runs bounds"]) -> Float[Tensor, "runs bounds"]:
+    def _smoothed(self, now: Prices) -> Prices:
         return now if self._smooth is None else _SMOOTH * self._smooth + (1 - _SMOOTH) * now
 
     @staticmethod
-    def _excess(
-        smooth: Float[Tensor, "runs bounds"], bound: Float[Tensor, " bounds"]
-    ) -> Float[Tensor, "runs bounds"]:
+    def _excess(smooth: Prices, bound: Float[Tensor, " bounds"]) -> Prices:
         return (smooth.abs() / bound).clamp(min=0.1).log()
 
     @torch.no_grad()
-    def price_at(
-        self, costs: Float[Tensor, "runs bounds"], slack: float | Tensor = 1.0
-    ) -> Float[Tensor, "runs bounds"]:
+    def price_at(self, costs: Prices, slack: float | Tensor = 1.0) -> Prices:
         """The derivatives of `term` by the sizes of the costs: their prices in units of the loss."""
         return self._price(self._smoothed(costs.detach()), self._max * slack)
 
     @property
-    def price(self) -> Float[Tensor, "runs bounds"]:
+    def price(self) -> Prices:
         """The current prices of the costs in units of the loss."""
         return self._multiplier.value if self._smooth is None else self._price(self._smooth, self._max)
 
-    def _price(
-        self, smooth: Float[Tensor, "runs bounds"], bound: Float[Tensor, " bounds"]
-    ) -> Float[Tensor, "runs bounds"]:
+    def _price(self, smooth: Prices, bound: Float[Tensor, " bounds"]) -> Prices:
         return self._multiplier.pressure(self._excess(smooth, bound)) / smooth.abs().maximum(bound)
 
     def state(self) -> dict[str, Tensor | None]:

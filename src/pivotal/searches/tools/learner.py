@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -20,6 +20,7 @@ from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Progress, budget_of, interventions_of, most_units, require
 from pivotal.searches.choose_then_fit import Selection
 from pivotal.searches.masks import Estimator, MaskFamily, uniform
+from pivotal.searches.tools import HardMasks, Prices, RunValues, SetValues
 from pivotal.searches.tools.lagrangian import (
     Bounds,
     Multiplier,
@@ -89,9 +90,7 @@ _TINY = 1e-12
 """A lower bound on the expected number of fractional entries, so that its logarithm is finite."""
 
 
-def likeliest(
-    problem: Problem, terms: Terms, pool: int, seed: int
-) -> tuple[Int[Tensor, " pool"], Float[Tensor, "directions coordinates"]]:
+def likeliest(problem: Problem, terms: Terms, pool: int, seed: int) -> tuple[Int[Tensor, " pool"], SetValues]:
     """The units with the highest first-order gain, and the mean activations under each label."""
     sample = problem.sample(_PROBED, seed)
     nothing = torch.zeros(
@@ -104,13 +103,8 @@ def likeliest(
 
 
 def filled(
-    problem: Problem,
-    terms: Terms,
-    mask: Bool[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
-    budget: int,
-    seed: int,
-) -> Bool[Tensor, "runs directions units"]:
+    problem: Problem, terms: Terms, mask: HardMasks, values: RunValues, budget: int, seed: int
+) -> HardMasks:
     """The masks with as many units as allowed. The units with the highest first-order gain beside the others are added.
 
     Inside a narrow range the expected number of units often falls below the budget before the values are learned. With
@@ -152,7 +146,7 @@ class _Seen:
     """log(expected units / allowed units)."""
     beyond: Float[Tensor, " runs"] | None
     """log(expected fractional entries / allowed fractional entries)."""
-    costs: Float[Tensor, "runs bounds"]
+    costs: Prices
     total: Float[Tensor, " runs"]
 
 
@@ -214,9 +208,7 @@ class Learner:
             problem, search.batch, seed, runs * self.estimator.samples, search.updates
         )
 
-    def _begin_with(
-        self, units: Int[Tensor, " pool"], values: Float[Tensor, "directions coordinates"]
-    ) -> None:
+    def _begin_with(self, units: Int[Tensor, " pool"], values: SetValues) -> None:
         """Switch the other units off, and start each value at its mean under the target label. In a large space, the
         effect of all units at their means says little about the effect of a few units."""
         with torch.no_grad():
@@ -226,7 +218,7 @@ class Learner:
             self.standardised += self.standard.standardised(values)
 
     @property
-    def values(self) -> Float[Tensor, "runs directions coordinates"]:
+    def values(self) -> RunValues:
         return self.standard.values(self.standardised)
 
     def run(self, attempt: Attempt) -> None:
@@ -333,7 +325,7 @@ class Learner:
                 f"{runs[0]}{more}. Lower mask_rate and value_rate, or check the model's weights."
             )
 
-    def hard(self, budget: int) -> Bool[Tensor, "runs directions units"]:
+    def hard(self, budget: int) -> HardMasks:
         """The learned units of each run and direction: at most `budget`."""
         mask = self.estimator.hard(self.family, self.logits.detach(), budget)
         return mask.expand(-1, len(self.problem.labels), -1)

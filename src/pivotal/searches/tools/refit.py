@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.errors import PivotalError
@@ -16,6 +16,7 @@ from pivotal.problem.batch import Batch
 from pivotal.problem.objective import Terms
 from pivotal.problem.passes import Passes
 from pivotal.problem.problem import Problem
+from pivotal.searches.tools import HardMasks, Prices, RunValues, SoftMasks
 from pivotal.searches.tools.lagrangian import Bounds, adam, drop_infinite, set_gradients
 
 _AIM = 0.7
@@ -27,9 +28,7 @@ _LAST = 0.1
 """The part of the rate that is left at the end."""
 _SHARES = (0.8, 0.6, 0.45, 0.3, 0.2, 0.1)
 
-Proposed: TypeAlias = tuple[
-    Bool[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]
-]
+Proposed: TypeAlias = tuple[HardMasks, RunValues]
 """Masks of sets, and the values to start from."""
 
 
@@ -37,8 +36,8 @@ Proposed: TypeAlias = tuple[
 class Fitted:
     """The fitted values of each run."""
 
-    values: Float[Tensor, "runs directions coordinates"]
-    price: Float[Tensor, "runs bounds"]
+    values: RunValues
+    price: Prices
     """The prices of KL and the other bounded costs at the end, in units of the loss. Searches use them to compare
     units."""
     score: Float[Tensor, " runs"]
@@ -75,12 +74,7 @@ class Refit:
         return max(1, self.updates // self.looks)
 
     def fit(
-        self,
-        problem: Problem,
-        mask: Float[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"] | None = None,
-        *,
-        seed: int = 0,
+        self, problem: Problem, mask: SoftMasks, values: RunValues | None = None, *, seed: int = 0
     ) -> Fitted:
         """Fit the values of each mask. Without `values` they start at the units' means (zero in bounded sites)."""
         if problem.values == "interchange":
@@ -104,9 +98,7 @@ class Refit:
         bounds = Bounds(len(mask), most, 0.05, 0.5)
         noise = torch.Generator().manual_seed(seed)
 
-        def down(
-            batch: Batch, drawn: Int[Tensor, " nodes"] | None, given: _Given
-        ) -> Float[Tensor, "runs bounds"]:
+        def down(batch: Batch, drawn: Int[Tensor, " nodes"] | None, given: _Given) -> Prices:
             """Compute the gradients by the values. Return what is bounded."""
             outcome = batch.run(mask, standard.values(x), sites=best.sites)
             costs = self.terms.costs(batch, outcome, drawn)
@@ -115,7 +107,7 @@ class Refit:
             return costs.detach()
 
         @torch.no_grad()
-        def follow(given: _Given, costs: Float[Tensor, "runs bounds"]) -> None:
+        def follow(given: _Given, costs: Prices) -> None:
             bounds.ascend(costs)
             drop_infinite([x])
             optimiser.param_groups[0]["lr"] = given.rate
@@ -134,7 +126,7 @@ class Refit:
         best.check()
         return Fitted(best.values, bounds.price + self.terms.weights(problem), best.score)
 
-    def _given(self, problem: Problem, mask: Float[Tensor, "runs directions units"], seed: int) -> Fitted:
+    def _given(self, problem: Problem, mask: SoftMasks, seed: int) -> Fitted:
         """The result where there is nothing to fit, because the counterfactual prefixes give the values."""
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
         best.look(problem.counterfactual_means.expand(len(mask), -1, -1))
@@ -149,9 +141,7 @@ class Refit:
         return [fitted.part(group) for group in groups]
 
     @staticmethod
-    def _gentler(
-        problem: Problem, best: _Best, values: Float[Tensor, "runs directions coordinates"]
-    ) -> Float[Tensor, "runs directions coordinates"]:
+    def _gentler(problem: Problem, best: _Best, values: RunValues) -> RunValues:
         """Score values between the units' own means and the given values, and between their own means and the means
         under the target label. Little changes at the units' own means, so some of these values keep all bounds."""
         own, target = problem.measure_activations().own, problem.measure_activations().target
@@ -171,9 +161,7 @@ def _shrinking(rate: float, updates: int) -> Iterator[float]:
 class _Best:
     """The best values of each run so far. Values that keep all bounds rank before values that exceed one."""
 
-    def __init__(
-        self, terms: Terms, sample: Problem, mask: Float[Tensor, "runs directions units"], positions: int = 0
-    ) -> None:
+    def __init__(self, terms: Terms, sample: Problem, mask: SoftMasks, positions: int = 0) -> None:
         self._terms, self._sample, self._mask = terms, sample, mask
         self._drawn: Int[Tensor, " nodes"] | None = None
         if positions and terms.max_kl is None:
@@ -193,7 +181,7 @@ class _Best:
             )
 
     @torch.no_grad()
-    def look(self, values: Float[Tensor, "runs directions coordinates"]) -> None:
+    def look(self, values: RunValues) -> None:
         outcome = self._sample.run(self._mask, values, sites=self.sites)
         costs = self._terms.costs(self._sample, outcome, self._drawn)
         score = self._terms.score(self._sample, self._terms.loss(outcome), costs, few=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
+from pivotal.searches.tools import Grid, HardMasks, RunValues, SetMask, SetValues
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import (
     finalists,
@@ -43,12 +44,7 @@ class Swaps:
         """The indices of the swaps whose values should be fitted."""
         return finalists(self.score, self.accuracy, min(n, len(self))).tolist()
 
-    def applied(
-        self,
-        which: int,
-        mask: Bool[Tensor, "directions units"],
-        values: Float[Tensor, "directions coordinates"],
-    ) -> tuple[Bool[Tensor, "directions units"], Float[Tensor, "directions coordinates"]]:
+    def applied(self, which: int, mask: SetMask, values: SetValues) -> tuple[SetMask, SetValues]:
         """Mask and values after a swap. The new unit is active in the directions of the old unit."""
         out, in_ = int(self.out[which]), int(self.in_[which])
         mask, values = mask.clone(), values.clone()
@@ -61,10 +57,10 @@ def swaps_of(
     problem: Problem,
     terms: Terms,
     price: Float[Tensor, " bounds"],
-    mask: Bool[Tensor, "directions units"],
-    values: Float[Tensor, "directions coordinates"],
-    grid: Float[Tensor, "points directions coordinates"],
-    choose: Callable[[Float[Tensor, "sets units"]], Int[Tensor, "sets candidates"]],
+    mask: SetMask,
+    values: SetValues,
+    grid: Grid,
+    choose: Callable[[Float[Tensor, "runs units"]], Int[Tensor, "runs candidates"]],
 ) -> Swaps:
     """Score the swaps of each unit of the set. `choose` selects the candidates by their first-order gains."""
     units = mask.any(0).nonzero()[:, 0]
@@ -107,8 +103,8 @@ class Exchanger:
     def improve(
         self,
         problem: Problem,
-        mask: Bool[Tensor, "runs directions units"],
-        values: Float[Tensor, "runs directions coordinates"],
+        mask: HardMasks,
+        values: RunValues,
         seed: int,
         *,
         between: Callable[[int, list[Walk]], None] = lambda round_, walks: None,
@@ -155,12 +151,7 @@ class Walk:
     """The local search of one run."""
 
     def __init__(
-        self,
-        exchanger: Exchanger,
-        sample: Problem,
-        grid: Float[Tensor, "points directions coordinates"],
-        mask: Bool[Tensor, "directions units"],
-        here: Fitted,
+        self, exchanger: Exchanger, sample: Problem, grid: Grid, mask: SetMask, here: Fitted
     ) -> None:
         self._exchanger, self._sample, self._grid = exchanger, sample, grid
         self.mask, self.here = mask, here
@@ -170,7 +161,7 @@ class Walk:
         """Whether the search has ended. A set of all units has no swaps."""
 
     @property
-    def values(self) -> Float[Tensor, "directions coordinates"]:
+    def values(self) -> SetValues:
         return self.here.values[0]
 
     def state(self) -> dict[str, Any]:
@@ -208,7 +199,7 @@ class Walk:
         tried = [self._swaps.applied(i, self.mask, values) for i in self._finalists]
         return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
 
-    def step(self, masks: Bool[Tensor, "sets directions units"], fitted: Fitted) -> None:
+    def step(self, masks: HardMasks, fitted: Fitted) -> None:
         """Make the best of the proposed swaps if it lowers the score enough. Otherwise end the search."""
         best = int(fitted.score.argmin())
         least = self._exchanger.gain * self.here.score[0].abs()

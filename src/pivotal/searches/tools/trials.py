@@ -12,6 +12,7 @@ from torch import Tensor
 from pivotal.models.edits import spread
 from pivotal.problem.objective import Terms, loss_of
 from pivotal.problem.problem import Problem
+from pivotal.searches.tools import Grid, HardMasks, Prices, RunValues, SetValues, SoftMasks
 from pivotal.units import UnitSpace
 
 _KL_NODES = 32
@@ -43,9 +44,9 @@ class Scores:
 class Additions:
     """Sets with one more unit, each at the best of its trial values."""
 
-    score: Float[Tensor, "sets candidates"]
-    accuracy: Float[Tensor, "sets candidates"]
-    values: Float[Tensor, "sets candidates directions size"]
+    score: Float[Tensor, "runs candidates"]
+    accuracy: Float[Tensor, "runs candidates"]
+    values: Float[Tensor, "runs candidates directions size"]
     """The values of the new unit's coordinates. `places_of` gives their indices."""
 
 
@@ -61,7 +62,7 @@ def places_of(space: UnitSpace, device: torch.device) -> Int[Tensor, "units size
     return torch.cat(parts)
 
 
-def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions coordinates"]:
+def grid_of(problem: Problem, points: int) -> Grid:
     """The values to try: evenly spaced over the range of a unit, then its mean under the target label.
 
     A unit of several coordinates is tried on the line from its own mean through its mean under the target label. An
@@ -85,9 +86,7 @@ def grid_of(problem: Problem, points: int) -> Float[Tensor, "points directions c
     return grid.clamp(least, most)
 
 
-def ends_of(
-    grid: Float[Tensor, "points directions coordinates"],
-) -> tuple[Float[Tensor, "directions coordinates"], Float[Tensor, "directions coordinates"]]:
+def ends_of(grid: Grid) -> tuple[SetValues, SetValues]:
     """The two ends of the evenly spaced part of a grid."""
     return grid[0], grid[-2]
 
@@ -95,12 +94,12 @@ def ends_of(
 def first_order(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, "sets bounds"],
-    mask: Bool[Tensor, "sets directions units"],
-    values: Float[Tensor, "sets directions coordinates"],
-    grid: Float[Tensor, "points directions coordinates"],
-    active: Bool[Tensor, "sets directions"] | None = None,
-) -> Float[Tensor, "sets units"]:
+    price: Prices,
+    mask: HardMasks,
+    values: RunValues,
+    grid: Grid,
+    active: Bool[Tensor, "runs directions"] | None = None,
+) -> Float[Tensor, "runs units"]:
     """The first-order gain of each unit, in one pass: the decrease of the loss if it were linear in the mask.
 
     `active` gives the directions in which the new unit is active; by default both. The slope is linear in the value,
@@ -114,19 +113,12 @@ def first_order(
 
 
 def _gains_of_ends(
-    problem: Problem,
-    terms: Terms,
-    price: Float[Tensor, "sets bounds"],
-    mask: Bool[Tensor, "sets directions units"],
-    values: Float[Tensor, "sets directions coordinates"],
-    grid: Float[Tensor, "points directions coordinates"],
-) -> tuple[Float[Tensor, "sets directions units"], Float[Tensor, "sets directions units"]]:
+    problem: Problem, terms: Terms, price: Prices, mask: HardMasks, values: RunValues, grid: Grid
+) -> tuple[SoftMasks, SoftMasks]:
     """The first-order gain of each unit at the two ends of the grid."""
     drawn = terms.draw(problem, torch.Generator().manual_seed(0), _KL_NODES)
 
-    def gain(
-        some: Int[Tensor, " some"], end: Float[Tensor, "directions coordinates"]
-    ) -> Float[Tensor, "some directions units"]:
+    def gain(some: Int[Tensor, " some"], end: SetValues) -> Float[Tensor, "some directions units"]:
         slope_at = mask[some].float().requires_grad_()
         on = spread(problem.space, mask[some])
         outcome = problem.run(slope_at, torch.where(on, values[some], end))
@@ -143,7 +135,7 @@ def _gains_of_ends(
 
 
 def finalists(
-    score: Float[Tensor, " sets"], accuracy: Float[Tensor, " sets"], n: int
+    score: Float[Tensor, " runs"], accuracy: Float[Tensor, " runs"], n: int
 ) -> Int[Tensor, " finalists"]:
     """The sets whose values should be fitted: two thirds by their score, the others by their flips."""
     by_score = score.argsort()[: n - n // 3]
@@ -155,8 +147,8 @@ def finalists(
 
 
 def screened(
-    gain: Float[Tensor, "sets units"], candidates: int, *, at_least: int = 0
-) -> Int[Tensor, "sets candidates"]:
+    gain: Float[Tensor, "runs units"], candidates: int, *, at_least: int = 0
+) -> Int[Tensor, "runs candidates"]:
     """The units outside each set with the highest first-order gain; `candidates` = 0 selects all of them.
 
     With few sets, each gets more candidates, `at_least` in total: gains predict least for the empty set.
@@ -170,12 +162,12 @@ def screened(
 def score_additions(
     problem: Problem,
     terms: Terms,
-    price: Float[Tensor, "sets bounds"],
-    mask: Bool[Tensor, "sets directions units"],
-    values: Float[Tensor, "sets directions coordinates"],
-    candidates: Int[Tensor, "sets candidates"],
-    grid: Float[Tensor, "points directions coordinates"],
-    active: Bool[Tensor, "sets directions"] | None = None,
+    price: Prices,
+    mask: HardMasks,
+    values: RunValues,
+    candidates: Int[Tensor, "runs candidates"],
+    grid: Grid,
+    active: Bool[Tensor, "runs directions"] | None = None,
 ) -> Additions:
     """Score every set with each of its candidates at every value of the grid.
 
@@ -208,11 +200,8 @@ def score_additions(
 
 
 def placed(
-    space: UnitSpace,
-    units: Int[Tensor, "sets k"],
-    grid: Float[Tensor, "points directions coordinates"],
-    point: Int[Tensor, "sets directions k"],
-) -> tuple[Float[Tensor, "sets directions units"], Float[Tensor, "sets directions coordinates"]]:
+    space: UnitSpace, units: Int[Tensor, "runs k"], grid: Grid, point: Int[Tensor, "runs directions k"]
+) -> tuple[SoftMasks, RunValues]:
     """Mask and values of sets whose units are set to points of a grid."""
     sets, directions, _ = point.shape
     where = places_of(space, units.device)[units][:, None]
@@ -225,13 +214,7 @@ def placed(
     return mask, values
 
 
-def score_runs(
-    problem: Problem,
-    terms: Terms,
-    price: Float[Tensor, "runs bounds"],
-    mask: Float[Tensor, "runs directions units"],
-    values: Float[Tensor, "runs directions coordinates"],
-) -> Scores:
+def score_runs(problem: Problem, terms: Terms, price: Prices, mask: SoftMasks, values: RunValues) -> Scores:
     outcome = problem.run(mask, values)
     labels = torch.arange(values.shape[1], device=mask.device)
     towards = (torch.as_tensor(problem.direction, device=mask.device)[:, None] == labels).float()

@@ -1,4 +1,4 @@
-"""A checkpoint in memory, for tests of searches that are stopped and resumed."""
+"""Problems of the planted model, whose units are known, and a checkpoint in memory, for tests of stopped searches."""
 
 from __future__ import annotations
 
@@ -6,9 +6,26 @@ import io
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
+from pivotal.models.planted import plant
+from pivotal.problem.problem import Problem
+from pivotal.questions.phenomena import load_phenomenon
 from pivotal.records.intervention import Intervention
+from pivotal.searches.base import Discovery
+from pivotal.units import Steps
+
+PAIRS = load_phenomenon("planted")
+BOTH_STEPS = pytest.mark.parametrize("steps", ["single", "every"])
+
+
+def planted_problem(steps: Steps = "every", seed: int = 0, pairs: int = 120, **options: Any) -> Problem:
+    return Problem(plant(seed).model, PAIRS.sample(pairs), steps=steps, **options)
+
+
+def same(a: Discovery, b: Discovery) -> bool:
+    return (a.interventions, a.train_score, a.stages) == (b.interventions, b.train_score, b.stages)
 
 
 class Stopped(Exception):

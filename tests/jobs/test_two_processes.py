@@ -1,0 +1,143 @@
+"""Two processes in one run folder: what they leave is what they would leave one after the other, but for times.
+
+The tests try some pairs of commands. `trial` is one trial of any pair, for as many as there is time for.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from tests.processes import Process
+
+from pivotal.jobs.run_folder import RunFolder
+from pivotal.report.page import write_report
+
+pytest.importorskip("fcntl")
+
+_FIND = (
+    "find planted planted --updates 4 -o refit=1 --test 12 --runs 2 --controls 0 --evidence none -q --out r"
+)
+COMMANDS = {
+    "find": f"{_FIND} --seed 10",
+    "other": f"{_FIND} --seed 11",
+    "overwrite": f"{_FIND} --seed 10 --overwrite",
+    "overwrite other": f"{_FIND} --seed 11 --overwrite",
+    "evidence": f"{_FIND} --seed 10 --evidence quick",
+    "controls": f"{_FIND} --seed 10 --controls 8",
+    "certify": "certify r --sample 8 --candidates 2 --finalists 1 --unit-pairs none -q",
+    "report": "report r",
+}
+"""What the processes do. `find` leaves the finished run that most trials begin with."""
+SECONDS = 2.5
+"""The most time between the starts of two processes: about what a command takes."""
+
+
+def run(command: str, place: Path) -> Process:
+    """Start a command. Its folder is `r` in `place`."""
+    return Process("pivotal", *COMMANDS[command].split(), cwd=place, env={"OMP_NUM_THREADS": "1"})
+
+
+def content(place: Path) -> dict[str, Any]:
+    """The files of the run folder without times. The report must be what the other files give."""
+    folder = place / "r"
+    found = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    if "report.html" in found:
+        copied = Path(mkdtemp(dir=place)) / "r"
+        shutil.copytree(folder, copied)
+        written = write_report(RunFolder.open(copied)).read_text().replace(str(copied), "r")
+        assert written == found.pop("report.html").read_text(), "the report is of another state of the folder"
+    return {name: _timeless(path) for name, path in sorted(found.items()) if path.suffix != ".svg"}
+
+
+def _timeless(path: Path) -> Any:
+    if path.suffix not in (".json", ".jsonl"):
+        return path.read_bytes()
+    return [_without_times(json.loads(text)) for text in _texts(path)]
+
+
+def _texts(path: Path) -> Iterable[str]:
+    text = path.read_text()
+    return text.splitlines() if path.suffix == ".jsonl" else [text]
+
+
+def _without_times(value: Any) -> Any:
+    if isinstance(value, dict):
+        times = ("seconds", "started", "command")
+        return {key: _without_times(part) for key, part in value.items() if key not in times}
+    return [_without_times(part) for part in value] if isinstance(value, list) else value
+
+
+@cache
+def after(*commands: str) -> Path:
+    """The place where the commands were run one after the other, each to its end."""
+    place = Path(mkdtemp(prefix="pivotal-pairs-"))
+    if commands:
+        shutil.copytree(after(*commands[:-1]), place, dirs_exist_ok=True)
+        run(commands[-1], place).wait()
+    return place
+
+
+@cache
+def outcome(*commands: str) -> dict[str, Any]:
+    return content(after(*commands))
+
+
+def trial(before: tuple[str, ...], first: str, second: str, seed: int, *, kill: bool = False) -> None:
+    """Run two commands at once in a folder where those of `before` were run. AssertionError if what they leave is a
+    mixture, or if a change of one is lost. `kill` ends the first at a random time, and repeats it after the second."""
+    rng = random.Random(f"{before} {first} {second} {seed} {kill}")
+    place = Path(mkdtemp(prefix="pivotal-pairs-"))
+    shutil.copytree(after(*before), place, dirs_exist_ok=True)
+    one = run(first, place)
+    time.sleep(rng.uniform(0, SECONDS))
+    two = run(second, place)
+    if kill:
+        time.sleep(rng.uniform(0, SECONDS))
+        one.kill()
+    codes = [one.wait(), two.wait()]
+    if kill:
+        codes[0] = run(first, place).wait()
+    assert set(codes) <= {0, 2}, (one.err, two.err)
+    for process in (one, two):
+        assert "Traceback" not in process.err and "No such file" not in process.err, process.err
+    orders = [(first, second), (second, first)]
+    if 2 in codes:  # one of them was refused, at once or because the other had finished
+        orders += [(first,), (second,)]
+    found = content(place)
+    assert not [name for name in found if name.endswith((".lock", ".partial"))]
+    assert any(found == outcome(*before, *order) for order in orders), (codes, one.err, two.err)
+    shutil.rmtree(place)
+
+
+PAIRS = [
+    (("find",), "overwrite", "overwrite other"),
+    (("find",), "evidence", "controls"),
+    (("find",), "evidence", "overwrite other"),
+    (("find",), "certify", "overwrite other"),
+    ((), "find", "other"),
+    (("find",), "certify", "report"),
+]
+
+
+@pytest.mark.parametrize(("before", "first", "second"), PAIRS[:2], ids=str)
+def test_two_processes_do_not_mix(before: tuple[str, ...], first: str, second: str) -> None:
+    trial(before, first, second, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize(("before", "first", "second"), PAIRS, ids=str)
+def test_nor_at_other_times_nor_if_one_is_killed(
+    before: tuple[str, ...], first: str, second: str, kill: bool, seed: int
+) -> None:
+    trial(before, first, second, seed, kill=kill)
