@@ -73,7 +73,7 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
         (
             "The doctor admirs",
             {},
-            "'admirs' is not. Did you mean “admire.*--words, that of “singular” first: --words ",
+            "'admirs' is not. Did you mean “admire.*--words, that of “singular” first, such as ",
         ),
         (
             "The doctor xyz",
@@ -85,8 +85,8 @@ def test_without_a_cue_only_where_none_is_needed() -> None:
             {},
             "in several pairs of number: “is” or “are”; “is” or “were”. Name two words with --words",
         ),
-        ("The cat sits", {"words": ["sits"]}, "--words takes two"),
-        ("The cat sits", {"words": ["sits", "sits"]}, "two different words"),
+        ("The cat sits", {"words": ["sits"]}, "Two different words are asked about"),
+        ("The cat sits", {"words": ["sits", "sits"]}, "Two different words"),
         ("sits", {"words": ["sits", "sit"]}, "some words before sits or sit"),
         ("The doctor admires", {"cue": "docter"}, "Did you mean 'doctor'"),
         ("The doctor admires", {"cue": "2"}, "its index, from 0 to 1, but it is 2"),

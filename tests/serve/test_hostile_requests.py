@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 from tests.serve.asking import JSON, Client
 
-from pivotal.serve import guard, idle_connections
-from pivotal.serve import server as live_server
+from pivotal.serve import guard
 from pivotal.serve.runs import LiveRuns
 from pivotal.serve.server import LiveServer
 
@@ -112,24 +111,18 @@ def test_a_body_that_never_ends_is_refused(client: Client, monkeypatch: pytest.M
     assert client.ask("open", {"run": 0})["run"] == 0
 
 
-def test_clients_that_send_nothing_do_not_shut_others_out(
-    planted_run: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(idle_connections, "SECONDS", 0.2)
-    with served(planted_run) as client:
-        until_it_answers(client)
-        silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]
-        until_it_answers(client)
-        assert all(wire.recv(2000) == b"" for wire in silent[:1])
-        for wire in silent:
-            wire.close()
+def test_clients_that_send_nothing_do_not_shut_others_out(client: Client) -> None:
+    silent = [connected(client, sent) for sent in ("", "GET /{token}/st", "POST ") for _ in range(22)]
+    until_it_answers(client)
+    for wire in silent:
+        wire.close()
 
 
 def test_clients_that_do_not_read_do_not_shut_others_out(
     planted_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(idle_connections, "SECONDS", 0.2)
-    monkeypatch.setattr(live_server, "_CONNECTIONS", 4)
+    monkeypatch.setattr(guard, "MOST_SECONDS", 0.2)
+    monkeypatch.setattr(guard, "MOST_REQUESTS", 3)
     run = Path(shutil.copytree(planted_run, tmp_path / "run"))
     with (run / "report.html").open("wb") as report:
         report.truncate(2**30)  # it takes no space on the disk, and must take no memory
@@ -141,6 +134,17 @@ def test_clients_that_do_not_read_do_not_shut_others_out(
         until_it_answers(client)
         for wire in deaf:
             wire.close()
+
+
+def test_a_warning_is_printed_a_few_times_only(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    server_log = logging.getLogger("uvicorn.error")
+    server_log.addHandler(caplog.handler)
+    for _ in range(10):
+        with connected(client, "\x00\r\n\r\n") as wire:
+            wire.recv(2000)
+    server_log.removeHandler(caplog.handler)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) <= 3 and set(said) <= {"Invalid HTTP request received."}
 
 
 def test_a_burst_of_clients_is_answered_or_told_to_wait(client: Client) -> None:

@@ -13,8 +13,8 @@ import pytest
 from tests.serve.asking import Client
 
 from pivotal.jobs.run_folder import RunFolder
-from pivotal.serve.find_process import command_of
 from pivotal.serve.requests import Start
+from pivotal.serve.search import command_of
 from pivotal.serve.server import LiveServer
 
 PLANTED = {"model": "planted", "phenomenon": "planted"}

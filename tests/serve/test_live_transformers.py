@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,3 +82,17 @@ def test_own_pairs_are_scored(live: LiveIntervention) -> None:
     scored = score(live, Paste(run=0, units=as_found(live), text=text))
     assert scored["share"].n == len(PAIRS) and scored["kl"] > 0
     assert scored["flipped"] == sum(row["flipped"] for row in scored["rows"])
+
+
+def test_an_answer_is_one_pass_of_the_model(live: LiveIntervention, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Untouched and edited together; only the first look at a sentence asks what the untouched model prefers."""
+    asked = SentenceRequest(run=0, units=as_found(live), sentence=PREFIXES[4], words=("runs", "run"), cue="1")
+    first = predict(live, asked)
+    passes, states = [], live.model.states
+
+    def counted(prepared: object, edit: Any = None) -> Any:
+        passes.append(edit.runs)
+        return states(prepared, edit)
+
+    monkeypatch.setattr(live.model, "states", counted)
+    assert predict(live, asked) == first and passes == [2]

@@ -104,7 +104,31 @@ def trace_pairs(
     if not pairs:
         return []
     asking = Asking(model, intervention.steps)
-    asked = [asking.ask(pair) for pair in pairs]
+    return _followed(model, intervention, pairs, directions, [asking.ask(pair) for pair in pairs])[0]
+
+
+@torch.no_grad()
+def trace_with_next(
+    model: LanguageModel,
+    intervention: Intervention,
+    pair: MinimalPair,
+    direction: int,
+    asked: AskedPair,
+    step: int,
+) -> tuple[Trace, Float[Tensor, "sides vocabulary"]]:
+    """The trace of one sentence, and the log-probabilities of the token after a step on both sides, from one pass."""
+    (trace,), states, (path,) = _followed(model, intervention, [pair], [direction], [asked])
+    return trace, model.readout(states[[path[step] - 1]])[0].log_softmax(-1)
+
+
+def _followed(
+    model: LanguageModel,
+    intervention: Intervention,
+    pairs: Sequence[MinimalPair],
+    directions: Sequence[int],
+    asked: Sequence[AskedPair],
+) -> tuple[list[Trace], Float[Tensor, "nodes sides width"], list[np.ndarray]]:
+    """The traces, the states of both sides at all nodes but the root, and the nodes of each sentence."""
     found = _exchanged(model, intervention, pairs, asked, directions)
     nodes = None if found is None else found.sources
     tree = PrefixTree.build(
@@ -119,8 +143,8 @@ def trace_pairs(
     kl = kl.clamp(min=0).where(torch.as_tensor(tree.live[1:]), 0.0)
     frame = _frame(model, intervention)
     traces = []
-    for i, (pair, one) in enumerate(zip(pairs, asked, strict=True)):
-        path = np.array(tree.path(int(tree.leaf[i])))
+    paths = [np.array(tree.path(int(leaf))) for leaf in tree.leaf]
+    for i, (pair, one, path) in enumerate(zip(pairs, asked, paths, strict=True)):
         words = [sets.index(side) for side in one.sides]
         traces.append(
             Trace(
@@ -138,7 +162,7 @@ def trace_pairs(
                 group=pair.group,
             )
         )
-    return traces
+    return traces, seen, paths
 
 
 def _exchanged(

@@ -21,8 +21,10 @@ def pair_of(
     words: Sequence[str] | None = None,
     cue: str | None = None,
     at_cue: bool = True,
+    named: tuple[str, str] = ("--words", "--cue"),
 ) -> tuple[MinimalPair, bool]:
-    """The pair, and whether a cue was found. Without `at_cue` the sentence need not have a cue.
+    """The pair, and whether a cue was found. Without `at_cue` the sentence need not have a cue. `named` is what a user
+    gives the words and the cue with.
 
     The last word of the sentence is one of the two words. `words` are the two words in the order of the labels. `cue`
     is a word of the sentence or its index. The rest is looked up in the `known` pairs, which are loaded only then.
@@ -33,9 +35,9 @@ def pair_of(
             raise PivotalError(
                 f"A sentence has some words and then the word asked about, as {_EXAMPLE}, but it is {sentence!r}."
             )
-        asked, prefix = _other_word(said[-1], known(), labels), said[:-1]
+        asked, prefix = _other_word(said[-1], known(), labels, named[0]), said[:-1]
     else:
-        asked = _two(words, labels)
+        asked = _two(words, labels, named[0])
         prefix = said[:-1] if said and any(said[-1] in members(entry) for entry in asked) else said
         if not prefix:
             raise PivotalError(
@@ -46,27 +48,27 @@ def pair_of(
     if place is None and at_cue:
         raise PivotalError(
             f"This intervention acts at the cue, but no word of “{text}” is a cue that the phenomenon knows, or more "
-            f"than one is. Name it with --cue: one of {', '.join(dict.fromkeys(prefix))}, or a 0-based index."
+            f"than one is. Name it with {named[1]}: one of {', '.join(dict.fromkeys(prefix))}, or a 0-based index."
         )
     return MinimalPair(text, place or 0, asked), place is not None
 
 
-def _two(words: Sequence[str], labels: tuple[str, str]) -> tuple[str, str]:
+def _two(words: Sequence[str], labels: tuple[str, str], option: str) -> tuple[str, str]:
     named = [word.strip() for word in words]
     if len(named) != 2 or not all(named) or named[0] == named[1]:
         raise PivotalError(
-            f"--words takes two different words with a comma between, {labels[0]} first, such as admires,admire; "
-            f"not {','.join(words)!r}."
+            f"Two different words are asked about, {labels[0]} first, such as admires,admire, but {option} is "
+            f"{','.join(words)!r}."
         )
     return named[0], named[1]
 
 
-def _other_word(word: str, known: PairSet, labels: tuple[str, str]) -> tuple[str, str]:
+def _other_word(word: str, known: PairSet, labels: tuple[str, str], option: str) -> tuple[str, str]:
     pairs = Counter(pair.words for pair in known if any(word in words for words in pair.word_sets))
     if len(pairs) == 1:
         return next(iter(pairs))
     usual = Counter(pair.words for pair in known).most_common(1)[0][0]
-    cure = f"two words with --words, that of “{labels[0]}” first: --words {','.join(map(shown, usual))}."
+    cure = f"two words with {option}, that of “{labels[0]}” first, such as {','.join(map(shown, usual))}."
     if not pairs:
         forms = sorted({form for pair in known for words in pair.word_sets for form in words})
         near = difflib.get_close_matches(word, forms, n=3)

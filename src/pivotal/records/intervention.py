@@ -92,7 +92,7 @@ class Intervention:
         values = np.array(self.values, dtype=np.float32)
         shape = (len(self.directions), len(self.units))
         active = np.array(self.active, dtype=bool) if np.size(self.active) else np.ones(shape, dtype=bool)
-        if not self.units or not active.any():
+        if not self.units:
             raise PivotalError(
                 "An intervention must have at least one unit, but its mask is empty. Allow more units."
             )

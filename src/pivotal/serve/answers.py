@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.intervals import share_of
-from pivotal.evidence.trace import trace_pairs
+from pivotal.evidence.trace import trace_with_next
 from pivotal.problem.asking import AskedPair, Asking
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
@@ -39,12 +38,12 @@ def predict(live: LiveIntervention, asked: SentenceRequest) -> dict[str, Any]:
     except PivotalError as error:
         raise PivotalError(f"“{pair.prefix}” cannot be asked: {error}") from None
     to = _direction(live, asked.direction, seen)
-    intervention = live.edited(asked.units, to)
-    trace = trace_pairs(live.model, intervention, [pair], [to])[0]
+    intervention = live.edited(asked.units)
+    last = (
+        len(live.model.encode(pair.prefix).ids) - 1
+    )  # the model may also read tokens that the two words share
+    trace, (before, after) = trace_with_next(live.model, intervention, pair, to, seen, last)
     trace = replace(trace, cue=trace.cue if has_cue else None)
-    prefix = live.model.encode(pair.prefix).ids
-    before = live.untouched(prefix)
-    after = live.with_units(intervention, to, prefix, seen.cue)
     return {
         "prefix": pair.prefix,
         "words": pair.words,
@@ -65,6 +64,8 @@ def score(live: LiveIntervention, asked: Paste) -> dict[str, Any]:
     """Flips on the user's own pairs, with an interval, and the outcome of each pair."""
     pairs = live.as_read(_lines(live, asked.text))
     intervention = live.edited(asked.units)
+    if not intervention.active.any():
+        raise PivotalError("At least one unit must be set, but none is. Tick a unit or add one.")
     sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
     problem = Problem(live.model, pairs, sites=sites, steps=intervention.steps)
     outcome = problem.run_intervention(intervention)
@@ -95,25 +96,16 @@ def _pair(
     live: LiveIntervention, sentence: str, words: tuple[str, str] | None, cue: str | None
 ) -> tuple[MinimalPair, bool]:
     """The pair of a typed sentence, as the model reads it, and whether it has a cue."""
-    try:
-        made, has_cue = pair_of(
-            sentence,
-            live.labels,
-            cache(lambda: live.pairs),
-            words=words,
-            cue=cue,
-            at_cue=live.intervention.steps == "single",
-        )
-    except PivotalError as error:
-        raise PivotalError(_for_the_page(str(error))) from None
+    made, has_cue = pair_of(
+        sentence,
+        live.labels,
+        lambda: live.pairs,
+        words=words,
+        cue=cue,
+        at_cue=live.intervention.steps == "single",
+        named=("the fields for the two words", "the field Cue"),
+    )
     return live.as_read([made])[0], has_cue
-
-
-def _for_the_page(message: str) -> str:
-    """A message that names options of the command line, with the fields of the page instead."""
-    for option, fields in (("--words", "the fields for the two words"), ("--cue", "the field Cue")):
-        message = message.replace(option, fields)
-    return message
 
 
 def _direction(live: LiveIntervention, label: str | None, seen: AskedPair) -> int:

@@ -1,10 +1,11 @@
-"""The addresses of the live page."""
+"""The addresses of the live page, and the one thread in which models compute its answers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,117 +21,70 @@ from pivotal.files import asset
 from pivotal.models import list_models
 from pivotal.questions.phenomena import phenomenon_names
 from pivotal.records import serial
-from pivotal.serve import idle_connections
 from pivotal.serve.answers import predict, score
 from pivotal.serve.guard import REPORT_POLICY, Guard, TooLarge, TooSlow
-from pivotal.serve.live_search import LiveSearch
-from pivotal.serve.model_queue import Busy, ModelQueue
 from pivotal.serve.requests import OfRun, Paste, SentenceRequest, Start, UnitRequest
 from pivotal.serve.runs import LiveRuns
+from pivotal.serve.search import LiveSearch
 
 T = TypeVar("T")
 
 _ASSETS = {
     "page.css": ("report", "text/css"),
-    "trace.css": ("report", "text/css"),
     "page.js": ("report", "text/javascript"),
+    "trace.css": ("report", "text/css"),
     "live.css": ("serve", "text/css"),
     "live.js": ("serve", "text/javascript"),
 }
 """The files that the page loads: their folder and type. No other file can be asked for by name."""
-_LISTENERS = 8
-"""The most pages that listen to a search at once."""
+_COMPUTED: dict[str, tuple[type[OfRun], Callable[[LiveRuns, Any], Any]]] = {
+    "/open": (OfRun, lambda runs, asked: runs.opened(asked.run, asked.which)),
+    "/unit": (UnitRequest, lambda runs, asked: runs.unit(asked.run, asked.which, asked.unit)),
+    "/look": (SentenceRequest, lambda runs, asked: predict(runs.live(asked.run, asked.which), asked)),
+    "/pairs": (Paste, lambda runs, asked: score(runs.live(asked.run, asked.which), asked)),
+}
+"""What a model computes: the request, and the function that answers it."""
+_LISTENERS, _WAITING = 8, 48
+"""The most pages that listen to a search at once, and the most requests that wait for the model."""
+_GLANCE = 0.5
+"""Seconds after which a request that waits looks whether the server is about to end."""
 
 
 def application(
     runs: LiveRuns,
     search: LiveSearch,
-    queue: ModelQueue,
     *,
     token: str,
     port: int,
     closing: Callable[[], bool],
-    connections: Callable[[], Iterable[Any]],
     say: Callable[[str], None],
 ) -> ASGIApp:
-    """The application. `closing` says whether the server is about to end, so that streams end too. `connections` are
-    those of the server, of which the slow ones are closed. `say` receives what becomes of a search that is running when
-    the server ends."""
-    live = _Live(runs, search, queue, closing)
+    """The application. `closing` says whether the server is about to end, so that streams end too. `say` receives what
+    becomes of a search that is running when the server ends."""
+    queue = ModelQueue(closing)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        watching = asyncio.create_task(idle_connections.watch(connections))
         yield
-        watching.cancel()
         if search.running:
             say("Stopping the search that is running; it is being saved.")
         if told := await search.close():
             say(told)
         queue.close()
 
-    routes = [
-        Route("/", _page),
-        Route("/assets/{name}", _asset),
-        Route("/state", _answer(live.state)),
-        Route("/open", _answer(live.open), methods=["POST"]),
-        Route("/unit", _answer(live.unit), methods=["POST"]),
-        Route("/look", _answer(live.look), methods=["POST"]),
-        Route("/pairs", _answer(live.pairs), methods=["POST"]),
-        Route("/runs/{run:int}/report.html", live.report),
-        Route("/find", _answer(live.find), methods=["POST"]),
-        Route("/find/cancel", _answer(live.cancel), methods=["POST"]),
-        Route("/find/{number:int}/events", live.events),
-    ]
-    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
-    app.router.redirect_slashes = False  # it would lose the token
-    return Guard(app, token=token, port=port)
-
-
-class _Live:
-    """What the addresses do."""
-
-    def __init__(
-        self, runs: LiveRuns, search: LiveSearch, queue: ModelQueue, closing: Callable[[], bool]
-    ) -> None:
-        self._runs, self._search, self._queue, self._closing = runs, search, queue, closing
-        self._listeners = 0
-
-    async def state(self, _: Request) -> Any:
+    async def state(_: Request) -> Any:
         """The runs, the names for a new search, and the search that is running."""
-        runs = await self._queue.take(self._runs.listed)
-        running = {
-            "number": self._search.number,
-            "command": self._search.command,
-            "running": self._search.running,
-        }
-        names = [name for name in phenomenon_names() if not name.endswith(":")]
+        running = {"number": search.number, "command": search.command, "running": search.running}
         return {
-            "runs": runs,
+            "runs": await queue.take(runs.listed),
             "models": [name for name, _ in list_models()],
-            "phenomena": names,
-            "search": running if self._search.number else None,
+            "phenomena": [name for name in phenomenon_names() if not name.endswith(":")],
+            "search": running if search.number else None,
         }
 
-    async def open(self, request: Request) -> Any:
-        asked = await _body(request, OfRun)
-        return await self._queue.take(lambda: self._runs.opened(asked.run, asked.which))
-
-    async def unit(self, request: Request) -> Any:
-        asked = await _body(request, UnitRequest)
-        return await self._queue.take(lambda: self._runs.unit(asked.run, asked.which, asked.unit))
-
-    async def look(self, request: Request) -> Any:
-        asked = await _body(request, SentenceRequest)
-        return await self._queue.take(lambda: predict(self._runs.live(asked.run, asked.which), asked))
-
-    async def pairs(self, request: Request) -> Any:
-        asked = await _body(request, Paste)
-        return await self._queue.take(lambda: score(self._runs.live(asked.run, asked.which), asked))
-
-    async def report(self, request: Request) -> Response:
+    async def report(request: Request) -> Response:
         try:
-            path = self._runs.report(request.path_params["run"])
+            path = runs.report(request.path_params["run"])
         except PivotalError as error:
             return _json({"error": str(error)}, 404)
         if path is None:
@@ -138,17 +92,46 @@ class _Live:
         # It is sent in pieces: somebody else may have made a report larger than the memory.
         return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": REPORT_POLICY})
 
-    async def find(self, request: Request) -> Any:
-        number = await self._search.start(await _body(request, Start))
-        return {"number": number, "command": self._search.command}
+    async def find(request: Request) -> Any:
+        number = await search.start(await _body(request, Start))
+        return {"number": number, "command": search.command}
 
-    async def cancel(self, request: Request) -> Any:
+    async def cancel(request: Request) -> Any:
         await _body(request, dict)
-        self._search.cancel()
+        search.cancel()
         return {}
 
-    async def events(self, request: Request) -> Response:
-        """The course of a search as server-sent events. A browser that reconnects says what it has seen."""
+    def computed(kind: type[OfRun], compute: Callable[[LiveRuns, Any], Any]) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Any:
+            asked = await _body(request, kind)
+            return await queue.take(lambda: compute(runs, asked))
+
+        return _answer(answer)
+
+    routes = [
+        Route("/", _page),
+        Route("/assets/{name}", _asset),
+        Route("/state", _answer(state)),
+        *(Route(path, computed(*how), methods=["POST"]) for path, how in _COMPUTED.items()),
+        Route("/runs/{run:int}/report.html", report),
+        Route("/find", _answer(find), methods=["POST"]),
+        Route("/find/cancel", _answer(cancel), methods=["POST"]),
+        Route("/find/{number:int}/events", _Events(runs, search, closing).respond),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=_FAILURES)
+    app.router.redirect_slashes = False  # it would lose the token
+    return Guard(app, token=token, port=port)
+
+
+class _Events:
+    """The course of a search as server-sent events."""
+
+    def __init__(self, runs: LiveRuns, search: LiveSearch, closing: Callable[[], bool]) -> None:
+        self._runs, self._search, self._closing = runs, search, closing
+        self._listeners = 0
+
+    async def respond(self, request: Request) -> Response:
+        """The events of a search. A browser that reconnects says what it has seen."""
         number = request.path_params["number"]
         if number != self._search.number or not number:
             return _json({"error": f"There is no search {number}."}, 404)
@@ -172,6 +155,38 @@ class _Live:
                 yield f"id: {index}\ndata: {json.dumps(event)}\n\n"
         finally:
             self._listeners -= 1
+
+
+class Busy(PivotalError):
+    """Too many requests are waiting."""
+
+
+class ModelQueue:
+    """Everything that touches a model runs in one thread, in the order of arrival. A model keeps caches, and a second
+    computation at the same time would only make both slower."""
+
+    def __init__(self, closing: Callable[[], bool] = lambda: False, most: int = _WAITING) -> None:
+        """`closing` says whether the server is about to end. Nothing new is computed then."""
+        self._thread = ThreadPoolExecutor(1, "model")
+        self._closing, self._most, self._waiting = closing, most, 0
+
+    async def take(self, compute: Callable[[], T]) -> T:
+        """The result of `compute`. Raises `Busy` if too many requests wait already, or if the server ends first."""
+        if self._waiting >= self._most:
+            raise Busy(f"{self._most} requests are waiting for the model already. Try again in a moment.")
+        self._waiting += 1
+        try:
+            result = asyncio.get_running_loop().run_in_executor(self._thread, compute)
+            while not (await asyncio.wait({result}, timeout=_GLANCE))[0]:
+                if self._closing():
+                    result.cancel()
+                    raise Busy("The server is ending.")
+            return result.result()
+        finally:
+            self._waiting -= 1
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
 
 # -- requests and answers ---------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Who may ask: only pages of this server, opened with its token, on this machine.
+"""Access control: only pages of this server, opened with its token, on this machine.
 
 The token is the first part of every path, because an event stream can send no headers of its own and cookies are shared
 by all ports of a machine. Host is checked against names that lead here by a trick (DNS rebinding), and Origin against
@@ -19,7 +19,9 @@ from pivotal.errors import PivotalError
 MOST_BYTES = 128 * 1024
 """The most bytes of a request."""
 MOST_SECONDS = 20.0
-"""The most seconds in which the body of a request must arrive."""
+"""The most seconds in which the body of a request must arrive, and in which a client must read a part of the answer."""
+MOST_REQUESTS = 64
+"""The most requests that are answered at once."""
 _LONGEST_PATH = 500
 """The most characters of a path. Python refuses to read a number of some thousand digits."""
 
@@ -61,12 +63,14 @@ class TooSlow(PivotalError):
 
 
 class Guard:
-    """Refuses requests with another host, origin or token, and large ones. It removes the token from the path."""
+    """Refuses requests with another host, origin or token, large or slow ones, and too many at once. It removes the
+    token from the path."""
 
     def __init__(self, app: ASGIApp, *, token: str, port: int) -> None:
         self._app, self._token = app, token
         self._hosts = frozenset(f"{name}:{port}" for name in ("127.0.0.1", "localhost"))
         self._origins = frozenset(f"http://{host}" for host in self._hosts)
+        self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -83,13 +87,19 @@ class Guard:
             return
         inner = {**scope, "path": rest, "raw_path": rest.encode()}
 
-        async def with_headers(message: Message) -> None:
+        async def send_in_time(message: Message) -> None:
             if message["type"] == "http.response.start":
                 there = {name.lower() for name, _ in message["headers"]}
                 message["headers"] = [*message["headers"], *(h for h in _HEADERS if h[0] not in there)]
-            await send(message)
+            await asyncio.wait_for(send(message), MOST_SECONDS)
 
-        await self._app(inner, _limited(receive), with_headers)
+        self._answering += 1
+        try:
+            await self._app(inner, _limited(receive), send_in_time)
+        except asyncio.TimeoutError:  # the client does not read: uvicorn closes the connection
+            return
+        finally:
+            self._answering -= 1
 
     def _refused(self, scope: Scope) -> tuple[int, str] | None:
         """The status and the reason, if the request may not be answered."""
@@ -106,6 +116,8 @@ class Guard:
             return 414, f"An address may have {_LONGEST_PATH} characters at most."
         if any(not n.isdigit() or int(n[:20]) > MOST_BYTES for n in _all(headers, b"content-length")):
             return 413, str(TooLarge())
+        if self._answering >= MOST_REQUESTS:
+            return 503, f"{MOST_REQUESTS} requests are being answered already. Try again in a moment."
         return None
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError, did_you_mean
@@ -114,25 +113,13 @@ class LiveIntervention:
         values = (first, second) if own is None else self._where_set(own, (first, second))
         return UnitAnswer(str(unit), unit.number, 1, (low, high), limits, values)
 
-    def edited(self, units: Sequence[UnitValues], towards: int | None = None) -> Intervention:
-        """The intervention with these units and values.
-
-        With `towards`, only that direction is used. Units may then be unset, and there may be none at all: a trace
-        follows units that are not set, too. Without it, at least one unit must be set.
-        """
+    def edited(self, units: Sequence[UnitValues]) -> Intervention:
+        """The intervention with these units and values. A trace follows units that are not set, too."""
+        if not units:  # something has to be followed
+            units = [UnitValues(str(self.intervention.units[0]), (None, None))]
         named = [self.unit(one.unit) for one in units]
         active = np.array([[value is not None for value in one.values] for one in units], dtype=bool)
         columns = [self._values(unit, one.values) for unit, one in zip(named, units, strict=True)]
-        if towards is not None:
-            if not named:  # something has to be watched
-                named, columns = (
-                    [self.intervention.units[0]],
-                    [np.zeros((2, self.intervention.units[0].size))],
-                )
-                active = np.zeros((1, 2), dtype=bool)
-            active[:, 1 - towards] = True
-        elif not active.any():
-            raise PivotalError("At least one unit must be set, but none is. Tick a unit or add one.")
         values = np.concatenate(columns, 1)
         if not np.isfinite(values).all() or np.abs(values).max() > np.finfo(np.float32).max:
             raise PivotalError("The values of units must be finite numbers, but some are not.")
@@ -195,11 +182,3 @@ class LiveIntervention:
                 self._untouched.popitem(last=False)
         self._untouched.move_to_end(ids)
         return self._untouched[ids]
-
-    @torch.no_grad()
-    def with_units(
-        self, intervention: Intervention, direction: int, ids: tuple[int, ...], cue: int | None
-    ) -> Tensor:
-        """The log-probabilities of the next token with the intervention."""
-        edited = IntervenedModel(self.model, intervention, direction)
-        return edited.next_logits([ids], cue)[0].log_softmax(-1)

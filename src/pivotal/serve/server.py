@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import logging
 import secrets
 import signal
 import socket
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -13,13 +15,14 @@ import uvicorn
 
 from pivotal.errors import PivotalError
 from pivotal.serve.app import application
-from pivotal.serve.live_search import LiveSearch
-from pivotal.serve.model_queue import ModelQueue
 from pivotal.serve.runs import LiveRuns
+from pivotal.serve.search import LiveSearch
 
 HOST = "127.0.0.1"
-_CONNECTIONS = 64
-"""The most connections at once."""
+_CONNECTIONS = 512
+"""The most connections at once, most of them idle; the guard bounds the requests that are answered."""
+_WARNINGS = 3
+"""How often a warning of uvicorn is printed. Whoever sends malformed requests could otherwise fill a log."""
 _LAST_ANSWERS = 3
 """Seconds that open requests have when the server ends."""
 
@@ -48,11 +51,9 @@ class LiveServer:
         app = application(
             runs,
             LiveSearch(self.device),
-            ModelQueue(lambda: self._server.should_exit),
             token=token,
             port=self.port,
             closing=lambda: self._server.should_exit,
-            connections=lambda: self._server.server_state.connections,
             say=self.say,
         )
         self._server = uvicorn.Server(
@@ -74,6 +75,8 @@ class LiveServer:
     def run(self) -> None:
         """Answer until a signal comes or `stop` is called. A search that is running is saved."""
         before = {}
+        log, limit = logging.getLogger("uvicorn.error"), AtMost(_WARNINGS)
+        log.addFilter(limit)
         names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
         try:
             for signum in (getattr(signal, name) for name in names):
@@ -86,11 +89,24 @@ class LiveServer:
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
+            log.removeFilter(limit)
             self._socket.close()
 
     def stop(self) -> None:
         """End the server after the requests at hand."""
         self._server.should_exit = True
+
+
+class AtMost(logging.Filter):
+    """Lets the same message pass a few times only."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most, self._seen = most, Counter[str]()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._seen[str(record.msg)] += 1
+        return self._seen[str(record.msg)] <= self._most
 
 
 def _listen(port: int) -> socket.socket:
