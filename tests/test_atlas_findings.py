@@ -11,8 +11,8 @@ from tests.paths import ROOT
 
 from pivotal.records import serial
 from pivotal.records.study import CrossScore
-from pivotal.report.atlas.findings import QUIET
 from pivotal.report.atlas.entries import Atlas
+from pivotal.report.atlas.findings import QUIET
 
 
 @pytest.fixture(scope="module")

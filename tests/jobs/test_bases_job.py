@@ -50,7 +50,7 @@ def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("fitted again")
 
-    monkeypatch.setattr("pivotal.problem.bases.probe.probe_of", fail)
+    monkeypatch.setattr("pivotal.problem.bases.fitted.probe_of", fail)
     assert find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(run.folder.path)).already
 
 

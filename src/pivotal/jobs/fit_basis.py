@@ -13,8 +13,8 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.base import LanguageModel
+from pivotal.models.bases.basis import pca, whitened
 from pivotal.models.bases.files import ARRAYS, BASIS, write_folder
-from pivotal.models.bases.fit import pca, whitened
 from pivotal.models.tree import PrefixTree
 from pivotal.problem.activations import states_to_edit
 from pivotal.problem.text import BUNDLED, mostly_unknown, sentences_of, tokens_of

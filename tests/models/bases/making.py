@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from pivotal.models.bases import Basis
-from pivotal.models.bases.fit import pca, whitened
+from pivotal.models.bases.basis import pca, whitened
 from pivotal.records.basis import Activation
 
 ACTIVATIONS: tuple[Activation, ...] = ("relu", "jumprelu", "topk")

@@ -8,8 +8,8 @@ from tests.models.bases.making import ACTIVATIONS, autoencoder, every_kind, stat
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
+from pivotal.models.bases.basis import completed, pca, whitened
 from pivotal.models.bases.edit import writes_of
-from pivotal.models.bases.fit import completed, pca, whitened
 from pivotal.models.edits import MaskedEdit
 from pivotal.models.planted import plant
 from pivotal.models.tree import PrefixTree

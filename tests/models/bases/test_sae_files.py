@@ -276,7 +276,7 @@ def test_wrong_width_and_wrong_layer_get_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(PivotalError, match=r"is made for 6 coordinates, and hidden\.0 has 24"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'b'}")
     gemma_scope(tmp_path / "layer_12" / "c")
-    with pytest.raises(PivotalError, match=r"layer 12, but .* Search hidden\.12"):
+    with pytest.raises(PivotalError, match=r"hidden\.12, but .* Search hidden\.12"):
         Problem(model, pairs, sites=f"hidden.0@sae:{tmp_path / 'layer_12' / 'c'}")
-    with pytest.raises(PivotalError, match=r"names none\. Write hidden\.0@sae:FOLDER"):
+    with pytest.raises(PivotalError, match=r"names none\. Write hidden\.0@sae:PATH"):
         Problem(model, pairs, sites="hidden.0@sae")

@@ -17,7 +17,7 @@ from pivotal.evidence.evaluation import evaluate
 from pivotal.evidence.trace import trace
 from pivotal.models.planted import plant
 from pivotal.problem.bases import BASES, given_bases
-from pivotal.problem.bases.probe import probe_of
+from pivotal.problem.bases.fitted import probe_of
 from pivotal.problem.problem import Problem
 from pivotal.questions.phenomena.planted import PlantedAgreement
 from pivotal.records.intervention import Intervention

@@ -91,13 +91,13 @@ def own_site(site: str) -> str:
 
 def _clipped(spans: Sequence[Span], start: int, stop: int) -> list[Span]:
     """The spans within some rows, counted from the first of these rows."""
-    found = []
+    clipped = []
     for span in spans:
         first, last = max(span.start, start), min(span.stop, stop)
         if first < last:
             nodes = None if span.nodes is None else span.nodes[first - span.start : last - span.start]
-            found.append(replace(span, start=first - start, stop=last - start, nodes=nodes))
-    return found
+            clipped.append(replace(span, start=first - start, stop=last - start, nodes=nodes))
+    return clipped
 
 
 @torch.no_grad()

@@ -53,9 +53,11 @@ def read_folder(path: str, site: str, kind: str) -> Basis:
 def read_rotation(path: str, site: str, width: int) -> Basis:
     """Orthonormal directions, one per row: the only matrix in a safetensors file (and its tensor `mean`, if there is
     one), or a .npy file."""
-    found = _matrices(Path(path))
-    mean = found.pop("mean", None)
-    matrices = [tensor for tensor in found.values() if tensor.ndim == 2]
+    if not Path(path).is_file():
+        raise PivotalError(f"A rotation is read from a file, but there is no file {path}.")
+    tensors = read_tensors(Path(path))
+    mean = tensors.pop("mean", None)
+    matrices = [tensor for tensor in tensors.values() if tensor.ndim == 2]
     if len(matrices) != 1:
         raise PivotalError(
             f"A rotation is one matrix with a direction per row, but {path} holds {len(matrices)} matrices. Save the "
@@ -74,23 +76,28 @@ def read_rotation(path: str, site: str, width: int) -> Basis:
             f"The rows of a rotation are orthonormal, but in {path} products of rows are off by {worst:.2g}. "
             "Orthonormalise them, for example with torch.linalg.qr, and save them as rows."
         )
-    return Basis.rotation("rotation", directions.float(), None if mean is None else mean.float())
+    return Basis.rotation("rotation", directions, mean)
 
 
-def _matrices(path: Path) -> dict[str, Float[Tensor, "..."]]:
-    """The tensors of a file. Raises PivotalError for any format that can hold code."""
-    if not path.is_file():
-        raise PivotalError(f"A rotation is read from a file, but there is no file {path}.")
+def read_tensors(path: Path) -> dict[str, Float[Tensor, "..."]]:
+    """The tensors of a .safetensors, .npz or .npy file. Raises PivotalError for anything that can hold code."""
     try:
         if path.suffix == ".npy":
-            return {"rotation": torch.tensor(np.load(path, allow_pickle=False)).float()}
+            return {"array": torch.tensor(np.load(path, allow_pickle=False)).float()}
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as arrays:
+                return {name: torch.tensor(arrays[name]).float() for name in arrays.files}
         if path.suffix == ".safetensors":
             with safe_open(path, framework="pt") as file:
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (SafetensorError, OSError, ValueError, TypeError, MemoryError) as error:
+                return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
+    except (SafetensorError, OSError, ValueError, TypeError, EOFError, MemoryError) as error:
+        pickled = "allow_pickle" in str(error) or "Object arrays" in str(error)
         raise PivotalError(
-            f"{path} must be a complete file of numbers, but it cannot be read ({in_short(error)}). Copy it again."
+            f"{path} must hold arrays of numbers, but it holds pickled objects, which can run code. It is not read."
+            if pickled
+            else f"{path} must be a complete file of tensors, but it cannot be read ({in_short(error)}). "
+            "Download it again."
         ) from None
     raise PivotalError(
-        f"A rotation is read from a .safetensors or .npy file, but {path} is neither. Other formats can hold code."
+        f"Tensors are read from .safetensors, .npz and .npy files, but {path} is none. Other formats can hold code."
     )

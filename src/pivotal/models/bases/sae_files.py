@@ -11,20 +11,19 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from pivotal.errors import PivotalError, in_short
+from pivotal.errors import PivotalError
 from pivotal.models.bases.basis import Basis
+from pivotal.models.bases.files import read_tensors
+from pivotal.models.recurrent.folder import read_json
 from pivotal.records.basis import Activation
 
 _PICKLES = ("*.pt", "*.pth", "*.bin", "*.pkl", "*.ckpt")
@@ -59,12 +58,12 @@ def read_sae(path: str) -> ReadSAE:
     if not folder.is_dir():
         raise PivotalError(f"A sparse autoencoder is read from a folder, but there is no folder {path}.")
     for layout in LAYOUTS:
-        found = next((folder / name for name in layout.weights if (folder / name).is_file()), None)
-        if found is None:
+        file = next((folder / name for name in layout.weights if (folder / name).is_file()), None)
+        if file is None:
             continue
         settings = _settings(folder, layout)
         try:
-            basis, site = layout.convert(_tensors(found), settings, folder)
+            basis, site = layout.convert(read_tensors(file), settings, folder)
         except KeyError as error:
             raise PivotalError(
                 f"An autoencoder of {layout.name} has the tensor or the setting {error}, but {folder} lacks it. "
@@ -83,24 +82,6 @@ def read_sae(path: str) -> ReadSAE:
     )
 
 
-def _tensors(path: Path) -> Weights:
-    """The tensors of a file, in float32."""
-    try:
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as arrays:
-                return {name: torch.tensor(arrays[name]).float() for name in arrays.files}
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 - no mapping
-    except (SafetensorError, OSError, ValueError, TypeError, EOFError, MemoryError) as error:
-        code = "allow_pickle" in str(error) or "Object arrays" in str(error)
-        raise PivotalError(
-            f"{path} must hold arrays of numbers, but it holds pickled objects, which can run code. It is not read."
-            if code
-            else f"{path} must be a complete file of tensors, but it cannot be read ({in_short(error)}). "
-            "Download it again."
-        ) from None
-
-
 def _settings(folder: Path, layout: _Layout) -> Settings:
     path = folder / layout.settings
     if not layout.settings or not path.is_file():
@@ -110,13 +91,10 @@ def _settings(folder: Path, layout: _Layout) -> Settings:
                 "Download it as well."
             )
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise PivotalError(f"{path} must be JSON, but it cannot be read ({in_short(error)}).") from None
-    if not isinstance(found, dict):
+    settings = read_json(path)
+    if not isinstance(settings, dict):
         raise PivotalError(f"{path} must be a JSON object, but it is not.")
-    return found
+    return settings
 
 
 # -- layouts ------------------------------------------------------------------------------------------------------
@@ -153,36 +131,25 @@ def _saelens(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis,
 def _gemma_scope(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis, str]:
     """The path of a Gemma Scope folder names the layer: `layer_12/width_16k/average_l0_82`."""
     named = re.search(r"layer_(\d+)", folder.resolve().as_posix())
-    basis = _sae(
-        folder,
-        _either(weights, "W_enc", "w_enc"),
-        _either(weights, "W_dec", "w_dec"),
-        weights["b_enc"],
-        threshold=weights["threshold"],
-    )
+    weights = {name.lower(): tensor for name, tensor in weights.items()}
+    basis = _sae(folder, weights["w_enc"], weights["w_dec"], weights["b_enc"], threshold=weights["threshold"])
     # The repositories for the residual stream, the MLPs and the attention have the same folders.
     return basis, f".{named[1]}" if named else ""
 
 
 def _gemma_3(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis, str]:
-    there, out = settings.get("hf_hook_point_in", ""), settings.get("hf_hook_point_out")
-    if out and out != there:
-        raise PivotalError(
-            f"A basis encodes and decodes the same site, but {folder} holds a transcoder from {there} to {out}."
-        )
+    hook = str(settings.get("hf_hook_point_in", ""))
+    _check_same_place(folder, hook, settings.get("hf_hook_point_out"))
     if (architecture := settings.get("architecture", "jump_relu")) not in ("jump_relu", "jumprelu"):
         raise _unsupported(folder, "architecture", architecture)
     # An affine skip connection adds the same before and after an edit, so that a difference does without it.
     basis = _sae(folder, weights["w_enc"], weights["w_dec"], weights["b_enc"], threshold=weights["threshold"])
-    return basis, _site_of_hook(str(there), folder)
+    return basis, _site_of_hook(hook, folder)
 
 
 def _sparsify(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis, str]:
     """`nn.Linear` stores the encoder as coordinates x width. The name of the folder is that of the hook."""
-    if settings.get("transcode"):
-        raise PivotalError(
-            f"A basis encodes and decodes the same site, but {folder} holds a transcoder (cfg.json)."
-        )
+    _check_same_place(folder, "", "another module" if settings.get("transcode") else "")
     encoder = weights["encoder.weight"].T
     bias = weights["encoder.bias"] - weights["b_dec"] @ encoder
     k = settings.get("k", 32)
@@ -196,11 +163,8 @@ def _sparsify(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis
 def _llama_scope(weights: Weights, settings: Settings, folder: Path) -> tuple[Basis, str]:
     """States are scaled to the norm sqrt(width) on average. With `sparsity_include_decoder_norm`, the threshold is
     compared with the activation times the norm of its row of the decoder."""
-    there, out = settings.get("hook_point_in", ""), settings.get("hook_point_out")
-    if out and out != there:
-        raise PivotalError(
-            f"A basis encodes and decodes the same site, but {folder} holds a transcoder from {there} to {out}."
-        )
+    hook = str(settings.get("hook_point_in", ""))
+    _check_same_place(folder, hook, settings.get("hook_point_out"))
     encoder, decoder = weights["encoder.weight"].T, weights["decoder.weight"].T
     bias, width = weights["encoder.bias"], encoder.shape[0]
     norm = (
@@ -214,7 +178,7 @@ def _llama_scope(weights: Weights, settings: Settings, folder: Path) -> tuple[Ba
     if settings.get("apply_decoder_bias_to_pre_encoder"):
         bias = bias - weights["decoder.bias"] @ encoder
     encoder, decoder = encoder * scale, decoder / scale
-    site = _site_of_hook(str(there), folder)
+    site = _site_of_hook(hook, folder)
     act = str(settings.get("act_fn", "jumprelu")).lower()
     if act == "topk":
         # Coordinates compete by the norm of what they write.
@@ -254,10 +218,13 @@ def _sae(
 ) -> Basis:
     """Raises PivotalError if the tensors do not fit together."""
     shape = tuple(encoder.shape)
-    given = {"decoder": decoder, "encoder's bias": bias, "threshold": threshold}
-    wanted = {"decoder": shape[::-1], "encoder's bias": shape[1:], "threshold": shape[1:]}
-    for name, tensor in given.items():
-        if tensor is not None and (len(shape) != 2 or tuple(tensor.shape) != wanted[name]):
+    parts = (
+        ("decoder", decoder, shape[::-1]),
+        ("encoder's bias", bias, shape[1:]),
+        ("threshold", threshold, shape[1:]),
+    )
+    for name, tensor, wanted in parts:
+        if tensor is not None and (len(shape) != 2 or tuple(tensor.shape) != wanted):
             raise PivotalError(
                 f"The tensors of an autoencoder must fit together, but in {folder} the encoder has the shape {shape} "
                 f"and the {name} {tuple(tensor.shape)}. Download it again."
@@ -268,8 +235,11 @@ def _sae(
     return Basis("sae", encoder.contiguous(), decoder.contiguous(), bias, activation, threshold)
 
 
-def _either(weights: Weights, *names: str) -> Tensor:
-    return weights[next((name for name in names if name in weights), names[0])]
+def _check_same_place(folder: Path, read: str, written: str | None) -> None:
+    if written and written != read:
+        raise PivotalError(
+            f"A basis encodes and decodes the same site, but {folder} holds a transcoder, which writes to {written}."
+        )
 
 
 def _unsupported(folder: Path, setting: str, value: object) -> PivotalError:
@@ -296,12 +266,10 @@ _ELSEWHERE = re.compile(r"(?:blocks|layers|h)\.\d+\..+|hook_embed")
 
 def _site_of_hook(hook: str, folder: Path) -> str:
     for pattern, site, shift in _HOOKS:
-        if (found := re.fullmatch(pattern, hook)) is not None:
-            if int(found[1]) + shift < 0:
+        if (match := re.fullmatch(pattern, hook)) is not None:
+            if int(match[1]) + shift < 0:
                 raise PivotalError(f"pivotal has no site before the first block, but {folder} is for {hook}.")
-            return site.format(int(found[1]) + shift)
-    if re.fullmatch(r"[a-z_]+\.\d+", hook) and not hook.startswith(("layers.", "h.")):
-        return hook  # our own name, from `fit-basis`
+            return site.format(int(match[1]) + shift)
     if _ELSEWHERE.search(hook):
         raise PivotalError(
             f"An autoencoder must be for a site of the model (resid, mlp, attn), but {folder} is for {hook}, which is "

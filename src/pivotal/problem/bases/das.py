@@ -16,11 +16,10 @@ from torch.nn.utils.parametrizations import orthogonal
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
-from pivotal.models.bases.fit import completed
+from pivotal.models.bases.basis import completed
 from pivotal.models.edits import MaskedEdit
-from pivotal.problem.bases.base import BasisKind
-from pivotal.problem.bases.pca import training_states
-from pivotal.problem.bases.probe import probe_of
+from pivotal.problem.bases import BasisKind
+from pivotal.problem.bases.fitted import probe_of, training_states
 from pivotal.records.basis import BasisCard
 from pivotal.units import InBasis
 
@@ -44,23 +43,17 @@ class DAS(BasisKind):
         "a rotation learned on training pairs so that setting its first coordinate flips preferences; @das:K for K"
     )
 
-    def make(self, asked: InBasis, problem: Problem) -> Basis:
-        argument, width = asked.argument or "1", asked.site.coordinates
+    def fit(self, wanted: InBasis, problem: Problem) -> Basis:
+        argument, width = wanted.argument or "1", wanted.site.coordinates
         if not argument.isdigit() or not 1 <= int(argument) < width:
             raise PivotalError(
-                f"The number of learned directions of {asked.site.name} is from 1 to {width - 1}, but {argument!r} was "
-                f"given. Write {asked.name}, or {asked.name}:2 for two."
+                f"The number of learned directions of {wanted.site.name} is from 1 to {width - 1}, but {argument!r} "
+                f"was given. Write {wanted.name}, or {wanted.name}:2 for two."
             )
         states = training_states(problem)
-        if any(not len(rows) for rows in states):
-            raise PivotalError(
-                "A rotation is learned for both directions, but the training pairs have only one of the labels. Use "
-                "pairs of both labels."
-            )
         every = torch.cat(states)
         start = completed("start", probe_of(states)[None], every).decoder[: int(argument)]
-        learned = _Learner(asked, problem, start, every).learn()
-        return completed(self.name, learned, every)
+        return completed(self.name, _Learner(wanted, problem, start, every).learn(), every)
 
 
 class _Learner:
@@ -68,12 +61,12 @@ class _Learner:
 
     def __init__(
         self,
-        asked: InBasis,
+        wanted: InBasis,
         problem: Problem,
         start: Float[Tensor, "some width"],
         states: Float[Tensor, "states width"],
     ) -> None:
-        self._name, self._problem = f"{asked.site.name}@das", problem
+        self._name, self._problem = wanted.name, problem
         self._mean = states.mean(0)
         some, width = start.shape
         # The parametrisation completes the rows to a square matrix at random, from the global generator.

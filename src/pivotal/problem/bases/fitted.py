@@ -1,4 +1,4 @@
-"""`@probe`: the direction of a linear probe of the label, completed to an orthonormal basis."""
+"""`@pca`, `@whitened` and `@probe`: bases fitted to the states of training pairs at the edited steps."""
 
 from __future__ import annotations
 
@@ -11,16 +11,51 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases import Basis
-from pivotal.models.bases.fit import completed
-from pivotal.problem.bases.base import BasisKind
-from pivotal.problem.bases.pca import training_states
+from pivotal.models.bases.basis import completed, pca, whitened
+from pivotal.models.bases.files import read_folder
+from pivotal.problem.activations import states_to_edit
+from pivotal.problem.bases import BasisKind
 from pivotal.units import InBasis
 
 if TYPE_CHECKING:
     from pivotal.problem.problem import Problem
 
+_PREFIXES = 2048
+"""The most prefixes whose states are used."""
 _RIDGE = 1e-2
-"""The weight of the squared norm of the direction, for states scaled to a mean square of 1."""
+"""The weight of the squared norm of a probe's direction, for states scaled to a mean square of 1."""
+
+
+def training_states(problem: Problem) -> list[Tensor]:
+    """The states of the problem's site at the edited steps, for each direction."""
+    part = problem.sample(_PREFIXES)
+    problem.work.forward += part.tree.n_live
+    return states_to_edit(part.model, part.tree, part.space)
+
+
+class PCA(BasisKind):
+    """Principal components by falling variance."""
+
+    name: ClassVar[str] = "pca"
+    summary: ClassVar[str] = (
+        "principal components of the states at the edited steps; @pca:FOLDER reads those of `fit-basis`"
+    )
+
+    def read(self, wanted: InBasis) -> Basis | None:
+        return read_folder(wanted.argument, wanted.site.name, self.name) if wanted.argument else None
+
+    def fit(self, wanted: InBasis, problem: Problem) -> Basis:
+        return pca(torch.cat(training_states(problem)))
+
+
+class Whitened(PCA):
+    """Principal components in units of their standard deviations."""
+
+    name: ClassVar[str] = "whitened"
+    summary: ClassVar[str] = "like pca, with every coordinate in units of its own standard deviation"
+
+    def fit(self, wanted: InBasis, problem: Problem) -> Basis:
+        return whitened(torch.cat(training_states(problem)))
 
 
 class Probe(BasisKind):
@@ -31,7 +66,7 @@ class Probe(BasisKind):
         "coordinate 0 is the direction of a linear probe of the label at the edited steps, the others complete it"
     )
 
-    def make(self, asked: InBasis, problem: Problem) -> Basis:
+    def fit(self, wanted: InBasis, problem: Problem) -> Basis:
         states = training_states(problem)
         return completed(self.name, probe_of(states)[None], torch.cat(states))
 
