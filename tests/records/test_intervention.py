@@ -42,7 +42,6 @@ def saved(tmp_path: Path) -> Path:
     ("changes", "message"),
     [
         ({"units": (), "values": np.zeros((2, 0))}, "at least one unit, but its mask is empty"),
-        ({"active": np.zeros((2, 2), dtype=bool)}, "its mask is empty"),
         ({"values": np.zeros((2, 3))}, r"a value per direction and unit, \(2, 2\), but .* shape \(2, 3\)"),
         ({"active": np.ones((1, 2), dtype=bool)}, r"the mask \(1, 2\)"),
         ({"values": np.array([[0, np.nan], [0, 0]])}, "finite numbers"),

@@ -279,6 +279,8 @@ class Intervention:
                 f"{path} must be a complete safetensors file, but it cannot be read ({in_short(error)}). "
                 "It may have been cut off when it was copied: copy it again."
             ) from None
+        if not active.any():
+            raise PivotalError(f"{path} must set at least one unit, but its mask is empty. Copy it again.")
         bases = read_bases(folder / BASES, card.bases) if card.bases else {}
         return Intervention.of(card, values, active, bases)
 
