@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.jobs.study.recipe import read_recipe, shipped
-from pivotal.records.study import RESULTS, read_results
-from pivotal.report.study import made_with, measured, study_markdown
+from pivotal.records.study import RESULTS, StudyRow, read_results
+from pivotal.report.study import measured, study_markdown
 
 DOCS = Path(__file__).parents[1] / "docs"
 NOTICE = "<!-- Made by scripts/results.py from results/; edit results/parts/ and run it again. -->\n\n"
@@ -29,6 +30,29 @@ def page(docs: Path = DOCS) -> str:
     parts = [path.read_text(encoding="utf-8").strip() for path in sorted(docs.glob("results/parts/*.md"))]
     text = _STUDY.sub(lambda mark: study(mark[1], docs), "\n\n".join(parts))
     return f"{NOTICE}{text}\n"
+
+
+_HELD_OUT = {
+    "prefixes": "whole prefixes",
+    "words": "whole words",
+    "pairs": "pairs at random",
+}
+
+
+def made_with(rows: Sequence[StudyRow]) -> str:
+    """The settings whose defaults have changed: how pairs were held out, the values, and the size of an update."""
+    done = [row for row in rows if row.done]
+    splits = dict.fromkeys(_HELD_OUT[row.split] for row in done)
+    values = dict.fromkeys(row.values for row in done)
+    sizes = dict.fromkeys(
+        f"{row.options['batch']}" for row in done if row.search == "learned" and "batch" in row.options
+    )
+    said = (
+        f"Held out: {' or '.join(splits)}." if splits else "",
+        f"Values: {' or '.join(values)}." if values else "",
+        f"Prefixes in an update of `learned`: {' or '.join(sizes)}." if sizes else "",
+    )
+    return " ".join(filter(None, said))
 
 
 def study(name: str, docs: Path = DOCS) -> str:

@@ -125,7 +125,7 @@ def test_options_of_a_class():
     assert options["owner"].allowed == "text or none"
     inherited = {option.name: option for option in options_of(Puppy)}
     assert inherited["legs"].help == "How many legs it has." and inherited["age"].required
-    assert options_of(int) == []
+    assert options_of(int) == ()
 
 
 @pytest.mark.parametrize(

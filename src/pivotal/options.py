@@ -37,10 +37,15 @@ class Option:
         return _describe(self.type)
 
 
-def options_of(cls: type) -> list[Option]:
+def options_of(cls: type) -> tuple[Option, ...]:
     """The fields of a dataclass with their types and defaults. The string under a field is its help."""
+    return _options_of(cls)
+
+
+@functools.cache
+def _options_of(cls: type) -> tuple[Option, ...]:
     if not dataclasses.is_dataclass(cls):
-        return []
+        return ()
     types, helps = get_type_hints(cls), field_docs(cls)
     options = []
     for field in dataclasses.fields(cls):
@@ -59,7 +64,7 @@ def options_of(cls: type) -> list[Option]:
                 required,
             )
         )
-    return options
+    return tuple(options)
 
 
 def stored_settings(plugin: object) -> dict[str, Any]:

@@ -60,36 +60,18 @@ def test_failed_runs_are_told_by_the_exit_code(pivotal: Any, recipe: Path, tmp_p
 
 
 def test_bad_recipes_are_sentences(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
     pivotal("study", tmp_path / "none.yaml").refused("A study needs a recipe", "but there is no")
     pivotal("atlas", "smal").refused("there is no smal. Did you mean 'small'?")
-    recipe.write_text(RECIPE.replace("max_units: 2", "max_unitss: 2"))
-    pivotal("study", recipe).refused("verb.yaml, line 5", "Did you mean 'max_units'?")
-    recipe.write_text(RECIPE.replace("model: planted", "model: plonted"))
-    out = tmp_path / "out"
-    pivotal("study", recipe, "--out", out).refused("nothing was run", "model 'plonted'")
-    assert not out.exists()
-    for more in ((), ("--dry-run",)):
-        recipe.write_text(RECIPE.replace("max_units: 2", "max_units: 99"))
-        pivotal("study", recipe, "--out", out, *more).refused("cell '99': There are 64 units")
-        recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
-        pivotal("study", recipe, "--out", out, *more).refused(
-            "line 5, column", "(cell '0')", "updates must be at least one"
-        )
-    recipe.write_text(RECIPE)
-    pivotal("study", recipe, "--only", "seven").refused("no name matches 'seven'")
     pivotal("study", recipe, "--seeds", 0).refused("--seeds")
     for more in ((), ("--dry-run",)):
         pivotal("study", recipe, "--out", out, "--device", "abacus", *more).refused("'abacus' is not")
-        pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused(
-            "--gpus reserves GPUs on Ray, but it is 2", "Add --ray or --ray-address", "--device"
-        )
+        pivotal("study", recipe, "--out", out, "--gpus", 2, *more).refused("--gpus reserves GPUs on Ray")
+    recipe.write_text(RECIPE.replace("max_units: 2", "updates: 0"))
+    pivotal("study", recipe, "--out", out).refused(
+        "line 5, column", "(cell '0')", "updates must be at least one"
+    )
     assert not out.exists()
-
-
-def test_the_recipes_that_come_with_pivotal_can_be_planned(pivotal: Any, tmp_path: Path) -> None:
-    planned = pivotal("study", "summary", "--out", tmp_path / "s", "--dry-run")
-    assert planned.code == 0, planned.err
-    assert "number single, without" in planned.out
 
 
 def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> None:
@@ -101,7 +83,7 @@ def test_two_folders_are_merged(pivotal: Any, recipe: Path, tmp_path: Path) -> N
     assert "Taken: 1 " in merged and "has 1 of the 2 runs of the recipe." in merged
     both = ("--merge", folders[0], "--merge", folders[1], "--out", out)
     done = json.loads(pivotal("study", recipe, *both, "--light", "--json").out)
-    assert (done["taken"], done["had"], done["finished"], done["runs"]) == (1, 1, 2, 2)
+    assert (done["taken"], done["finished"], done["runs"]) == (1, 2, 2)
     assert "Everything is done (2 runs)" in pivotal("study", recipe, "--out", out, "--dry-run").out
     pivotal("study", recipe, "--merge", tmp_path / "none", "--out", out).refused("it has no study.json")
     pivotal("study", recipe, "--light").refused("--light is about the folders of --merge")

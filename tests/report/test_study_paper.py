@@ -8,7 +8,7 @@ import pytest
 from tests.paths import SHARED
 
 from pivotal.jobs.study.recipe import Recipe, read_recipe, shipped
-from pivotal.report.study_tables import Printed, lines_of, printed_in, scores_beside, units_beside
+from pivotal.report.study_tables import Printed, lines_of, printed_beside, printed_in
 
 PAPER = SHARED / "paper" / "sparse-interventions.tex"
 ORDER = (
@@ -45,14 +45,14 @@ def tables() -> dict[str, list[list[float]]]:
 
 
 def flat(printed: Printed) -> list[float]:
-    accuracy, units = printed.figures["flip_accuracy"], printed.figures["units"]
-    return [*(round(100 * share, 1) for share in accuracy), *units, *printed.figures.get("kl", [])]
+    shares = (round(100 * share, 1) for share in printed["flip_accuracy"])
+    return [*shares, *printed["units"], *printed.get("kl", [])]
 
 
 def test_scores(tables: dict[str, list[list[float]]]) -> None:
-    summary = [flat(printed) for printed in printed_in("scores") if printed.source == "Table 1"]
+    summary = [flat(printed) for printed in printed_in("scores") if printed["source"] == "Table 1"]
     assert summary == tables["Table 1"]
-    efficiency = [[*flat(p), p.figures["hours"]] for p in printed_in("scores") if p.source == "Table 3"]
+    efficiency = [[*flat(p), p["hours"]] for p in printed_in("scores") if p["source"] == "Table 3"]
     assert efficiency == [[n for n in line if n not in (0.05, 0.02)] for line in tables["Table 3"]]
 
 
@@ -61,19 +61,20 @@ def test_units(tables: dict[str, list[list[float]]]) -> None:
         rows = [
             [
                 unit["number"],
-                *(x for label in printed.figures["labels"] for x in unit["values"][label]),
+                *(x for label in printed["labels"] for x in unit["values"][label]),
                 round(100 * unit["prevalence"]),
             ]
-            for unit in printed.figures["units"]
+            for unit in printed["units"]
         ]
-        assert rows == tables[printed.source]
+        assert rows == tables[printed["source"]]
 
 
 def test_every_line_of_the_paper_stands_beside_one_line_of_ours() -> None:
     recipes: dict[str, Recipe] = {name: read_recipe(path) for name, path in shipped().items()}
-    for kind, beside in (("scores", scores_beside), ("units", units_beside)):
+    for kind in ("scores", "units"):
         for printed in printed_in(kind):
-            assert printed.beside
-            for study in printed.beside:
+            assert printed["beside"]
+            for study in printed["beside"]:
                 lines = lines_of(recipes[study], [])
-                assert sum(beside(study, line.label) is printed for line in lines) == 1, (study, printed)
+                beside = [printed_beside(kind, study, line.label) is printed for line in lines]
+                assert sum(beside) == 1, (study, printed)

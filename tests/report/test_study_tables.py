@@ -12,7 +12,7 @@ from tests.report.study_rows import row, runs, unit
 
 from pivotal.jobs.study.cells import cells_of
 from pivotal.jobs.study.recipe import parse_recipe, read_recipe, shipped
-from pivotal.report.study import made_with, measured, study_csv, study_latex, study_markdown
+from pivotal.report.study import measured, study_csv, study_latex, study_markdown
 from pivotal.report.study_tables import study_tables
 from pivotal.report.tables import Table
 from pivotal.searches.learned import LearnedMask
@@ -82,13 +82,6 @@ def test_rows_of_settings_that_were_changed_since_are_left_out() -> None:
     assert line(table, **WITHOUT)["flipped %"] == "90.0"
 
 
-def test_more_seeds_add_their_batch() -> None:
-    first, more = runs(WITHOUT, [0.8, 0.8]), row(WITHOUT, 2, batch=[2], search_seconds=1.5)
-    (table,) = study_tables(SUMMARY, [*first, more])
-    shown = line(table, **WITHOUT)
-    assert (shown["runs"], shown["seconds"], shown["M nodes"]) == ("3", "7.5", "6.00")
-
-
 def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
     recipe = read_recipe("robustness")
     rows = [
@@ -103,13 +96,6 @@ def test_a_pooled_axis_has_a_line_of_all_and_the_paper_stands_there() -> None:
     assert (one["flipped %"], one["paper: flipped %"]) == ("80.0 ± 0.0", "")
 
 
-def test_a_failed_run_counts_once_though_it_is_in_two_lines() -> None:
-    cell = {"question": "number single", "model": "seed-0"}
-    failed = row(cell, status="failed", error="no memory", accuracy=None, kl=None, units=None)
-    (table,) = study_tables(read_recipe("robustness"), [failed])
-    assert "1 run failed (number single, seed-0: no memory)." in table.note
-
-
 def test_an_axis_across_makes_columns_of_flips() -> None:
     recipe = parse_recipe("name: t\ngrid: {tokens: [10M, 30M], units: ['1', '2']}\ntable: {across: units}")
     rows = [
@@ -121,19 +107,6 @@ def test_an_axis_across_makes_columns_of_flips() -> None:
     assert table.columns == ("tokens", "right %", "1", "2")
     assert table.rows == (("10M", "70.0", "20.0 ± 14.1", "50.0"), ("30M", "–", "–", "90.0"))
     assert "The columns are units" in table.note
-
-
-def test_an_axis_that_is_pooled_and_across_has_a_column_of_all() -> None:
-    recipe = parse_recipe("name: t\ngrid: {model: [a, b]}\ntable: {across: model, pool: model}")
-    (table,) = study_tables(recipe, [*runs({"model": "a"}, [0.2]), *runs({"model": "b"}, [0.4])])
-    assert table.columns == ("right %", "a", "b", "all")
-    assert table.rows[0][1:] == ("20.0", "40.0", "30.0 ± 14.1")
-
-
-def test_cells_with_other_axes_stand_in_one_table() -> None:
-    text = "name: two\ngrid: {steps: [single]}\nalso: [{label: {search: greedy}, search: greedy}]"
-    (table,) = study_tables(parse_recipe(text), [])
-    assert [cells[:2] for cells in table.rows] == [("single", ""), ("", "greedy")]
 
 
 POOLED = """
@@ -174,19 +147,6 @@ def test_units_of_different_models_are_not_put_together() -> None:
     assert "every: 2 runs" not in titles and "a, every: 1 run" in titles
 
 
-def test_an_error_of_several_lines_stays_in_the_comment() -> None:
-    failed = row(WITHOUT, status="failed", error="no model:\n- a\n- b", accuracy=None, kl=None, units=None)
-    head = study_latex(SUMMARY, [failed]).partition("\\begin")[0]
-    assert "no model: - a - b" in head
-    assert all(text.startswith("%") for text in head.splitlines())
-
-
-def test_hours_of_the_paper_stand_beside_seconds() -> None:
-    (table,) = study_tables(read_recipe("efficiency"), runs({"search": "REINFORCE, 6 units"}, [0.8]))
-    shown = line(table, search="REINFORCE, 6 units")
-    assert (shown["seconds"], shown["paper: seconds"]) == ("6.0", "3.6 h")
-
-
 def units_rows(**changes: Any) -> list[Any]:
     found = [
         [unit(123, 0.5, -1.0, True), unit(700, 0.1, 0.2, False)],
@@ -214,18 +174,8 @@ def test_discovered_units_are_listed_as_the_paper_lists_its_own() -> None:
     assert theirs.rows[4] == ("776", "", "−1.00 ± 0.00", "+0.52 ± 0.03", "100%", "yes")
 
 
-def test_units_that_few_runs_found_are_counted() -> None:
-    text = (
-        "name: few\ngrid: {question: [{label: number every, steps: every}], values: [unbounded]}\n"
-        "table: {kind: units, least: 0.5}"
-    )
-    _, ours = study_tables(parse_recipe(text), units_rows())
-    assert [cells[0] for cells in ours.rows] == ["123"]
-    assert ours.note == "1 further unit in fewer than 50% of the runs."
-
-
 def test_a_name_with_a_new_line_stays_within_its_comment() -> None:
-    evil = replace(SUMMARY, top=replace(SUMMARY.top, name="x\n\\input{/etc/passwd}\x85y"))
+    evil = replace(SUMMARY, name="x\n\\input{/etc/passwd}\x85y")
     head = study_latex(evil, [row(WITHOUT)]).partition("\\begin")[0]
     assert "\\input" in head
     assert all(text.startswith("%") for text in head.splitlines())
@@ -252,21 +202,6 @@ def test_what_was_measured_where() -> None:
         "without loading models."
     )
     assert measured([]) == "Not measured yet."
-
-
-def test_what_other_versions_do_otherwise_is_said_of_the_rows() -> None:
-    first = row(WITHOUT, split="prefixes", values="natural", options={"batch": 64})
-    assert made_with([first]) == (
-        "Held out: whole prefixes. Values: natural. Prefixes in an update of `learned`: 64."
-    )
-    older = row(WITH, options={"batch": 128})  # it has the former name of its split, and no values
-    other = row(WITH, search="reinforce", options={"batch": 32})
-    failed = row(WITH, status="failed", split="words", options={"batch": 7})
-    assert made_with([first, older, other, failed]) == (
-        "Held out: whole prefixes or pairs at random. Values: natural or unbounded. "
-        "Prefixes in an update of `learned`: 64 or 128."
-    )
-    assert made_with([]) == ""
 
 
 @pytest.mark.parametrize("name", ["units", "summary", "originals", "regularisation", "priming", "budget"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -10,6 +10,7 @@ from pivotal.cli import complete, shared_options, terminal
 from pivotal.cli import study as studies
 
 
+@studies.takes_study_options
 def atlas(
     recipe: Annotated[
         str,
@@ -19,23 +20,13 @@ def atlas(
             autocompletion=complete.recipes,
         ),
     ] = "atlas",
-    only: studies.Only = None,
-    seeds: studies.Seeds = None,
-    device: shared_options.Device = None,
-    ray: studies.OnThisMachine = False,
-    ray_address: studies.RayAddress = None,
-    cpus: studies.Cpus = None,
-    gpus: studies.Gpus = None,
-    out: studies.Out = None,
     check: Annotated[
         bool,
         shared_options.in_question(
             "Only test which phenomena the models know, and search nothing.", "--check"
         ),
     ] = False,
-    dry_run: studies.DryRun = False,
-    json: shared_options.Json = False,
-    quiet: shared_options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """Search many phenomena in several models, apply each intervention to the others, and write a site.
 
@@ -49,14 +40,11 @@ def atlas(
     from pivotal.report.atlas.findings import what_is_known
     from pivotal.report.study import StudyFolder
 
-    chosen = read_recipe(recipe, prefix="atlas-")
-    machines = (ray, ray_address, cpus, gpus)
-    studied = studies.carry_out(chosen, machines, only=only, seeds=seeds, device=device, out=out, dry_run=dry_run,
-                                json=json, quiet=quiet, check=check)  # fmt: skip
+    studied = studies.carry_out(read_recipe(recipe, prefix="atlas-"), check=check, **asked)
     if studied is None:
         return
     folder = StudyFolder.open(studied.folder)
     page = write_site(folder)
-    if check and not json:
+    if check and not asked["json"]:
         terminal.table(what_is_known(atlas_of(folder.recipe, folder.results.rows)))
-    studies.finish(studied, json, f"The site is {page}.", site=str(page))
+    studies.finish(studied, asked["json"], f"The site is {page}.", site=str(page))

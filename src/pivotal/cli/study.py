@@ -2,59 +2,95 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pivotal.cli import complete, shared_options, terminal
+from pivotal.cli.shared_options import in_machine, in_output, in_question
 from pivotal.errors import PivotalError
 
 if TYPE_CHECKING:
-    from pivotal.jobs.study.job import Executor, Studied, StudyPlan
-    from pivotal.jobs.study.recipe import Recipe, Resources
+    from pivotal.jobs.study.job import Studied, StudyPlan
+    from pivotal.jobs.study.recipe import Recipe
 
 FAILED = 1
 """The exit code if some runs failed. The other results are saved, and the same command tries the failed runs again."""
 
-
 Only = Annotated[
     str | None,
-    shared_options.in_question(
-        "Run only cells whose name contains this text or matches it (* and ? are wildcards).",
-        metavar="CELLS",
-    ),
-]
+    in_question("Run only cells whose name contains this text or matches it (* and ? are wildcards).",
+                metavar="CELLS"),
+]  # fmt: skip
 Seeds = Annotated[
-    int | None,
-    shared_options.in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N"),
+    int | None, in_question("Number of runs of each cell. Default: the recipe's.", min=1, metavar="N")
 ]
-OnThisMachine = Annotated[
-    bool, shared_options.in_machine("Run on Ray on this machine, several batches at a time.", "--ray")
-]
-RayAddress = Annotated[
-    str | None, shared_options.in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")
-]
+Ray = Annotated[bool, in_machine("Run on Ray on this machine, several batches at a time.", "--ray")]
+RayAddress = Annotated[str | None, in_machine("Run on the Ray cluster at this address.", metavar="ADDRESS")]
 Cpus = Annotated[
-    int | None,
-    shared_options.in_machine(
-        "CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1
-    ),
+    int | None, in_machine("CPU cores per batch. Default: the recipe's, otherwise all, or 1 on Ray.", min=1)
 ]
-Gpus = Annotated[float | None, shared_options.in_machine("GPUs per batch on Ray; may be a fraction.", min=0)]
+Gpus = Annotated[float | None, in_machine("GPUs per batch on Ray; may be a fraction.", min=0)]
 Out = Annotated[
     str | None,
-    shared_options.in_output(
-        "The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.",
-        metavar="DIR",
-    ),
-]
-DryRun = Annotated[
-    bool,
-    shared_options.in_output("Show what would run, and run nothing.", "--dry-run"),
-]
+    in_output("The folder of the study. Default: runs/study-NAME. An unfinished study is resumed.", metavar="DIR"),
+]  # fmt: skip
+DryRun = Annotated[bool, in_output("Show what would run, and run nothing.", "--dry-run")]
 
 
+def carry_out(
+    recipe: Recipe,
+    *,
+    check: bool = False,
+    only: Only = None,
+    seeds: Seeds = None,
+    device: shared_options.Device = None,
+    ray: Ray = False,
+    ray_address: RayAddress = None,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    json: shared_options.Json = False,
+    quiet: shared_options.Quiet = False,
+) -> Studied | None:
+    """Run the study of a recipe; with `dry_run`, print the plan and return None. With `check`, search nothing."""
+    from pivotal.jobs.study.job import dry_run as plan_of
+    from pivotal.jobs.study.job import study as solve
+    from pivotal.watch import display
+
+    if gpus is not None and not ray and ray_address is None:
+        raise PivotalError(
+            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray or "
+            "--ray-address, or leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
+        )
+    asks = recipe.resources
+    asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
+    executor = None
+    if ray or ray_address is not None:
+        from pivotal.jobs.study.ray import OnRay
+
+        executor = OnRay(asks, ray_address)
+    asked: dict[str, Any] = {"out": out, "only": only, "runs": seeds, "device": device, "check": check}
+    if dry_run:
+        _print(plan_of(recipe, **asked, executor=executor), json)
+        return None
+    with display(quiet) as watch:
+        recipe = replace(recipe, resources=asks)
+        return solve(recipe, **asked, executor=executor, command=terminal.command(), watch=watch)
+
+
+def takes_study_options(verb: shared_options.Verb) -> shared_options.Verb:
+    """Give a verb the options of `carry_out`. They replace its `**` parameter."""
+    options = inspect.signature(carry_out, eval_str=True, locals={"Recipe": Any, "Studied": Any}).parameters
+    return shared_options.with_parameters(
+        verb, [option for name, option in options.items() if name not in ("recipe", "check")]
+    )
+
+
+@takes_study_options
 def study(
     recipe: Annotated[
         str,
@@ -65,17 +101,9 @@ def study(
             show_default=False,
         ),
     ],
-    only: Only = None,
-    seeds: Seeds = None,
-    device: shared_options.Device = None,
-    ray: OnThisMachine = False,
-    ray_address: RayAddress = None,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    out: Out = None,
     merge: Annotated[
         list[str] | None,
-        shared_options.in_output(
+        in_output(
             "Run nothing, and collect the finished runs of this folder of the same study, e.g. of another machine. "
             "May be repeated. If several folders have a run, that of --out counts, or else that of the first.",
             metavar="FOLDER",
@@ -83,13 +111,11 @@ def study(
     ] = None,
     light: Annotated[
         bool,
-        shared_options.in_output(
+        in_output(
             "With --merge: copy only the interventions of the runs, not their whole folders.", "--light"
         ),
     ] = False,
-    dry_run: DryRun = False,
-    json: shared_options.Json = False,
-    quiet: shared_options.Quiet = False,
+    **asked: Any,
 ) -> None:
     """Run all cells of a recipe (models, phenomena, settings) with all seeds, and collect the results in one file.
 
@@ -100,54 +126,11 @@ def study(
 
     chosen = read_recipe(recipe)
     if merge:
-        _merge(chosen, merge, out, light, json)
-        return
-    if light:
+        _merge(chosen, merge, asked["out"], light, asked["json"])
+    elif light:
         raise PivotalError("--light is about the folders of --merge, but there is none. Leave it out.")
-    machines = (ray, ray_address, cpus, gpus)
-    studied = carry_out(chosen, machines, only=only, seeds=seeds, device=device, out=out, dry_run=dry_run, json=json,
-                        quiet=quiet)  # fmt: skip
-    if studied is not None:
-        finish(studied, json)
-
-
-def carry_out(
-    recipe: Recipe,
-    machines: tuple[bool, str | None, int | None, float | None] = (False, None, None, None),
-    *,
-    only: str | None = None,
-    seeds: int | None = None,
-    device: str | None = None,
-    out: str | None = None,
-    dry_run: bool = False,
-    json: bool = False,
-    quiet: bool = False,
-    check: bool = False,
-) -> Studied | None:
-    """Run the study of a recipe; with `dry_run`, print the plan and return None. With `check`, search nothing.
-
-    `machines` are the options --ray, --ray-address, --cpus and --gpus.
-    """
-    from pivotal.jobs.study.job import dry_run as plan_of
-    from pivotal.jobs.study.job import study as solve
-    from pivotal.watch import display
-
-    ray, ray_address, cpus, gpus = machines
-    if gpus is not None and not ray and ray_address is None:
-        raise PivotalError(
-            f"--gpus reserves GPUs on Ray, but it is {gpus:g} and the study does not run on Ray. Add --ray or "
-            "--ray-address, or leave --gpus out and choose a GPU with --device, such as cuda or cuda:1."
-        )
-    asks = recipe.resources
-    asks = replace(asks, cpus=asks.cpus if cpus is None else cpus, gpus=asks.gpus if gpus is None else gpus)
-    executor = _executor(asks, ray, ray_address)
-    asked: dict[str, Any] = {"out": out, "only": only, "runs": seeds, "device": device, "check": check}
-    if dry_run:
-        _print(plan_of(recipe, **asked, executor=executor), json)
-        return None
-    with display(quiet) as watch:
-        recipe = replace(recipe, resources=asks)
-        return solve(recipe, **asked, executor=executor, command=terminal.command(), watch=watch)
+    elif (studied := carry_out(chosen, **asked)) is not None:
+        finish(studied, asked["json"])
 
 
 def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
@@ -156,16 +139,8 @@ def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
 
     if json:
         failed = [{"cell": row.name, "seed": row.seed, "error": row.error} for row in studied.failed]
-        results = str(studied.folder / RESULTS)
-        terminal.as_json(
-            {
-                "folder": str(studied.folder),
-                "results": results,
-                **fields,
-                "failed": failed,
-                "rows": studied.rows,
-            }
-        )
+        places = {"folder": str(studied.folder), "results": str(studied.folder / RESULTS), **fields}
+        terminal.as_json({**places, "failed": failed, "rows": studied.rows})
     else:
         for text in (studied.ending(), *more):
             terminal.line(text)
@@ -173,38 +148,28 @@ def finish(studied: Studied, json: bool, *more: str, **fields: str) -> None:
         raise typer.Exit(FAILED)
 
 
-def _executor(resources: Resources, ray: bool, address: str | None) -> Executor | None:
-    if not ray and address is None:
-        return None
-    from pivotal.jobs.study.ray import OnRay
-
-    return OnRay(resources, address)
-
-
 def _print(plan: StudyPlan, json: bool) -> None:
     from pivotal.report.tables import table
 
     if plan.note:
         terminal.error(plan.note)
+    cells: list[dict[str, Any]] = [
+        {
+            "cell": cell.name,
+            "key": cell.key,
+            "runs": len(cell.seeds),
+            "done": plan.done(cell),
+            "seeds_left": [seed for seeds in plan.left(cell) for seed in seeds],
+        }
+        for cell in plan.cells
+    ]
     if json:
-        cells = [
-            {
-                "cell": cell.name,
-                "key": cell.key,
-                "runs": len(cell.seeds),
-                "done": plan.done(cell),
-                "seeds_left": [seed for seeds in plan.left(cell) for seed in seeds],
-            }
-            for cell in plan.cells
-        ]
         terminal.as_json({"folder": str(plan.folder), "cells": cells, "seconds": plan.seconds})
         return
-    rows = []
-    for cell in plan.cells:
-        left = [
-            f"{seeds[0]}" if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}" for seeds in plan.left(cell)
-        ]
-        rows.append((cell.name, f"{plan.done(cell)} of {len(cell.seeds)}", ", ".join(left) or "none"))
+    rows = [
+        (cell["cell"], f"{cell['done']} of {cell['runs']}", " ".join(map(str, cell["seeds_left"])) or "none")
+        for cell in cells
+    ]
     terminal.table(table("", ("cell", "done", "seeds to run"), rows))
     terminal.line(f"\n{plan.total()}")
 
@@ -216,7 +181,7 @@ def _merge(recipe: Recipe, folders: list[str], out: str | None, light: bool, jso
     if done.warning:
         terminal.error(done.warning)
     if json:
-        counts = ("taken", "had", "foreign", "finished", "runs")
+        counts = ("taken", "finished", "runs")
         terminal.as_json({"folder": str(done.folder), **{name: getattr(done, name) for name in counts}})
     else:
         terminal.line(done.told())

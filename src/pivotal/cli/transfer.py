@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from pivotal.cli import terminal
 from pivotal.errors import PivotalError
-
-if TYPE_CHECKING:
-    from pivotal.models import LanguageModel
-    from pivotal.questions.pairs import PairSet
-    from pivotal.questions.question import Question
-    from pivotal.questions.readers import Part
-    from pivotal.records.evidence import Transfer, TransferRow
-    from pivotal.records.intervention import Intervention
+from pivotal.evidence.checks.effects import effect_on, prepared
+from pivotal.models import LanguageModel
+from pivotal.problem.prepare import as_read
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
+from pivotal.questions.readers import Part
+from pivotal.questions.relabel import relabelled
+from pivotal.records.evidence import Transfer, TransferRow
+from pivotal.records.intervention import Intervention
+from pivotal.report.evidence import effects_table
+from pivotal.report.tables import counted
 
 
 def score_transfer(
@@ -22,44 +25,30 @@ def score_transfer(
     question: Question,
     parts: list[Part],
     labels: Mapping[str, str],
-    trained: frozenset[str] | None,
+    trained: frozenset[str] | None = None,
 ) -> Transfer:
     """Every question with the intervention applied. `trained` are the prefixes of the run's training pairs, if they are
     known."""
-    from pivotal.records.evidence import Transfer
+
+    def row(part: Part) -> TransferRow:
+        if part.pairs is None:
+            return TransferRow(question=part.name, reason=part.reason)
+        known = {label: to for label, to in labels.items() if label in part.pairs.labels}
+        pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
+        try:
+            asked = prepared(lm, as_read(question, lm, pairs), intervention.steps, most=len(pairs))
+            effect = effect_on(intervention, lm, asked)
+        except PivotalError as error:
+            return TransferRow(question=part.name, reason=str(error))
+        seen = None if trained is None else count_trained(asked.pairs, trained)
+        return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
 
     return Transfer(
         model=lm.name,
         phenomenon=intervention.phenomenon,
         directions=intervention.directions,
-        rows=tuple(_row(intervention, lm, question, part, labels, trained) for part in parts),
+        rows=tuple(map(row, parts)),
     )
-
-
-def _row(
-    intervention: Intervention,
-    lm: LanguageModel,
-    question: Question,
-    part: Part,
-    labels: Mapping[str, str],
-    trained: frozenset[str] | None,
-) -> TransferRow:
-    from pivotal.evidence.checks.effects import effect_on, prepared
-    from pivotal.problem.prepare import as_read
-    from pivotal.questions.relabel import relabelled
-    from pivotal.records.evidence import TransferRow
-
-    if part.pairs is None:
-        return TransferRow(question=part.name, reason=part.reason)
-    known = {label: to for label, to in labels.items() if label in part.pairs.labels}
-    pairs = relabelled(part.pairs, intervention.directions, known) or part.pairs
-    try:
-        asked = prepared(lm, as_read(question, lm, pairs), intervention.steps, most=len(pairs))
-        effect = effect_on(intervention, lm, asked)
-    except PivotalError as error:
-        return TransferRow(question=part.name, reason=str(error))
-    seen = None if trained is None else count_trained(asked.pairs, trained)
-    return TransferRow(question=part.name, effect=effect, prefix_in_training=seen)
 
 
 def count_trained(pairs: PairSet, trained: frozenset[str]) -> int:
@@ -72,25 +61,22 @@ def trained_sentence(count: int, asked: int) -> str:
     return f"Prefixes of the run's training pairs occur in {count:,} of these {asked:,} pairs, so not all are new."
 
 
-def print_transfer(found: Transfer) -> None:
+def print_transfer(transfer: Transfer) -> None:
     """A table of the questions that could be asked, and the reasons for the others."""
-    from pivotal.cli import terminal
-    from pivotal.report.evidence import effects_table
-    from pivotal.report.tables import counted
-
-    asked = [row.effect for row in found.rows if row.effect is not None]
+    effects = [row.effect for row in transfer.rows if row.effect is not None]
     terminal.line(
-        f"The intervention of {found.phenomenon} in {found.model} on {counted(len(asked), 'other question')}.",
+        f"The intervention of {transfer.phenomenon} in {transfer.model} on {counted(len(effects), 'other question')}.",
         style="bold",
     )
-    if (listed := effects_table(asked)) is not None:
+    if (listed := effects_table(effects)) is not None:
         terminal.table(listed)
-    if asked and not any(effect.related for effect in asked):
+    if effects and not any(effect.related for effect in effects):
+        first, second = transfer.directions
         terminal.line(
-            f"No labels are {' and '.join(found.directions)}, so accuracy is shown and no flips. Map labels with "
-            f"--labels LABEL={found.directions[0]},LABEL={found.directions[1]}."
+            f"No labels are {first} and {second}, so accuracy is shown and no flips. Map labels with --labels "
+            f"LABEL={first},LABEL={second}."
         )
-    for row in found.rows:
+    for row in transfer.rows:
         if row.effect is None:
             terminal.line(f"{row.question}: {row.reason}")
         elif row.prefix_in_training:

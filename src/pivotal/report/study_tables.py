@@ -97,47 +97,20 @@ def batches(rows: Iterable[StudyRow]) -> list[StudyRow]:
 # -- the paper ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Printed:
-    """One line of the paper: a row of scores, or a table of units."""
-
-    source: str
-    runs: int
-    beside: Mapping[str, Mapping[str, str]]
-    """By study, the labels of the line that it is compared with."""
-    figures: Mapping[str, Any]
-
-    def spread(self, name: str) -> Spread | None:
-        """`flip_accuracy`, `units` or `kl`; None if the paper does not report it."""
-        given = self.figures.get(name)
-        return None if given is None else (given[0], given[1] if len(given) > 1 else None)
-
-
-def scores_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
-    return _beside("scores", study, cell)
-
-
-def units_beside(study: str, cell: Mapping[str, str]) -> Printed | None:
-    """Its `figures["units"]` are the rows of the paper's table."""
-    return _beside("units", study, cell)
-
-
-def _beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
-    return next((p for p in printed_in(kind) if p.beside.get(study) == cell), None)
+Printed = Mapping[str, Any]
+"""One line of the paper: a row of scores, or a table of units. `beside` has, by study, the labels of the line that it
+is compared with."""
 
 
 @cache
 def printed_in(kind: str) -> tuple[Printed, ...]:
     """All lines of a kind that the paper reports: `scores` or `units`."""
-    text = asset("paper.json").read_text(encoding="utf-8")
-    lines: list[dict[str, Any]] = json.loads(text)[kind]
-    known = ("source", "runs", "beside")
-    return tuple(
-        Printed(
-            **{key: line[key] for key in known}, figures={k: v for k, v in line.items() if k not in known}
-        )
-        for line in lines
-    )
+    return tuple(json.loads(asset("paper.json").read_text(encoding="utf-8"))[kind])
+
+
+def printed_beside(kind: str, study: str, cell: Mapping[str, str]) -> Printed | None:
+    """The line of the paper that is compared with a cell."""
+    return next((line for line in printed_in(kind) if line["beside"].get(study) == cell), None)
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -159,7 +132,9 @@ def study_tables(recipe: Recipe, rows: Sequence[StudyRow]) -> list[Table]:
     shown = [_scores_table(recipe, lines) if across is None else _flips_table(lines, across)]
     if recipe.table.kind == "units":
         for line in filter(_comparable, lines):
-            shown += _unit_tables(recipe.name, line, recipe.table.least)
+            shown.append(_units_table(line, recipe.table.least))
+            if printed := printed_beside("units", recipe.name, line.label):
+                shown.append(_paper_units(line.name, printed))
     return shown
 
 
@@ -174,21 +149,21 @@ def lines_of(recipe: Recipe, rows: Sequence[StudyRow]) -> list[CellRows]:
 
 def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label))
-    beside = [scores_beside(recipe.name, cell.label) for cell in lines]
+    beside = [printed_beside("scores", recipe.name, cell.label) or {} for cell in lines]
     columns = [
         (axis, [cell.label.get(axis, ALL if axis == cell.over else "") for cell in lines]) for axis in axes
     ]
     columns.append(("runs", [_count(cell) for cell in lines]))
     for metric in _METRICS:
         columns.append((metric.title, [metric.of_cell(cell) for cell in lines]))
-        theirs = [printed.spread(metric.name) if printed else None for printed in beside]
+        theirs = [printed.get(metric.name) for printed in beside]
         if any(theirs):
-            columns.append((PAPER, [metric.text(spread) if spread else "" for spread in theirs]))
+            columns.append((PAPER, [metric.text((*given, None)[:2]) if given else "" for given in theirs]))
     timed = [cell.seconds if cell.done else None for cell in lines]
     any_timed = any(second is not None for second in timed)
     if any_timed:
         columns.append(("seconds", ["–" if second is None else f"{second:,.1f}" for second in timed]))
-    hours = [printed.figures.get("hours") if printed else None for printed in beside]
+    hours = [printed.get("hours") for printed in beside]
     if any(hours):
         columns.append((PAPER, [f"{spent:g} h" if spent else "" for spent in hours]))
     columns.append(("M nodes", [f"{cell.nodes / 1e6:,.2f}" if cell.done else "–" for cell in lines]))
@@ -203,75 +178,60 @@ def _scores_table(recipe: Recipe, lines: Sequence[CellRows]) -> Table:
     )
 
 
-def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
-    """Flips only, with a column for each value of the axis `across`."""
-    axes, values, by_line = _matrix(lines, across)
-    flipped = _METRICS[0]
-    rows = [
-        (*line, _right(found.values()), *(flipped.of_cell(found[v]) if v in found else "" for v in values))
-        for line, found in by_line.items()
-    ]
-    note = (
-        "Preferences flipped, in %, on held-out pairs: mean over the runs, ± standard deviation if there are several. "
-        f"The columns are {across}; “{_RIGHT.title}” is the accuracy of the untouched model."
-    )
-    columns = [*axes, _RIGHT.title, *values]
-    notes = note, unknown(lines), failures(lines)
-    return table("", columns, rows, text=len(axes), note=" ".join(filter(None, notes)))
-
-
-def _frontier_tables(lines: Sequence[CellRows], across: str) -> list[Table]:
-    """Flips, KL and cost, each with a column for each value of the axis `across`."""
-    axes, values, by_line = _matrix(lines, across)
-    flipped, _, kl = _METRICS
-    contents: tuple[tuple[str, Callable[[CellRows], str]], ...] = (
-        (f"Flipped %, by {across}", flipped.of_cell),
-        (f"KL, by {across}", lambda cell: kl.of_cell(cell) + " *" * _over_bound(cell)),
-        (f"Seconds (million node evaluations), by {across}", _cost_text),
-    )
-    notes = (
-        "Mean ± standard deviation over the runs, on held-out pairs. The cost is that of all runs together.",
-        "* KL of some run is more than a tenth above its bound." if any(map(_over_bound, lines)) else "",
-        unknown(lines),
-        failures(lines),
-    )
-    return [
-        table(
-            title,
-            [*axes, *values],
-            [
-                (*line, *(text(found[v]) if v in found else "" for v in values))
-                for line, found in by_line.items()
-            ],
-            text=len(axes),
-            note=" ".join(filter(None, notes)) if text is _cost_text else "",
-        )
-        for title, text in contents
-    ]
-
-
-def _matrix(
-    lines: Sequence[CellRows], across: str
-) -> tuple[list[str], list[str], dict[tuple[str, ...], dict[str, CellRows]]]:
-    """The other axes, the values of the axis `across`, and the cells by line and value."""
+def _across(
+    lines: Sequence[CellRows],
+    across: str,
+    text: Callable[[CellRows], str],
+    *,
+    title: str = "",
+    notes: Sequence[str] = (),
+    right: bool = False,
+) -> Table:
+    """A table with a column for each value of the axis `across`. `right` adds the accuracy of the untouched model."""
     axes = list(dict.fromkeys(axis for cell in lines for axis in cell.label if axis != across))
     by_line: dict[tuple[str, ...], dict[str, CellRows]] = defaultdict(dict)
     for cell in lines:
         line = tuple(cell.label.get(axis, ALL if axis == cell.over else "") for axis in axes)
         by_line[line][cell.label.get(across, ALL if across == cell.over else "")] = cell
     values = list(dict.fromkeys(value for line in by_line.values() for value in line))
-    return axes, values, by_line
+    rows = [
+        (
+            *line,
+            *([_right(found.values())] if right else []),
+            *(text(found[v]) if v in found else "" for v in values),
+        )
+        for line, found in by_line.items()
+    ]
+    columns = [*axes, *([_RIGHT.title] if right else []), *values]
+    return table(title, columns, rows, text=len(axes), note=" ".join(filter(None, notes)))
 
 
-def _over_bound(cell: CellRows) -> bool:
-    bounds = [(row.kl, row.options.get("max_kl")) for row in cell.done]
-    return any(kl is not None and bound is not None and kl > 1.1 * bound for kl, bound in bounds)
+def _flips_table(lines: Sequence[CellRows], across: str) -> Table:
+    note = (
+        "Preferences flipped, in %, on held-out pairs: mean over the runs, ± standard deviation if there are several. "
+        f"The columns are {across}; “{_RIGHT.title}” is the accuracy of the untouched model."
+    )
+    notes = (note, unknown(lines), failures(lines))
+    return _across(lines, across, _METRICS[0].of_cell, notes=notes, right=True)
 
 
-def _cost_text(cell: CellRows) -> str:
-    if not cell.done:
-        return "–"
-    return f"{'–' if cell.seconds is None else f'{cell.seconds:,.1f}'} ({cell.nodes / 1e6:,.2f})"
+def _frontier_tables(lines: Sequence[CellRows], across: str) -> list[Table]:
+    """Flips, KL and cost."""
+    flipped, _, kl = _METRICS
+    note = (
+        "Mean ± standard deviation over the runs, on held-out pairs. The cost is that of all runs together."
+    )
+    return [
+        _across(lines, across, flipped.of_cell, title=f"Flipped %, by {across}"),
+        _across(lines, across, kl.of_cell, title=f"KL, by {across}"),
+        _across(
+            lines,
+            across,
+            lambda cell: f"{cell.seconds or 0:,.1f} ({cell.nodes / 1e6:,.2f})" if cell.done else "–",
+            title=f"Seconds (million node evaluations), by {across}",
+            notes=(note, unknown(lines), failures(lines)),
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -316,8 +276,8 @@ def _count(cell: CellRows) -> str:
     return str(done) if done == all_runs else f"{done} of {all_runs}"
 
 
-def _sources(beside: Sequence[Printed | None]) -> str:
-    sources = list(dict.fromkeys(printed.source for printed in beside if printed))
+def _sources(beside: Sequence[Printed]) -> str:
+    sources = list(dict.fromkeys(printed["source"] for printed in beside if printed))
     return _PAPER_NOTE.format(sources=", ".join(sources)) if sources else ""
 
 
@@ -343,15 +303,6 @@ def failures(found: Sequence[CellRows]) -> str:
 def _comparable(line: CellRows) -> bool:
     """Whether all runs have the same model and phenomenon. Otherwise units and values cannot be compared."""
     return len({(row.model, row.phenomenon) for row in line.done}) <= 1
-
-
-def _unit_tables(study: str, cell: CellRows, least: float) -> list[Table]:
-    """The units of a cell, then the units of the paper."""
-    printed = units_beside(study, cell.label)
-    shown = [_units_table(cell, least)]
-    if printed is not None:
-        shown.append(_paper_units(cell.name, printed))
-    return shown
 
 
 def _units_table(cell: CellRows, least: float) -> Table:
@@ -382,7 +333,7 @@ def _units_table(cell: CellRows, least: float) -> Table:
 
 
 def _paper_units(name: str, printed: Printed) -> Table:
-    labels = printed.figures["labels"]
+    labels = printed["labels"]
     rows = [
         (
             str(unit["number"]),
@@ -391,9 +342,9 @@ def _paper_units(name: str, printed: Printed) -> Table:
             f"{unit['prevalence']:.0%}",
             _yes_or_no(unit.get("found_by_ablation")),
         )
-        for unit in printed.figures["units"]
+        for unit in printed["units"]
     ]
-    title = f"{name}, the paper's LSTM: {counted(printed.runs, 'run')} ({printed.source})"
+    title = f"{name}, the paper's LSTM: {counted(printed['runs'], 'run')} ({printed['source']})"
     return _units(title, labels, rows, "")
 
 

@@ -190,13 +190,3 @@ def test_rows_without_run_folders_stay_as_they_are(
     more = parse_recipe(atlas_recipe.text.replace("controls: 3", "controls: 4"), "cross.yaml")
     assert lasting(study(more, out=light.folder, watch=said).rows) == lasting(light.rows)
     assert said.cells == []
-
-
-def test_the_pairs_of_a_study_are_read_from_the_recipe(atlas_recipe: Recipe) -> None:
-    cell = cells_of(atlas_recipe)[0]
-    assert cell.others is not None and [Path(one.phenomenon).stem for one in cell.others] == [
-        "planted",
-        "renamed",
-        "chance",
-        "continent",
-    ]

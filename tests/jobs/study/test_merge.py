@@ -59,11 +59,7 @@ def test_two_lanes_are_the_whole_study(
     out = tmp_path / "whole"
     done = merge(tiny(), lanes(), out=out)
     assert (out / "results.jsonl").read_text() == (finished / "results.jsonl").read_text()
-    assert (done.taken, done.had, done.foreign, done.finished, done.runs) == (8, 0, 0, 8, 8)
-    assert (
-        done.told()
-        == f"Taken: 8 of the runs of these folders. {out / 'results.jsonl'} has 8 of the 8 runs of the recipe."
-    )
+    assert (done.taken, done.finished, done.runs) == (8, 8, 8)
     for row in done.rows:
         assert (
             RunFolder.open(out / str(row.folder)).summary()
@@ -82,8 +78,7 @@ def test_a_later_lane_is_added_and_nothing_is_taken_twice(
     assert {batch.cell.question.model for batch in left} == {"planted:1"}
     write_rows(first, tuple(replace(row, accuracy=0.0) for row in rows_in(first)))
     done = merge(tiny(), [second, first], out=out, light=True)
-    assert (done.taken, done.had) == (4, 4) and all(row.accuracy for row in done.rows)
-    assert "Left out: 4 that an earlier folder has." in done.told()
+    assert done.taken == 4 and all(row.accuracy for row in done.rows)
 
 
 def test_a_light_copy_has_the_interventions_only(lanes: Callable[[], list[Path]], tmp_path: Path) -> None:
@@ -126,18 +121,7 @@ def test_failed_runs_and_cells_of_other_recipes_are_left_out(
     write_rows(second, failed)
     shutil.rmtree(second / "runs")
     done = merge(tiny(), [first, second], out=tmp_path / "whole")
-    assert (done.taken, done.foreign, done.rows) == (0, 4, ())
-    assert "Left out: 4 of cells that the recipe does not have." in done.told()
-
-
-def test_runs_that_the_recipe_does_not_ask_for_are_not_counted_as_its_own(
-    lanes: Callable[[], list[Path]], tmp_path: Path
-) -> None:
-    """The folders have two seeds of each cell, the recipe asks for one."""
-    done = merge(tiny(("runs: 2", "runs: 1")), lanes(), out=tmp_path / "whole")
-    assert (done.taken, len(done.rows)) == (8, 8)
-    assert (done.finished, done.runs) == (4, 4)
-    assert "has 4 of the 4 runs of the recipe." in done.told()
+    assert (done.taken, done.rows) == (0, ())
 
 
 def test_a_run_that_was_begun_here_keeps_its_folder(

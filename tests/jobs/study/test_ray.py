@@ -88,7 +88,7 @@ def test_an_address_where_nobody_listens_is_a_sentence_at_once() -> None:
         free.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
         with pytest.raises(PivotalError, match=f"must answer at '{nobody}', but it does not"):
-            OnRay(Resources(), nobody).width()
+            OnRay(Resources(), nobody).check()
 
 
 def test_two_workers_give_the_rows_that_one_process_gives(
@@ -97,7 +97,6 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     from pivotal.jobs.study.ray import OnRay
 
     executor, said = OnRay(tiny().resources), Said()
-    assert executor.width() == 2
     studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
     assert not studied.failed
     assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)

@@ -8,20 +8,26 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
 from typing import Any
+
+import torch
 
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.jobs.study.recipe import Draft, Recipe
+from pivotal.jobs.study.recipe import Draft, Recipe, check_least
+from pivotal.models import SOURCES, list_models, load_model
 from pivotal.options import build, options_of, stored_settings
+from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
 from pivotal.records.evidence import Level
 from pivotal.records.serial import plain
 from pivotal.searches import SEARCHES, Search, choose, preset_values
-from pivotal.searches.base import check_runs
-from pivotal.units import Steps
+from pivotal.searches.base import budget_of, check_runs
+from pivotal.units import Site, Steps, UnitSpace, select_sites, sites_in_bases
 
 QUESTION = tuple(option.name for option in options_of(Question) if not option.name.endswith("seed"))
 """The settings of a cell that are its question; the seeds are those of the study."""
@@ -53,9 +59,7 @@ class CellSettings:
     """Whether every other phenomenon of the recipe is asked with the intervention of the best run applied."""
 
     def __post_init__(self) -> None:
-        for name in ("runs", "at_once", "batch_nodes"):
-            if (number := getattr(self, name)) is not None and number < 1:
-                raise PivotalError(f"'{name}' is 1 or more, but it is {number}.", name)
+        check_least(self, runs=1, at_once=1, batch_nodes=1)
         if self.runs is not None:
             check_runs(self.runs, 0)
         if not 0 <= self.controls <= MOST_CONTROLS:
@@ -86,11 +90,11 @@ class Cell:
     def name(self) -> str:
         return ", ".join(self.label.values())
 
-    @property
+    @cached_property
     def options(self) -> dict[str, Any]:
         return stored_settings(self.search)
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A hash of everything that decides the results except the seed. Labels, preset, batching and evidence are not
         in it."""
@@ -155,7 +159,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         question = build(Question, asked, "a cell")
     except PivotalError as error:
         raise draft.error(error.field, str(error)) from None
-    seed, number = recipe.top.seed, runs or own.runs or recipe.top.runs
+    seed, number = recipe.seed, runs or own.runs or recipe.runs
     check_runs(number, seed)
     return Cell(
         label=draft.label,
@@ -163,7 +167,7 @@ def _cell(draft: Draft, recipe: Recipe, runs: int | None) -> Cell:
         search=_search(own, question.steps, draft),
         settings=own,
         seeds=range(seed, seed + number),
-        at_once=own.at_once or recipe.top.at_once or number,
+        at_once=own.at_once or recipe.at_once or number,
         others=() if own.cross else None,
     )
 
@@ -200,3 +204,89 @@ def _check_defaults(recipe: Recipe, cells: Sequence[Cell]) -> None:
                 f"{draft.place(key)}: '{key}' is neither a setting of a cell nor an option of a search of this recipe "
                 f"({searches}).{did_you_mean(key, known)}"
             )
+
+
+# -- checks before anything runs ---------------------------------------------------------------------------
+
+READING = ("phenomenon", "labels", "columns", "skip_bad", "lower")
+"""The settings of a question that decide its pairs."""
+
+
+class PairsCache:
+    """The pairs that the questions of a recipe read. Each file is read once."""
+
+    def __init__(self) -> None:
+        self._load = cache(Question.load_pairs)
+        self._fingerprint = cache(lambda question: self._load(question).fingerprint())
+
+    def __call__(self, question: Question) -> PairSet:
+        return self._load(_with_only(question, *READING))
+
+    def fingerprint(self, question: Question) -> str:
+        return self._fingerprint(_with_only(question, *READING))
+
+
+def check_cells(cells: Sequence[Cell], pairs: PairsCache) -> None:
+    """PivotalError with everything that cannot be used; each mistake once, with the cells that share it.
+
+    Only cheap checks are made: that models and phenomena exist, how pairs are divided, and, for models that load within
+    a second, sites and numbers of units. The sites of a transformer are known only when it has been loaded; a wrong
+    site is reported as a failure of its cells.
+    """
+    find, sites = cache(_find_model), cache(_light_sites)
+    divide = cache(lambda question: question.divide(pairs(question)))
+    slips: dict[str, list[str]] = {}
+    for cell in cells:
+        parts = _with_only(cell.question, *READING, "test", "split", "split_seed")
+        for check in (
+            partial(find, cell.question.model),
+            partial(divide, parts),
+            cell.search.check_there,
+            partial(_check_units, cell, sites),
+        ):
+            try:
+                check()
+            except PivotalError as error:
+                slips.setdefault(str(error), []).append(cell.name)
+    if slips:
+        many = "One setting" if len(slips) == 1 else f"{len(slips)} settings"
+        listed = [
+            f"- cell '{names[0]}'{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {slip}"
+            for slip, names in slips.items()
+        ]
+        raise PivotalError(f"{many} of the recipe cannot be used; nothing was run.\n" + "\n".join(listed))
+
+
+def _with_only(question: Question, *names: str) -> Question:
+    """A question with some settings of another, to do once what depends on these alone."""
+    return Question(**{name: getattr(question, name) for name in names})
+
+
+def _find_model(spec: str) -> None:
+    """PivotalError if there is no such model. Models that are listed, on disk or on the hub are not loaded."""
+    listed = {name for name, _ in list_models()}
+    if spec in listed or spec.partition(":")[0] in {*listed, "hf"} or Path(spec).exists():
+        return
+    load_model(spec, device="cpu")
+
+
+def _check_units(cell: Cell, sites: Callable[[str, str | None], tuple[Site, ...] | None]) -> None:
+    there = sites(cell.question.model, cell.question.priming)
+    if there is None:
+        return
+    if sites_in_bases(there, cell.question.sites):  # how many units a basis has is known when it is made
+        return
+    units = len(UnitSpace(select_sites(there, cell.question.sites)))
+    for name in ("max_units", "max_fractional"):
+        if (number := cell.options.get(name)) is not None:
+            budget_of(number, units, name)
+
+
+def _light_sites(spec: str, priming: str | None) -> tuple[Site, ...] | None:
+    """The sites of a model that opens quickly; None for other models."""
+    for _, source in SOURCES.items():
+        if source.light:
+            model = source().open(spec, device=torch.device("cpu"), dtype=None, priming=priming)
+            if model is not None:
+                return model.sites
+    return None

@@ -10,13 +10,11 @@ from typing import Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.collect import has_level, unanswered
-from pivotal.jobs.study.cells import Cell, cells_of, chosen
-from pivotal.jobs.study.checks import PairsCache, check_cells
+from pivotal.jobs.study.cells import Cell, PairsCache, cells_of, check_cells, chosen
 from pivotal.jobs.study.folder import Batch, batches_of, check_folder, default_folder, opened
 from pivotal.jobs.study.recipe import Recipe
 from pivotal.jobs.study.rows import (
     Run,
-    StoredRows,
     check_nothing_is_lost,
     in_order,
     stored_rows,
@@ -34,9 +32,8 @@ from pivotal.watch import Silent, Watch
 class Executor(Protocol):
     """Runs batches and yields their rows as they finish; a batch that fails has rows too."""
 
-    def width(self, device: str | None = None) -> int:
-        """How many batches run at a time. Called once, before anything is written; PivotalError if there is no room
-        for a batch, or no such device."""
+    def check(self, device: str | None = None) -> None:
+        """PivotalError if there is no room for a batch, or no such device. Called once, before anything is written."""
 
     def run(
         self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
@@ -129,7 +126,7 @@ def dry_run(
     pairs = PairsCache()
     cells, picked, folder = _checked(recipe, out, only, runs, check, pairs)
     if executor is None:
-        Local().width(device)
+        Local().check(device)
     check_folder(folder, recipe)
     return _plan(recipe, cells, picked, folder, check, pairs)
 
@@ -154,14 +151,14 @@ def study(
     pairs, watch = PairsCache(), watch or Silent()
     executor = executor or Local(pairs)
     cells, picked, folder = _checked(recipe, out, only, runs, check, pairs)
-    width = executor.width(device)
+    executor.check(device)
     with opened(folder, recipe, command):
         plan = _plan(recipe, cells, picked, folder, check, pairs)
         if plan.note:
             watch.say(plan.note)
         place = StudyPlace(recipe.name, folder.resolve(), device, recipe.resources.cpus, command, check)
-        rows = _run(plan, executor, width, place, watch)
-    if text := what_changed(rows):
+        rows = _run(plan, executor, place, watch)
+    if (text := what_changed(rows, picked, pairs)) and text not in plan.note:
         watch.say(text)
     tried = {run for batch in plan.batches for run in batch.runs}
     return Studied(folder, tuple(rows), tuple(row for row in rows if row.run in tried and row.failed))
@@ -182,7 +179,7 @@ def _checked(
     return cells, picked, default_folder(recipe) if out is None else Path(out)
 
 
-def _run(plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, watch: Watch) -> list[StudyRow]:
+def _run(plan: StudyPlan, executor: Executor, place: StudyPlace, watch: Watch) -> list[StudyRow]:
     path, rows, settled = plan.folder / RESULTS, dict(plan.rows), dict(plan.settled)
     left = list(plan.batches)
 
@@ -203,7 +200,7 @@ def _run(plan: StudyPlan, executor: Executor, width: int, place: StudyPlace, wat
                 settled |= {run: rows[run] for run in batch.runs}
                 ordered = save()
                 left.remove(batch)
-                seconds = None if place.check else seconds_of(left, rows.values(), width)
+                seconds = None if place.check else seconds_of(left, rows.values())
                 watch.say(_told(batch.cell, settled, seconds))
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come before the last rows were written.
@@ -226,8 +223,7 @@ def _plan(
 ) -> StudyPlan:
     stored = stored_rows(recipe.name, cells, folder)
     check_nothing_is_lost(stored, folder)
-    other = _of_other_pairs(stored, picked, pairs)
-    keys = set() if check else {cell.key for cell in picked} - {row.key for row in other}
+    keys = set() if check else {cell.key for cell in picked}
     short = [
         batch
         for batch, summary in stored.summaries
@@ -255,19 +251,8 @@ def _plan(
         rows=stored.rows,
         settled=settled,
         batches=tuple(batches),
-        note=_note(len(again), other),
+        note=_note(len(again), what_changed(stored.rows.values(), picked, pairs)),
     )
-
-
-def _of_other_pairs(stored: StoredRows, cells: Iterable[Cell], pairs: PairsCache) -> list[StudyRow]:
-    """The rows of finished runs whose pairs were not those that their cells read now: a file was edited."""
-    by_key = {cell.key: cell for cell in cells}
-    return [
-        row
-        for row in stored.rows.values()
-        if row.done and row.key in by_key and row.data_fingerprint is not None
-        if row.data_fingerprint != pairs.fingerprint(by_key[row.key].question)
-    ]
 
 
 def _lacks_evidence(cell: Cell, summary: Summary, pairs: PairsCache) -> bool:
@@ -302,11 +287,11 @@ def _model(cell: Cell) -> tuple[object, ...]:
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def seconds_of(batches: Iterable[Batch], rows: Iterable[StudyRow], width: int = 1) -> float | None:
-    """The time of the batches if their runs take as long as the finished ones do in the mean."""
+def seconds_of(batches: Iterable[Batch], rows: Iterable[StudyRow]) -> float | None:
+    """The time of the batches, one after the other, if their runs take as long as the finished ones in the mean."""
     timed = [row.total_seconds / max(1, len(row.batch)) for row in rows if row.done and row.total_seconds]
     runs = sum(len(batch.seeds) for batch in batches)
-    return runs * sum(timed) / len(timed) / width if timed else None
+    return runs * sum(timed) / len(timed) if timed else None
 
 
 def _told(cell: Cell, rows: Mapping[Run, StudyRow], seconds_left: float | None) -> str:
@@ -321,20 +306,12 @@ def _told(cell: Cell, rows: Mapping[Run, StudyRow], seconds_left: float | None) 
     )
 
 
-def _note(again: int, other: Sequence[StudyRow]) -> str:
-    said = []
-    if other:
-        names = dict.fromkeys(row.phenomenon for row in other)
-        said.append(
-            f"The pairs of {' and of '.join(names)} have changed. {_counted(len(other))} used the earlier pairs; the "
-            "rows stay. To ask the new pairs, use another folder."
-        )
-    if again:
-        said.append(
-            f"{_counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence "
-            "is added without a new search."
-        )
-    return " ".join(said)
+def _note(again: int, changed: str) -> str:
+    lacks = (
+        f"{_counted(again)} {'has' if again == 1 else 'have'} less evidence than the recipe asks for. The evidence is "
+        "added without a new search."
+    )
+    return " ".join(filter(None, (changed, lacks if again else "")))
 
 
 def _farewell(plan: StudyPlan, done: set[Run], command: str) -> str:

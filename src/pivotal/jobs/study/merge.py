@@ -28,10 +28,6 @@ class Merged:
     """All rows of the merged study."""
     taken: int
     """Runs that came from the other folders."""
-    had: int
-    """Runs that were left out, because they were there already or in a folder that was named earlier."""
-    foreign: int
-    """Rows that were left out, because the recipe does not have their cells."""
     finished: int
     """Runs of the recipe that need not be repeated."""
     runs: int
@@ -41,13 +37,8 @@ class Merged:
 
     def told(self) -> str:
         """What it did, in words."""
-        said = [f"Taken: {self.taken} of the runs of these folders."]
-        if self.had:
-            said.append(f"Left out: {self.had} that an earlier folder has.")
-        if self.foreign:
-            said.append(f"Left out: {self.foreign} of cells that the recipe does not have.")
-        said.append(f"{self.folder / RESULTS} has {self.finished} of the {self.runs} runs of the recipe.")
-        return " ".join(said)
+        whole = f"{self.folder / RESULTS} has {self.finished} of the {self.runs} runs of the recipe."
+        return f"Taken: {self.taken} runs that were not there yet. {whole}"
 
 
 def merge(
@@ -71,13 +62,10 @@ def merge(
         mine = stored_rows(recipe.name, cells, target)
         check_nothing_is_lost(mine, target)
         rows, whole = mine.rows, mine.whole(cells)
-        taken = had = foreign = 0
+        taken = 0
         for source in sources:
             theirs = stored_rows(recipe.name, cells, source)
-            finished = theirs.whole(cells)
-            foreign += len(theirs.foreign)
-            had += len(finished & whole)
-            new = finished - whole
+            new = theirs.whole(cells) - whole
             checked = {run: theirs.rows[run] for run in theirs.checked() - rows.keys()}
             used = {rows[run].folder for run in whole}
             rows |= _copies([theirs.rows[run] for run in sorted(new)], cells, source, target, light, used)
@@ -87,9 +75,7 @@ def merge(
         ordered = in_order(rows.values(), cells)
         write_results(target / RESULTS, ordered)
     wanted = {(cell.key, seed) for cell in cells for seed in cell.seeds}
-    return Merged(
-        target, tuple(ordered), taken, had, foreign, len(wanted & whole), len(wanted), what_changed(ordered)
-    )
+    return Merged(target, tuple(ordered), taken, len(wanted & whole), len(wanted), what_changed(ordered))
 
 
 def _checked(source: Path, target: Path) -> Path:

@@ -55,21 +55,28 @@ class OnRay:
             ) from None
         return ray
 
-    def width(self, device: str | None = None) -> int:
-        """As many batches as the cluster has room for now."""
+    def check(self, device: str | None = None) -> None:
+        """PivotalError if no machine of the cluster has enough resources; Ray would wait forever."""
         if device is not None and device != "cpu" and not self._resources.gpus:
             raise PivotalError(
                 f"On Ray a batch sees only the GPUs that it asks for, but it asks for none and uses '{device}'. "
                 "Add --gpus 1, or leave --device out."
             )
-        self._check_room()
-        there, asked = self._ray.cluster_resources(), self._resources
-        rooms = [there.get("CPU", 0) / (asked.cpus or 1)]
-        if asked.gpus:
-            rooms.append(there.get("GPU", 0) / asked.gpus)
-        if asked.memory:
-            rooms.append(there.get("memory", 0) / _bytes(asked.memory))
-        return max(1, int(min(rooms)))
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        if not any(
+            all(node.get(kind, 0) >= number for kind, number in self._needs.items()) for node in nodes
+        ):
+            most = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in self._needs}
+            raise PivotalError(
+                f"A batch asks for {_listed(self._needs)}, but no machine of the Ray cluster has all of it (at most "
+                f"{_listed(most)}). Ask for less with --cpus and --gpus, or in 'resources' of the recipe."
+            )
+
+    @property
+    def _needs(self) -> dict[str, float]:
+        """What a batch reserves, by Ray's names."""
+        memory = {} if self._resources.memory is None else {"memory": self._resources.memory * 1e9}
+        return {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus, **memory}
 
     def run(
         self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
@@ -82,7 +89,7 @@ class OnRay:
         task = self._ray.remote(
             num_cpus=asked.cpus or 1,
             num_gpus=asked.gpus,
-            memory=None if asked.memory is None else _bytes(asked.memory),
+            memory=None if asked.memory is None else int(asked.memory * 1e9),
             max_retries=asked.retries,
             max_calls=0,
         )(_work)
@@ -107,19 +114,6 @@ class OnRay:
             reason = (str(cause).strip().splitlines() or [""])[0]
             return failed_rows(batch, place.study, f"{type(cause).__name__}: {reason}")
 
-    def _check_room(self) -> None:
-        """PivotalError if no machine of the cluster has enough resources; Ray would wait forever."""
-        asked: dict[str, int | float] = {"CPU": self._resources.cpus or 1, "GPU": self._resources.gpus}
-        if self._resources.memory is not None:
-            asked["memory"] = _bytes(self._resources.memory)
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        if not any(all(node.get(kind, 0) >= number for kind, number in asked.items()) for node in nodes):
-            most = {kind: max((node.get(kind, 0) for node in nodes), default=0) for kind in asked}
-            raise PivotalError(
-                f"A batch asks for {_listed(asked)}, but no machine of the Ray cluster has all of it (at most "
-                f"{_listed(most)}). Ask for less with --cpus and --gpus, or in 'resources' of the recipe."
-            )
-
 
 _worker = lru_cache(maxsize=1)(Worker)
 """The worker of this process, which keeps the model from batch to batch of a study."""
@@ -139,11 +133,7 @@ def _work(batch: Batch, place: StudyPlace, here: str) -> list[StudyRow]:
     return _worker(place).rows(batch)
 
 
-def _bytes(gigabytes: float) -> int:
-    return int(gigabytes * 1e9)
-
-
-def _listed(resources: Mapping[str, int | float]) -> str:
+def _listed(resources: Mapping[str, float]) -> str:
     """Resources in words: `1 CPU, 0 GPU and 16.0 GB`."""
     texts = [
         f"{number / 1e9:,.1f} GB" if kind == "memory" else f"{number:g} {kind}"

@@ -20,6 +20,12 @@ MOST_CELLS = 10_000
 T = TypeVar("T")
 
 
+def check_least(settings: object, **least: int) -> None:
+    for name, number in least.items():
+        if (value := getattr(settings, name)) is not None and value < number:
+            raise PivotalError(f"'{name}' must be {number} or more, but it is {value:g}.", name)
+
+
 @dataclass(frozen=True)
 class TableLayout:
     """The key `table` of a recipe: how the rows of a study are shown."""
@@ -59,10 +65,7 @@ class Resources:
     """How often Ray restarts a batch from its checkpoint after its worker died."""
 
     def __post_init__(self) -> None:
-        for name, least in (("cpus", 1), ("gpus", 0), ("memory", 0), ("retries", 0)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise PivotalError(f"'{name}' must be {least} or more, but it is {value:g}.", name)
+        check_least(self, cpus=1, gpus=0, memory=0, retries=0)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,11 @@ class Top:
     """The first seed S, which also decides the split."""
     at_once: int | None = None
     """Runs of a cell that share one batch. Default: all runs."""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise PivotalError("A study needs a name, but it has none.", "name")
+        check_least(self, runs=1, at_once=1, seed=0)
 
 
 @dataclass(frozen=True)
@@ -108,24 +116,15 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Top):
     """The content of a recipe."""
 
-    top: Top
-    drafts: tuple[Draft, ...]
+    drafts: tuple[Draft, ...] = ()
     table: TableLayout = field(default_factory=TableLayout)
     """How the rows are shown."""
     resources: Resources = field(default_factory=Resources)
     text: str = ""
     source: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.top.name
-
-    @property
-    def about(self) -> str:
-        return self.top.about
 
 
 def shipped() -> dict[str, Path]:
@@ -163,14 +162,12 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
     """The recipe in a YAML text. PivotalError, with the line, if it is not valid."""
     content, place = parse(text, source)
     content = _mapping(content, place, "A recipe")
-    _check_keys(content, [*(option.name for option in options_of(Top)), *_PARTS], place)
+    known = [*(option.name for option in options_of(Top)), *_PARTS]
+    if unknown := [key for key in content if key not in known]:
+        key = unknown[0]
+        raise PivotalError(f"{place.within(key)}: there is no key '{key}' here.{did_you_mean(key, known)}")
     parts = {key: content.pop(key) for key in _PARTS if key in content}
     top = _build(Top, content, place, "a recipe")
-    if not top.name.strip():
-        raise PivotalError(f"{place.within('name')}: a study needs a name, but it has none.")
-    for key, number, least in (("runs", top.runs, 1), ("at_once", top.at_once, 1), ("seed", top.seed, 0)):
-        if number is not None and number < least:
-            raise PivotalError(f"{place.within(key)}: '{key}' is {least} or more, but it is {number}.")
     resources = _part(Resources, parts, "resources", place)
     drafts = [
         *_grid(parts.get("grid"), place.within("grid")),
@@ -189,7 +186,7 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
             )
     defaults, places = _settings(parts.get("defaults", {}), place.within("defaults"), "'defaults'")
     return Recipe(
-        top=top,
+        **vars(top),
         drafts=tuple(
             replace(draft, defaults=defaults, places={**places, **draft.places}, source=source)
             for draft in drafts
@@ -297,20 +294,10 @@ def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _check_keys(content: Mapping[str, Any], known: Sequence[str], place: Place) -> None:
-    for key in content:
-        if key not in known:
-            raise PivotalError(
-                f"{place.within(key)}: there is no key '{key}' here.{did_you_mean(key, known)}"
-            )
-
-
 def _part(cls: type[T], parts: Mapping[str, Any], key: str, place: Place) -> T:
     """The part of a recipe under `key`, with the fields of `cls`."""
     at = place.within(key)
-    given = _mapping(parts.get(key, {}), at, f"'{key}'")
-    _check_keys(given, [option.name for option in options_of(cls)], at)
-    return _build(cls, given, at, f"'{key}'")
+    return _build(cls, _mapping(parts.get(key, {}), at, f"'{key}'"), at, f"'{key}'")
 
 
 def _build(cls: type[T], values: Mapping[str, object], place: Place, what: str) -> T:

@@ -11,7 +11,7 @@ from typing import Any
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched
 from pivotal.jobs.run_folder import INTERVENTIONS, RUN, RunFolder
-from pivotal.jobs.study.cells import Cell
+from pivotal.jobs.study.cells import Cell, PairsCache
 from pivotal.jobs.study.folder import Batch, begun_folders
 from pivotal.options import stored_settings
 from pivotal.records import serial
@@ -96,20 +96,27 @@ def in_order(rows: Iterable[StudyRow], cells: Sequence[Cell]) -> list[StudyRow]:
     return sorted(rows, key=lambda row: (order[row.key], row.seed))
 
 
-def what_changed(rows: Iterable[StudyRow]) -> str:
-    """The warning if the weights or the pairs were not the same for all runs; else empty."""
+def what_changed(
+    rows: Iterable[StudyRow], cells: Sequence[Cell] = (), pairs: PairsCache | None = None
+) -> str:
+    """The warning if the weights or the pairs were not the same for all runs, or are not those that `cells` read now;
+    else empty."""
+    by_key = {cell.key: cell for cell in cells}
     prints: dict[tuple[str | None, ...], set[str | None]] = {}
     for row in filter(lambda row: row.done, rows):
         # The fingerprint of a model depends on its weights, its dtype and its priming.
         model = (f"weights of {row.model}", row.dtype, row.priming)
         prints.setdefault(model, set()).add(row.model_fingerprint)
-        prints.setdefault((f"pairs of {row.phenomenon}",), set()).add(row.data_fingerprint)
+        data = prints.setdefault((f"pairs of {row.phenomenon}",), set())
+        data.add(row.data_fingerprint)
+        if pairs is not None and row.key in by_key:
+            data.add(pairs.fingerprint(by_key[row.key].question))
     changed = dict.fromkeys(str(what[0]) for what, different in prints.items() if len(different) > 1)
     if not changed:
         return ""
     return (
-        f"The {' and the '.join(changed)} have changed between runs of this study, so its rows cannot be compared. "
-        "Start a new study in another folder."
+        f"The {' and the '.join(changed)} have changed since the first run of this study. Finished rows stay, but "
+        "cannot be compared with new ones. Start a new study in another folder."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from pivotal.files import inside, locked
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints
 from pivotal.jobs.run_folder import ABLATION, RUN, SUMMARY, RunFolder, changed_files
-from pivotal.jobs.study.checks import PairsCache
+from pivotal.jobs.study.cells import PairsCache
 from pivotal.jobs.study.folder import Batch
 from pivotal.jobs.study.rows import checked_rows, failed_rows, rows_of
 from pivotal.models import LanguageModel, device_named
@@ -52,9 +53,8 @@ class Local:
     def __init__(self, pairs: PairsCache | None = None) -> None:
         self._pairs = pairs
 
-    def width(self, device: str | None = None) -> int:
+    def check(self, device: str | None = None) -> None:
         device_named(device)  # otherwise a device that does not exist would make every run fail
-        return 1
 
     def run(
         self, batches: Sequence[Batch], place: StudyPlace, watch: Watch
@@ -93,9 +93,10 @@ class Worker:
             reason = ". ".join(_first_line(error).split(". ")[:2]).rstrip(".")
             return failed_rows(batch, place.study, f"Out of memory: {reason}. {cure}")
         except Exception as error:  # a bug in one search must not stop the other runs
-            return failed_rows(
-                batch, place.study, f"{type(error).__name__}: {_first_line(error)} ({_where(error)})"
-            )
+            innermost = traceback.extract_tb(error.__traceback__)[-1]
+            place_of_error = f"{Path(innermost.filename).name}, line {innermost.lineno}"
+            text = f"{type(error).__name__}: {_first_line(error)} ({place_of_error})"
+            return failed_rows(batch, place.study, text)
         finally:
             torch.set_num_threads(before)
 
@@ -194,13 +195,3 @@ def _ablate(folder: RunFolder, question: Question, model: LanguageModel, pairs: 
 
 def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [""])[0]
-
-
-def _where(error: BaseException) -> str:
-    """File and line of the innermost call."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return (
-        f"{Path(trace.tb_frame.f_code.co_filename).name}, line {trace.tb_lineno}" if trace else "no traceback"
-    )
