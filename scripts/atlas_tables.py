@@ -11,9 +11,8 @@ from typing import get_args
 from phenomenon_families import FAMILIES, family_of
 from pivotal.evidence.verdict import DECIDES
 from pivotal.records.evidence import Word
-from pivotal.report.atlas.findings import QUIET
 from pivotal.report.atlas.entries import STANDINGS, Atlas, Entry
-from pivotal.report.atlas.findings import RELIABLE
+from pivotal.report.atlas.findings import QUIET, RELIABLE
 
 VERDICTS: tuple[Word, ...] = get_args(Word)
 
