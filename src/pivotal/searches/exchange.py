@@ -98,7 +98,7 @@ class Exchange(Selection):
 
         def between(round_: int, walks: list[Walk]) -> None:
             scores = [float(walk.here.score[0]) for walk in walks]
-            units = [float(walk.mask.any(0).sum()) for walk in walks]
+            units = [float(walk.here.mask.any(1).sum()) for walk in walks]
             attempt.report(Progress("exchange", round_, self.rounds, scores, units, []))
             attempt.between_steps(partial(_state, problem, round_, walks))
 

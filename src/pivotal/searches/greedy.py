@@ -7,17 +7,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.problem.problem import Problem
 from pivotal.searches.base import Attempt, Discovery, Progress, interventions_of, most_units, require_least
 from pivotal.searches.choose_then_fit import Selection
-from pivotal.searches.tools import HardMasks, RunValues
 from pivotal.searches.tools.refit import Fitted, Proposed, Refit
 from pivotal.searches.tools.trials import first_order, grid_of, places_of, score_additions, screened
-
-_KEPT = ("mask", "values", "score", "accuracy", "price", "best_mask", "best_values", "best_score")
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,9 @@ class Greedy(Selection):
         refit = Refit(self.terms, self.polish, batch=self.batch)
         proposed = [beam.propose() for beam in beams]
         fitted = refit.fit_together(problem, proposed, seed=attempt.seed)
-        for beam, (mask, _), own in zip(beams, proposed, fitted, strict=True):
-            beam.keep(mask, own)
-        size = int(beams[0].mask[0, 0].sum())
-        losses, flips = [float(beam.score[0]) for beam in beams], [float(b.accuracy[0]) for b in beams]
+        flips = [beam.keep(own) for beam, own in zip(beams, fitted, strict=True)]
+        size = int(beams[0].sets.mask[0, 0].sum())
+        losses = [float(beam.sets.score[0]) for beam in beams]
         attempt.report(Progress("grow", size, last, losses, [float(size)] * len(beams), flips))
 
 
@@ -84,39 +79,37 @@ class _Beam:
         self._grid = grid_of(problem, search.points)
         device, directions, space = problem.model.device, len(problem.labels), problem.space
         self._places = places_of(space, device)
-        self.mask: HardMasks = torch.zeros(1, directions, len(space), dtype=torch.bool, device=device)
-        self.values: RunValues = torch.zeros(1, directions, space.coordinates, device=device)
-        self.score: Float[Tensor, " runs"] = torch.zeros(1, device=device)
-        self.accuracy: Float[Tensor, " runs"] = torch.zeros(1, device=device)
-        # The best set of any size: under a bound on KL a larger set can be worse.
-        self.best_mask, self.best_values = self.mask[0], self.values[0]
-        self.best_score = torch.full((), torch.inf, device=device)
-        self.price = search.terms.first_price(problem)[None]
+        self.sets = Fitted(
+            torch.zeros(1, directions, len(space), dtype=torch.bool, device=device),
+            torch.zeros(1, directions, space.coordinates, device=device),
+            search.terms.first_price(problem)[None],
+            torch.full((1,), torch.inf, device=device),
+        )
+        self.best = self.sets
+        """The best set of any size: under a bound on KL a larger set can be worse."""
 
     def propose(self) -> Proposed:
         """The best sets with one more unit, and their values."""
-        search, terms = self._search, self._search.terms
-        gain = first_order(self._sample, terms, self.price, self.mask, self.values, self._grid)
+        search, terms, sets = self._search, self._search.terms, self.sets
+        gain = first_order(self._sample, terms, sets.price, sets.mask, sets.values, self._grid)
         tried = screened(gain, search.candidates, at_least=4 * search.candidates)
-        found = score_additions(self._sample, terms, self.price, self.mask, self.values, tried, self._grid)
+        found = score_additions(self._sample, terms, sets.price, sets.mask, sets.values, tried, self._grid)
         return self._distinct(found.score, tried, found.values)
 
-    def keep(self, mask: HardMasks, fitted: Fitted) -> None:
-        """Keep the best of the proposed sets after their values were fitted."""
-        order = fitted.score.argsort()[: self._search.beam]
-        self.mask, fitted = mask[order], fitted.part(order)
-        self.values, self.price, self.score = fitted.values, fitted.price, fitted.score
-        with torch.no_grad():
-            self.accuracy = self._sample.run(self.mask.float(), self.values).flips()
-        if self.score[0] < self.best_score:
-            self.best_mask, self.best_values, self.best_score = self.mask[0], self.values[0], self.score[0]
+    @torch.no_grad()
+    def keep(self, fitted: Fitted) -> float:
+        """Keep the best of the proposed sets after their values were fitted. Return the flips of the best one."""
+        self.sets = fitted.part(fitted.score.argsort()[: self._search.beam])
+        if self.sets.score[0] < self.best.score[0]:
+            self.best = self.sets.part([0])
+        return float(self._sample.run(self.sets.mask.float(), self.sets.values).flips()[0])
 
-    def state(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in _KEPT}
+    def state(self) -> dict[str, Any]:
+        return {"sets": self.sets.state(), "best": self.best.state()}
 
-    def restore(self, state: dict[str, Tensor]) -> None:
-        for name in _KEPT:
-            setattr(self, name, state[name].to(self._problem.model.device))
+    def restore(self, state: dict[str, Any]) -> None:
+        device = self._problem.model.device
+        self.sets, self.best = (Fitted.restored(state[name], device) for name in ("sets", "best"))
 
     def _distinct(self, score: Tensor, tried: Tensor, at: Tensor) -> Proposed:
         """The best grown sets without duplicates. There are twice as many as `keep` keeps."""
@@ -125,11 +118,11 @@ class _Beam:
         for flat in score.flatten().argsort().tolist():
             parent, which = divmod(flat, score.shape[1])
             unit = int(tried[parent, which])
-            units = frozenset([*self.mask[parent, 0].nonzero()[:, 0].tolist(), unit])
+            units = frozenset([*self.sets.mask[parent, 0].nonzero()[:, 0].tolist(), unit])
             if units in seen:
                 continue
             seen.add(units)
-            mask, value = self.mask[parent].clone(), self.values[parent].clone()
+            mask, value = self.sets.mask[parent].clone(), self.sets.values[parent].clone()
             mask[:, unit], value[:, self._places[unit]] = True, at[parent, which]
             masks.append(mask)
             values.append(value)
@@ -140,7 +133,7 @@ class _Beam:
 
 def _best(beams: list[_Beam]) -> tuple[Tensor, Tensor]:
     """The mask and the values of the best set of each run."""
-    return torch.stack([beam.best_mask for beam in beams]), torch.stack([beam.best_values for beam in beams])
+    return torch.cat([beam.best.mask for beam in beams]), torch.cat([beam.best.values for beam in beams])
 
 
 def _state(problem: Problem, beams: list[_Beam], grown: int) -> dict[str, Any]:

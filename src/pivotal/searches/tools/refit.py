@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import torch
@@ -34,8 +34,9 @@ Proposed: TypeAlias = tuple[HardMasks, RunValues]
 
 @dataclass(frozen=True)
 class Fitted:
-    """The fitted values of each run."""
+    """Sets of units with fitted values, one per run."""
 
+    mask: HardMasks
     values: RunValues
     price: Prices
     """The prices of KL and the other bounded costs at the end, in units of the loss. Searches use them to compare
@@ -45,7 +46,15 @@ class Fitted:
 
     def part(self, runs: Any) -> Fitted:
         """The results of some runs."""
-        return Fitted(self.values[runs], self.price[runs], self.score[runs])
+        return Fitted(self.mask[runs], self.values[runs], self.price[runs], self.score[runs])
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors, for a checkpoint."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
+
+    @staticmethod
+    def restored(state: dict[str, Any], device: torch.device) -> Fitted:
+        return Fitted(**{part.name: state[part.name].to(device) for part in fields(Fitted)})
 
 
 @dataclass(frozen=True)
@@ -124,14 +133,15 @@ class Refit:
         if self.terms.bounded:
             self._gentler(problem, best, standard.values(x.detach()))
         best.check()
-        return Fitted(best.values, bounds.price + self.terms.weights(problem), best.score)
+        return Fitted(mask.bool(), best.values, bounds.price + self.terms.weights(problem), best.score)
 
     def _given(self, problem: Problem, mask: SoftMasks, seed: int) -> Fitted:
         """The result where there is nothing to fit, because the counterfactual prefixes give the values."""
         best = _Best(self.terms, problem.sample(2 * self.batch, seed), mask)
         best.look(problem.counterfactual_means.expand(len(mask), -1, -1))
         best.check()
-        return Fitted(best.values, self.terms.first_price(problem).repeat(len(mask), 1), best.score)
+        price = self.terms.first_price(problem).repeat(len(mask), 1)
+        return Fitted(mask.bool(), best.values, price, best.score)
 
     def fit_together(self, problem: Problem, proposed: Sequence[Proposed], *, seed: int) -> list[Fitted]:
         """Fit the values of several groups of sets in one fit. Return one result per group."""

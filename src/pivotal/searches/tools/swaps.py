@@ -120,12 +120,10 @@ class Exchanger:
         samples = [problem.sample(self.sample, seed + r) for r in range(len(mask))]
         if resumed is None:
             fitted = refit.fit(problem, mask.float(), values, seed=seed)
-            walks = [Walk(self, s, grid, mask[r], fitted.part([r])) for r, s in enumerate(samples)]
+            walks = [Walk(self, sample, grid, fitted.part([r])) for r, sample in enumerate(samples)]
         else:
-            walks = [
-                Walk.restored(self, s, grid, saved)
-                for s, saved in zip(samples, resumed["walks"], strict=True)
-            ]
+            saved = zip(samples, resumed["walks"], strict=True)
+            walks = [Walk.restored(self, sample, grid, state) for sample, state in saved]
         for round_ in range(0 if resumed is None else resumed["round"], self.rounds):
             between(round_, walks)
             going = [walk for walk in walks if not walk.over]
@@ -133,8 +131,8 @@ class Exchanger:
                 break
             proposed = [walk.propose() for walk in going]
             tried = refit.fit_together(problem, proposed, seed=seed)
-            for walk, (masks, _), own in zip(going, proposed, tried, strict=True):
-                walk.step(masks, own)
+            for walk, own in zip(going, tried, strict=True):
+                walk.step(own)
         return walks
 
 
@@ -144,68 +142,48 @@ def state_of(round_: int, walks: list[Walk]) -> dict[str, Any]:
 
 def masks_and_values(walks: list[Walk]) -> Proposed:
     """The current sets of all runs."""
-    return torch.stack([walk.mask for walk in walks]), torch.stack([walk.values for walk in walks])
+    return torch.cat([walk.here.mask for walk in walks]), torch.cat([walk.here.values for walk in walks])
 
 
 class Walk:
     """The local search of one run."""
 
-    def __init__(
-        self, exchanger: Exchanger, sample: Problem, grid: Grid, mask: SetMask, here: Fitted
-    ) -> None:
+    def __init__(self, exchanger: Exchanger, sample: Problem, grid: Grid, here: Fitted) -> None:
         self._exchanger, self._sample, self._grid = exchanger, sample, grid
-        self.mask, self.here = mask, here
-        self.swapped: list[tuple[int, int]] = []
-        """The swaps made so far, as (removed unit, added unit)."""
-        self.over = bool(mask.any(0).all())
+        self.here = here
+        """The current set."""
+        self.over = bool(here.mask.any(1).all())
         """Whether the search has ended. A set of all units has no swaps."""
 
-    @property
-    def values(self) -> SetValues:
-        return self.here.values[0]
-
     def state(self) -> dict[str, Any]:
-        here = self.here
-        return {
-            "mask": self.mask,
-            "values": here.values,
-            "price": here.price,
-            "score": here.score,
-            "swapped": [list(swap) for swap in self.swapped],
-            "over": self.over,
-        }
+        return {**self.here.state(), "over": self.over}
 
     @staticmethod
     def restored(exchanger: Exchanger, sample: Problem, grid: Tensor, state: dict[str, Any]) -> Walk:
-        values, price, score = (state[name].to(grid.device) for name in ("values", "price", "score"))
-        walk = Walk(exchanger, sample, grid, state["mask"].to(grid.device), Fitted(values, price, score))
-        walk.swapped = [(out, in_) for out, in_ in state["swapped"]]
+        walk = Walk(exchanger, sample, grid, Fitted.restored(state, grid.device))
         walk.over = state["over"]
         return walk
 
     def propose(self) -> Proposed:
         """The sets after each of the best swaps."""
-        exchanger, values = self._exchanger, self.here.values[0]
-        self._swaps = swaps_of(
+        exchanger, mask, values = self._exchanger, self.here.mask[0], self.here.values[0]
+        swaps = swaps_of(
             self._sample,
             exchanger.terms,
             self.here.price[0],
-            self.mask,
+            mask,
             values,
             self._grid,
             lambda gain: screened(gain, exchanger.candidates, at_least=4 * exchanger.candidates),
         )
-        self._finalists = self._swaps.finalists(exchanger.finalists)
-        tried = [self._swaps.applied(i, self.mask, values) for i in self._finalists]
+        tried = [swaps.applied(i, mask, values) for i in swaps.finalists(exchanger.finalists)]
         return torch.stack([mask for mask, _ in tried]), torch.stack([at for _, at in tried])
 
-    def step(self, masks: HardMasks, fitted: Fitted) -> None:
+    def step(self, fitted: Fitted) -> None:
         """Make the best of the proposed swaps if it lowers the score enough. Otherwise end the search."""
         best = int(fitted.score.argmin())
         least = self._exchanger.gain * self.here.score[0].abs()
-        if not fitted.score[best] < self.here.score[0] - least:
+        if fitted.score[best] < self.here.score[0] - least:
+            self.here = fitted.part([best])
+        else:
             self.over = True
-            return
-        swap = self._finalists[best]
-        self.swapped.append((int(self._swaps.out[swap]), int(self._swaps.in_[swap])))
-        self.mask, self.here = masks[best], fitted.part([best])
