@@ -113,8 +113,8 @@ def test_experts_are_no_sites() -> None:
 @pytest.mark.parametrize(
     ("ask", "said"),
     [
-        (lambda lm: lm.next_logits([]), "at least one prompt"),
-        (lambda lm: lm.next_logits([[]]), "at least one word"),
+        (lambda lm: lm.next_logits([]), "at least one prompt, with at least one word"),
+        (lambda lm: lm.next_logits([[]]), "one is empty"),
         (lambda lm: lm.next_logits([[10**7]]), "from 0 to 23, but a prompt has 10000000"),
         (lambda lm: lm.next_logits([[-1]]), "from 0 to 23, but a prompt has -1"),
         (lambda lm: lm.generate("The", samples=0), "samples is a whole number, 1 or more, but it is 0"),
@@ -154,10 +154,10 @@ def test_the_logits_after_tokens_need_the_position_of_a_single_step() -> None:
     lm, intervention = single()
     ids = lm.encode("The doctors near").ids
     with lm.intervened(intervention, "singular", cue="doctors"):
-        with pytest.raises(PivotalError, match=r"one token, but next_logits.* cue=, or use next_words"):
+        with pytest.raises(PivotalError, match=r"one token.*but cue is None.* cue=, or use next_words"):
             lm.next_logits([ids])
         for wrong in (3, -1, True):
-            with pytest.raises(PivotalError, match=rf"0 to 2 here, but it is {wrong!r}"):
+            with pytest.raises(PivotalError, match=rf"0 to 2 here, but cue is {wrong!r}"):
                 lm.next_logits([ids], cue=wrong)
         edited = lm.next_logits([ids], cue=np.int64(1))
         p = dict(lm.next_words("The doctors near", k=1))

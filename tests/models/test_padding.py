@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pivotal.models.padding import Shape
+from pivotal.models.replay import Shape
 from pivotal.models.tree import PrefixTree
 
 

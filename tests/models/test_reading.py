@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
 from pivotal.models.bases import Basis, stored_bases
 from pivotal.models.edits import MaskedEdit
-from pivotal.models.reading import Applied, Rereading
+from pivotal.models.intervened import Applied, Rereading
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.records.intervention import Intervention

@@ -13,7 +13,7 @@ from pivotal.errors import PivotalError, in_short
 from pivotal.files import disk, open_to_append, write_atomically
 from pivotal.jobs.run_folder import CHECKPOINT, HISTORY, RunFolder
 from pivotal.models.bases import Basis, stored_bases
-from pivotal.models.torch_file import UNREADABLE, load_tensors
+from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.problem.batch import Work
 from pivotal.records import serial
 from pivotal.records.intervention import Intervention

@@ -22,7 +22,7 @@ from pivotal.jobs.messages import say_known
 from pivotal.jobs.preparation import Prepared, prepare
 from pivotal.jobs.run_folder import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, UNITS, RunFolder
 from pivotal.models import LanguageModel
-from pivotal.models.torch_file import UNREADABLE
+from pivotal.models.tensors import UNREADABLE
 from pivotal.options import stored_settings
 from pivotal.printing import duration
 from pivotal.problem.batch import Work

@@ -18,7 +18,7 @@ import torch
 from pivotal.errors import PivotalError, in_short
 from pivotal.files import LOCK, differences, disk, is_partial, locked, remove_partials, write_atomically
 from pivotal.lm.corpus import Vocabulary
-from pivotal.models.torch_file import UNREADABLE, load_tensors
+from pivotal.models.tensors import UNREADABLE, load_tensors
 from pivotal.records import serial
 
 PLAN, CHECKPOINT, VOCABULARY = "plan.json", "checkpoint.pt", "vocab.txt"

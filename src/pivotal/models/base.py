@@ -17,8 +17,7 @@ from pivotal.errors import PivotalError
 from pivotal.models.bases.basis import Basis, check_basis
 from pivotal.models.bases.edit import in_own_sites, own_site
 from pivotal.models.edits import Edit
-from pivotal.models.intervened import IntervenedModel, in_force
-from pivotal.models.reading import Applied, Reading, Rereading
+from pivotal.models.intervened import Applied, IntervenedModel, Reading, Rereading, in_force
 from pivotal.models.tree import PrefixTree
 from pivotal.models.vocabulary import Encoding, Vocabulary
 from pivotal.records.basis import StoredBasis

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 import operator
 import reprlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
@@ -17,10 +19,11 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.models.bases.edit import in_own_sites
-from pivotal.models.edits import MaskedEdit
-from pivotal.models.reading import Applied, last_states
+from pivotal.models.edits import Edit, MaskedEdit
+from pivotal.models.tree import PrefixTree, Span
 from pivotal.questions.minimal_pair import find_cue
 from pivotal.records.intervention import Intervention
+from pivotal.units import Steps
 
 if TYPE_CHECKING:
     from pivotal.models.base import LanguageModel
@@ -30,6 +33,64 @@ _HOTTEST = 1000
 """The highest temperature of samples. All words are then equally likely, up to a few thousandths."""
 _BLOCKS: ContextVar[tuple[IntervenedModel, ...]] = ContextVar("blocks", default=())
 """The `with` blocks that are open in this thread or task, innermost last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """An edit, and the steps of a text that it changes. Without `steps` the text stays untouched."""
+
+    edit: Edit | None = None
+    steps: Steps | None = None
+    direction: int = -1
+    cue: int = -1
+    """The position of the token that a single-step edit changes."""
+
+    def tree(self, texts: Sequence[Sequence[int]]) -> PrefixTree:
+        """The tree of some texts, all of them edited in this way."""
+        many = len(texts)
+        return PrefixTree.build(texts, [self.cue] * many, [self.direction] * many, self.steps)
+
+    def later(self, texts: int) -> tuple[Span, ...]:
+        """The rows to edit when each text grows by one token. The cue of a single step lies in the prompt."""
+        return (Span(0, texts, self.direction),) if self.steps == "every" else ()
+
+
+class Reading(ABC):
+    """Some texts that began with the same prompt and grow token by token."""
+
+    states: Float[Tensor, "texts width"]
+    """The last hidden state of each text."""
+
+    @abstractmethod
+    def read(self, tokens: Int[Tensor, " texts"]) -> None:
+        """Append a token to each text, and update the states."""
+
+
+class Rereading(Reading):
+    """Reads each text from its beginning after every token, for models without a state to continue from."""
+
+    def __init__(self, model: LanguageModel, prompt: Sequence[int], texts: int, applied: Applied) -> None:
+        self._model, self._applied = model, applied
+        self._texts = [list(prompt) for _ in range(texts)]
+        self._again()
+
+    def read(self, tokens: Int[Tensor, " texts"]) -> None:
+        for text, token in zip(self._texts, tokens.tolist(), strict=True):
+            text.append(token)
+        self._again()
+
+    def _again(self) -> None:
+        self.states = last_states(self._model, self._texts, self._applied)
+
+
+@torch.no_grad()
+def last_states(
+    model: LanguageModel, texts: Sequence[Sequence[int]], applied: Applied
+) -> Float[Tensor, "texts width"]:
+    """The state after the last token of each text."""
+    tree = applied.tree(texts)
+    states = model.states(model.prepare(tree), applied.edit)
+    return states[torch.as_tensor(tree.live_row[tree.leaf], device=states.device), 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +214,14 @@ class IntervenedModel:
         if self.intervention is None or self.intervention.steps == "every":
             return -1
         cue, words = self.cue, prompt.split()
-        if isinstance(cue, str) and cue.lstrip("-").isdigit():
-            cue = int(cue)
-        index = find_cue(prompt, cue) if isinstance(cue, str) and cue in words else _whole(cue)
-        if index is None or not 0 <= index < len(words):
+        if isinstance(cue, str):
+            cue = find_cue(prompt, cue) if cue in words else int(cue) if cue.isdigit() else cue
+        if not isinstance(cue, SupportsIndex) or not _is_index(cue, len(words)):
             raise PivotalError(
-                f"The cue must be a word of the prompt, but {cue!r} is not one of: {', '.join(words)}. "
+                f"The cue must be a word of the prompt, but {self.cue!r} is not one of: {', '.join(words)}. "
                 "Give one of them, or its 0-based index."
             )
-        return encoding.last_token_of(index)
+        return encoding.last_token_of(operator.index(cue))
 
 
 def encode_typed(model: LanguageModel, text: str) -> Encoding:
@@ -204,10 +264,8 @@ def _checked(model: LanguageModel, prompts: Any) -> list[list[int]]:
             "Prompts are lists of token ids, such as [model.encode(text).ids], but they are "
             f"{reprlib.repr(prompts)}."
         ) from None
-    if not ids:
-        raise PivotalError("There must be at least one prompt, but there is none. Give [ids of a prompt].")
-    if not all(ids):
-        raise PivotalError("A prompt must have at least one word, but this one is empty.")
+    if not ids or not all(ids):
+        raise PivotalError("There must be at least one prompt, with at least one word, but one is empty.")
     for token in itertools.chain.from_iterable(ids):
         if not 0 <= token < model.vocabulary.size:
             raise PivotalError(
@@ -217,46 +275,36 @@ def _checked(model: LanguageModel, prompts: Any) -> list[list[int]]:
     return ids
 
 
-def _whole(number: SupportsIndex | str | None) -> int | None:
-    """A whole number of Python, numpy or torch; None for anything else, including True."""
-    if isinstance(number, bool):
-        return None
-    try:
-        return operator.index(number)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+def _at_least(least: int, **numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < least:
+            raise PivotalError(f"{name} is a whole number, {least} or more, but it is {number!r}.")
 
 
-def _at_least(least: int, **named: SupportsIndex) -> None:
-    for name, given in named.items():
-        number = _whole(given)
-        if number is None or number < least:
-            raise PivotalError(f"{name} is a whole number, {least} or more, but it is {given!r}.")
+def _is_index(value: object, size: float) -> bool:
+    """Whether a value is a whole number of Python, numpy or torch from 0 to `size - 1`. True is none."""
+    return (
+        not isinstance(value, bool) and isinstance(value, SupportsIndex) and 0 <= operator.index(value) < size
+    )
 
 
 def _cues(cue: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int]:
     """The positions of the tokens to edit in the rows of a batch."""
-    places = [_whole(one) for one in (cue if isinstance(cue, Sequence) else [cue])]
-    found = [place for place in places if place is not None and place >= 0]
-    if not found or len(found) < len(places):
+    positions = cue if isinstance(cue, Sequence) else [cue]
+    if not positions or not all(_is_index(position, math.inf) for position in positions):
         raise PivotalError(
             f"A single-step intervention acts at one token of each prompt, but `attached` was given cue={cue!r}. "
             "Give its 0-based position, or a list with one for each prompt."
         )
-    return found
+    return [operator.index(position) for position in positions if position is not None]
 
 
 def _position(cue: SupportsIndex | None, prompts: Sequence[Sequence[int]]) -> int:
     """The position of the token to edit."""
-    if cue is None:
+    shortest = min(map(len, prompts))
+    if cue is None or not _is_index(cue, shortest):
         raise PivotalError(
-            "A single-step intervention acts at one token, but next_logits takes token ids and cannot find it by "
-            "its word. Give its 0-based position with cue=, or use next_words or generate."
+            "A single-step intervention acts at one token, which next_logits takes as its 0-based position in every "
+            f"prompt, 0 to {shortest - 1} here, but cue is {cue!r}. Give one of these with cue=, or use next_words."
         )
-    position, shortest = _whole(cue), min(map(len, prompts))
-    if position is None or not 0 <= position < shortest:
-        raise PivotalError(
-            f"The cue of next_logits is the 0-based position of a token in every prompt, 0 to {shortest - 1} here, but "
-            f"it is {cue!r}. Give one of these."
-        )
-    return position
+    return operator.index(cue)

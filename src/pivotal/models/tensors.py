@@ -1,8 +1,10 @@
-"""Rows of tensors: fast and deterministic selection, shuffling, and checksums of weights."""
+"""Rows of tensors: fast and deterministic selection, shuffling, checksums, and files that run no code."""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -70,3 +72,16 @@ def checksum(model: torch.nn.Module) -> str:
         place = torch.arange(len(bits), device=bits.device) % 65_521 + 1
         digest.update(f"{name} {tuple(tensor.shape)} {int(bits.sum())} {int((bits * place).sum())}".encode())
     return digest.hexdigest()
+
+
+UNREADABLE = (
+    *(OSError, EOFError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError),
+    *(AssertionError, OverflowError, MemoryError, pickle.UnpicklingError),
+)
+"""The errors that torch raises for a file that is damaged, or that is something else."""
+
+
+def load_tensors(path: Path) -> Any:
+    """The tensors, numbers and texts in a file, on the CPU. A file that holds anything else is refused by torch, with
+    one of the errors in `UNREADABLE`."""
+    return torch.load(path, map_location="cpu", weights_only=True)

@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from pivotal.models.padding import Padded, Shape
-from pivotal.models.replay import Buffers
+from pivotal.models.replay import Buffers, Padded, Shape
 from pivotal.problem.batch import Batch, FixedTensors
 from pivotal.problem.word_index import WordIndex
 

@@ -21,7 +21,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import disk
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import Edit
-from pivotal.models.reading import Applied, Reading
+from pivotal.models.intervened import Applied, Reading
 from pivotal.models.recurrent.cells import CELLS
 from pivotal.models.recurrent.stack import LayerState, PreparedTree, RecurrentStack
 from pivotal.models.recurrent.weights import check_parts, fingerprint_of, weights_of

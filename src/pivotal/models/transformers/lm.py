@@ -19,8 +19,8 @@ from pivotal.errors import PivotalError
 from pivotal.models.chunks import ChunkedLM, Division, PreparedChunks
 from pivotal.models.edits import Edit
 from pivotal.models.hooks import Tap, lock_of
+from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import Layout, packed, parts, rows
-from pivotal.models.reading import Applied, Reading
 from pivotal.models.tensors import checksum, shuffle_rows
 from pivotal.models.transformers.anatomy import Head, examine, positions_of, probe_tokens
 from pivotal.models.transformers.reading import TransformersReading, attached, set_by

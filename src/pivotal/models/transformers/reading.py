@@ -15,8 +15,8 @@ from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.edit import own_site
 from pivotal.models.edits import dense, spread
 from pivotal.models.hooks import Tap, attach, edited, lent
+from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import parts, rows
-from pivotal.models.reading import Applied, Reading
 from pivotal.models.transformers.trunk import Trunk
 from pivotal.records.intervention import Intervention
 from pivotal.units import UnitSpace
