@@ -2,31 +2,38 @@
 
 Both contain a pickle that describes the tensors, and the storages as raw numbers. Every length in a file is compared
 with the bytes that are there before memory is allocated.
+
+A pickle is a program whose instructions import names and call them. Before anything is loaded, the instructions are
+listed, and numbers and counts that would exhaust the memory or the stack of the interpreter are refused. Then Python's
+own unpickler loads it, but no name is imported. A name that is admitted becomes a class of its own, whose objects only
+keep the arguments of the call. The caller decides what they mean.
+
+`torch.load(weights_only=True)` is no alternative: it does not read modules as PyTorch 0.3 pickled them, and it
+allocates what a file asks for.
 """
 
 from __future__ import annotations
 
 import math
+import pickle
+import pickletools
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, ClassVar, cast
 
 import torch
 from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.files import check_plain
-from pivotal.lm.unpickle import BadPickle, Made, Name, NotAdmitted, read_pickle
 
-_MAGIC = 0x1950A86A20F9469CFC6C
-_PROTOCOL = 1001
-
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
 _STORAGES = {
     "FloatStorage": torch.float32,
     "DoubleStorage": torch.float64,
@@ -39,24 +46,34 @@ _STORAGES = {
     "ByteStorage": torch.uint8,
     "BoolStorage": torch.bool,
 }
-_TENSORS = {Name("torch._utils", "_rebuild_tensor"), Name("torch._utils", "_rebuild_tensor_v2")}
+_TENSORS = {"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2"}
 _PARAMETERS = {
-    Name("torch._utils", "_rebuild_parameter"),
-    Name("torch.nn.parameter", "Parameter"),
-    Name("torch.autograd.variable", "Variable"),
+    "torch._utils._rebuild_parameter",
+    "torch.nn.parameter.Parameter",
+    "torch.autograd.variable.Variable",
 }
 _FAMILIAR = {
     *_TENSORS,
     *_PARAMETERS,
-    Name("collections", "OrderedDict"),
-    Name("torch", "Size"),
-    Name("builtins", "set"),
-    Name("__builtin__", "set"),
+    *("collections.OrderedDict", "torch.Size", "builtins.set", "__builtin__.set"),
     # These occur in modules pickled by PyTorch 0.x.
-    Name("torch.nn.backends.thnn", "_get_thnn_function_backend"),
-    Name("torch.backends.cudnn.rnn", "Unserializable"),
-    *(Name(home, kind) for home in ("torch", "torch.cuda") for kind in _STORAGES),
+    *("torch.nn.backends.thnn._get_thnn_function_backend", "torch.backends.cudnn.rnn.Unserializable"),
+    *(f"{home}.{kind}" for home in ("torch", "torch.cuda") for kind in _STORAGES),
 }
+
+
+_MOST, _BITS = 20_000, 128
+"""Limits on instructions and dictionary items, and on the size of a number. The checkpoint of a recurrent model has a
+few thousand instructions. A tuple of 20,000 levels can still be hashed."""
+
+_ZIP_DAMAGE = (
+    *(zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, OverflowError),
+    NotImplementedError,
+)
+_DAMAGE = (
+    *(pickle.UnpicklingError, ValueError, LookupError, TypeError, AttributeError, OverflowError),
+    *(MemoryError, EOFError, RecursionError),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +119,13 @@ class ForeignCheckpoint:
 
 
 @contextmanager
-def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[ForeignCheckpoint]:
+def open_checkpoint(path: Path, classes: Callable[[str], bool]) -> Iterator[ForeignCheckpoint]:
     """The content of a file, valid inside the `with` block; `classes` says which classes it may contain.
 
     Raises PivotalError if the file is broken or hostile, also when this is only found inside the block.
     """
 
-    def admitted(name: Name) -> bool:
+    def admitted(name: str) -> bool:
         return name in _FAMILIAR or classes(name)
 
     check_plain(path)
@@ -129,6 +146,10 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[For
         ) from None
     except BadPickle as error:
         raise PivotalError(f"{path} must be a complete checkpoint of PyTorch, but {error}.") from None
+    except _ZIP_DAMAGE as error:
+        raise PivotalError(
+            f"{path} must be a complete checkpoint of PyTorch, but its zip structure is broken ({error})."
+        ) from None
     except OSError as error:
         raise PivotalError(f"{path} cannot be read ({error.strerror}). Give a checkpoint.") from None
 
@@ -136,7 +157,7 @@ def open_checkpoint(path: Path, classes: Callable[[Name], bool]) -> Iterator[For
 # -- the old format: several pickles, then the storages --------------------------------------------------------------
 
 
-def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
+def _legacy(data: mmap, admitted: Callable[[str], bool]) -> ForeignCheckpoint:
     if read_pickle(data) != _MAGIC:
         raise BadPickle("it begins with another pickle")
     protocol, system = read_pickle(data), read_pickle(data)
@@ -165,7 +186,7 @@ def _legacy(data: mmap, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
 # -- the zip format ------------------------------------------------------------------------------------------------
 
 
-def _zip(members: _Members, admitted: Callable[[Name], bool]) -> ForeignCheckpoint:
+def _zip(members: _Members, admitted: Callable[[str], bool]) -> ForeignCheckpoint:
     pickles = [name for name in members.names if name.split("/")[-1] == "data.pkl"]
     if len(pickles) != 1:
         raise BadPickle(f"it is a zip file with {len(pickles)} members named data.pkl")
@@ -186,8 +207,7 @@ class _Members:
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._left = size
-        with _as_bad_pickle():
-            self._archive = zipfile.ZipFile(file)
+        self._archive = zipfile.ZipFile(file)
         self.names = set(self._archive.namelist())
 
     def read(self, name: str) -> bytes:
@@ -197,17 +217,7 @@ class _Members:
         self._left -= info.file_size
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or self._left < 0:
             raise BadPickle("its members are compressed or overlap, which PyTorch never does")
-        with _as_bad_pickle():
-            return self._archive.read(info)
-
-
-@contextmanager
-def _as_bad_pickle() -> Iterator[None]:
-    """Turn the many exceptions of zipfile into one."""
-    try:
-        yield
-    except (zipfile.BadZipFile, EOFError, ValueError, RuntimeError, struct.error, OverflowError) as error:
-        raise BadPickle(f"its zip structure is broken ({error})") from None
+        return self._archive.read(info)
 
 
 # -- both ----------------------------------------------------------------------------------------------------------
@@ -219,16 +229,15 @@ def _persistent(pid: Any, whole: dict[str, _Storage]) -> Any:
     The source is not read. The location (cpu, cuda:0) is ignored: numbers are read into main memory.
     """
     kind = pid[0] if isinstance(pid, tuple) and pid else None
-    if kind == "module" and len(pid) == 4 and isinstance(pid[1], Name):
+    if kind == "module" and len(pid) == 4 and _is_name(pid[1]):
         return pid[1]
     if kind != "storage" or len(pid) not in (5, 6):
         raise BadPickle("it refers to something that is not a storage")
     name, key, size, view = pid[1], pid[2], pid[4], pid[5] if len(pid) == 6 else None
-    if not isinstance(name, Name) or name.name not in _STORAGES or not isinstance(key, str):
+    dtype = _STORAGES.get(name.name.rpartition(".")[2]) if _is_name(name) else None
+    if dtype is None or not isinstance(key, str) or type(size) is not int or size < 0:
         raise BadPickle("it describes a storage wrongly")
-    if type(size) is not int or size < 0:
-        raise BadPickle("it describes a storage wrongly")
-    storage = _Storage(key, _STORAGES[name.name], 0, size)
+    storage = _Storage(key, dtype, 0, size)
     if whole.setdefault(key, storage) != storage:
         raise BadPickle(f"it describes its storage {key} in two ways")
     if view is None:
@@ -239,9 +248,13 @@ def _persistent(pid: Any, whole: dict[str, _Storage]) -> Any:
     return _Storage(key, storage.dtype, start, length)
 
 
+def _is_name(what: Any) -> bool:
+    return isinstance(what, type) and issubclass(what, Made)
+
+
 def _shape(what: Any) -> tuple[int, ...]:
     """A tuple, or a torch.Size made of one."""
-    if isinstance(what, Made) and what.name == Name("torch", "Size") and len(what.args) == 1:
+    if isinstance(what, Made) and what.name == "torch.Size" and len(what.args) == 1:
         what = what.args[0]
     if not isinstance(what, tuple | list) or len(what) > 4:
         raise BadPickle("the shape of a tensor is not a shape")
@@ -256,3 +269,99 @@ def _numbers(found: bytes, storage: _Storage) -> Tensor:
     if not found:
         return torch.empty(0, dtype=storage.dtype)
     return torch.frombuffer(bytearray(found), dtype=storage.dtype)
+
+
+# -- pickles ----------------------------------------------------------------------------------------------------------
+
+
+class BadPickle(Exception):
+    """The pickle is broken, or does something that no checkpoint does."""
+
+
+class NotAdmitted(BadPickle):
+    """The pickle imports a name that is not admitted."""
+
+
+class Made:
+    """Stands for the result of calling a name. Each name has a subclass."""
+
+    name: ClassVar[str]
+    """Module and name, such as `torch.nn.modules.linear.Linear`."""
+    args: tuple[Any, ...]
+    state: Any
+
+    def __new__(cls, *args: Any) -> Made:
+        made = object.__new__(cls)
+        made.args, made.state = args, None
+        return made
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+def read_pickle(
+    stream: BytesIO | mmap,
+    admitted: Callable[[str], bool] = lambda name: False,
+    persistent: Callable[[Any], Any] | None = None,
+) -> Any:
+    """The value of the pickle at the current position of the stream, which is moved past it.
+
+    `persistent` resolves persistent ids, with which torch refers to storages outside the pickle. Only the two types of
+    streams named here are safe: they do not allocate memory for lengths beyond the end of the data.
+    """
+    start = stream.tell()
+    try:
+        _check_instructions(stream)
+        content = stream[start : stream.tell()] if isinstance(stream, mmap) else stream.getvalue()[start:]
+        return _Reader(content, admitted, persistent).load()
+    except _DAMAGE as error:
+        raise BadPickle(f"its pickle is damaged ({str(error) or type(error).__name__})") from None
+
+
+def _check_instructions(stream: BytesIO | mmap) -> None:
+    for count, (opcode, argument, _) in enumerate(pickletools.genops(cast(IO[bytes], stream))):
+        if opcode.name.startswith("EXT"):  # a class of the extension registry, whose name is not asked for
+            raise BadPickle(f"it uses the instruction {opcode.name}, which no checkpoint needs")
+        if count > _MOST:
+            raise BadPickle("it has more instructions than any checkpoint")
+        # No message could print a longer number: Python refuses to convert one to decimals.
+        if isinstance(argument, int) and argument.bit_length() > _BITS:
+            raise BadPickle(f"it has a number of {argument.bit_length():,} bits, which no checkpoint needs")
+        if "PUT" in opcode.name and int(argument or 0) > _MOST:  # the unpickler allocates a memo of this size
+            raise BadPickle("it numbers more values than any checkpoint")
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(
+        self, content: bytes, admitted: Callable[[str], bool], persistent: Callable[[Any], Any] | None
+    ) -> None:
+        super().__init__(BytesIO(content), encoding="latin-1")
+        self._admitted, self._persistent = admitted, persistent
+        self._names: dict[str, type] = {"collections.OrderedDict": _bounded_dict()}
+
+    def find_class(self, module: str, name: str) -> type:
+        full = f"{module}.{name}"
+        if not self._admitted(full):
+            raise NotAdmitted(full)
+        return self._names.setdefault(full, type("Made", (Made,), {"name": full}))
+
+    def persistent_load(self, pid: Any) -> Any:
+        if self._persistent is None:
+            raise BadPickle("it refers to something outside the pickle")
+        return self._persistent(pid)
+
+
+def _bounded_dict() -> type:
+    """Stands for OrderedDict in one pickle, where all of them together have a limited number of items: a short file
+    could call it many times with one long list."""
+    left = [_MOST]
+
+    class Dict(dict[Any, Any]):
+        def __init__(self, items: Iterable[Any] = ()) -> None:
+            items = list(items)
+            left[0] -= len(items)
+            if left[0] < 0:
+                raise BadPickle("it has larger dictionaries than any checkpoint")
+            super().__init__(items)
+
+    return Dict

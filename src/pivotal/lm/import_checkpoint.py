@@ -15,8 +15,7 @@ from torch import Tensor
 
 from pivotal.errors import PivotalError
 from pivotal.files import identity
-from pivotal.lm.foreign_checkpoint import ForeignCheckpoint, open_checkpoint
-from pivotal.lm.unpickle import BadPickle, Made, Name
+from pivotal.lm.foreign_checkpoint import BadPickle, ForeignCheckpoint, Made, open_checkpoint
 from pivotal.models.recurrent.folder import check_name, is_empty, is_only_a_model, save_folder
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import check_layers
@@ -99,10 +98,14 @@ def read_model(path: Path) -> tuple[str, dict[str, Tensor]]:
     return _CELLS[mode], weights
 
 
-def _is_ours(name: Name) -> bool:
-    if name.module.startswith("torch.nn.modules."):
-        return name.name in _MODULES
-    return name.name == "RNNModel"
+def _is_ours(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    return last in _MODULES if module.startswith("torch.nn.modules.") else last == "RNNModel"
+
+
+def _last(what: Any) -> str | None:
+    """The last part of the name of a class."""
+    return what.name.rpartition(".")[2] if isinstance(what, Made) else None
 
 
 def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, Mapping[str, Any]]:
@@ -110,14 +113,14 @@ def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, 
     root = checkpoint.root
     if isinstance(root, dict):  # a state_dict
         return None, root
-    if not isinstance(root, Made) or root.name.name != "RNNModel":
+    if _last(root) != "RNNModel":
         what = root.name if isinstance(root, Made) else type(root).__name__
         raise PivotalError(f"{path} must hold an RNNModel or its state_dict, but it holds a {what}.")
     modules = _dict(path, root, "_modules")
     found = {}
     for part, kinds in (("encoder", {"Embedding"}), ("rnn", {"LSTM", "GRU", "RNN"}), ("decoder", {"Linear"})):
         module = modules.get(part)
-        if not isinstance(module, Made) or module.name.name not in kinds:
+        if _last(module) not in kinds:
             what = module.name if isinstance(module, Made) else "missing"
             raise PivotalError(f"The {part} of an RNNModel must be {' or '.join(kinds)}, but it is {what}.")
         for name, what in _dict(path, module, "_parameters").items():
@@ -129,7 +132,7 @@ def _parameters(path: Path, checkpoint: ForeignCheckpoint) -> tuple[str | None, 
     return mode if isinstance(mode, str) else "unknown", found
 
 
-def _dict(path: Path, module: Made, name: str) -> dict[str, Any]:
+def _dict(path: Path, module: Any, name: str) -> dict[str, Any]:
     content = module.state.get(name) if isinstance(module.state, dict) else None
     if not isinstance(content, dict):
         raise PivotalError(f"{path} must hold whole modules, but its {module.name} has no {name}.")
@@ -137,7 +140,11 @@ def _dict(path: Path, module: Made, name: str) -> dict[str, Any]:
 
 
 def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
-    strange = [str(name) for name in parameters if not _TENSOR.fullmatch(str(name))]
+    strange = [
+        name if isinstance(name, str) else f"a {type(name).__name__}"
+        for name in parameters
+        if not (isinstance(name, str) and _TENSOR.fullmatch(name))
+    ]
     if strange:
         listed = ", ".join(strange[:4]) + (" …" if len(strange) > 4 else "")
         raise PivotalError(
