@@ -113,7 +113,7 @@ def here(portable: Portable, target: str, folder: Path, asked: Asked) -> np.ndar
     """An export to peft, transformers or a snippet, run with transformers in this process."""
     from transformers import AutoModelForCausalLM
 
-    names = folder_names(portable.intervention.directions)
+    names = portable.names
 
     def run_of(label: str) -> Callable[..., Any]:
         source = folder / names[label] if target == "transformers" else portable.model.network.name_or_path
@@ -162,7 +162,7 @@ def in_llama_cpp(
     portable: Portable, model: Path, folder: Path | None, asked: Asked, peers: Path
 ) -> np.ndarray:
     """A GGUF file in llama.cpp, with the control vectors of a folder or untouched."""
-    names, cases = folder_names(portable.intervention.directions), []
+    names, cases = portable.names, []
     for row, label in enumerate(portable.intervention.directions):
         more = [] if folder is None else ["--control-vector", str(folder / f"{names[label]}.gguf")]
         arguments = ["--model", *model, *more]

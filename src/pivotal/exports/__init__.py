@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 from pivotal.errors import PivotalError
-from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
+from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target, held_files
 from pivotal.exports.templates import about, render
-from pivotal.files import disk, inside, write_text
+from pivotal.files import disk, write_text
 from pivotal.records import serial
 from pivotal.records.intervention import EXPORT, ExportRecord
 from pivotal.registry import Registry
@@ -37,7 +36,10 @@ def export(portable: Portable, to: str, folder: Path, *, overwrite: bool = False
             made = Path(partial) / "export"
             made.mkdir()
             record = write_files(portable, target, made)
-            _put(made, folder)
+            check_free(folder, overwrite=overwrite)  # something may have appeared in the meantime
+            if folder.exists():
+                os.rename(folder, Path(partial) / "former")
+            os.rename(made, folder)
     return record
 
 
@@ -76,51 +78,15 @@ def write_files(portable: Portable, target: Target, folder: Path) -> ExportRecor
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
     """Raise PivotalError unless the folder is new, empty, or an earlier export that may be replaced."""
-    with disk(folder):
-        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-            raise PivotalError(
-                f"An export needs a folder, but {folder} is a file or a link. Name another with --out."
-            )
-        if not folder.is_dir() or not any(folder.iterdir()):
-            return
-    if not (folder / EXPORT).is_file():
+    files = held_files(folder)
+    own = set(serial.read(folder / EXPORT, ExportRecord).files) if EXPORT in files else set()
+    if others := sorted(files - own):
         raise PivotalError(
-            f"An export needs a folder of its own, but {folder} holds other files. Nothing was changed; name another "
-            "folder with --out."
+            f"An export needs a folder of its own, but {folder} holds other files ({others[0]}). Nothing was changed; "
+            "name another folder with --out."
         )
-    serial.read(folder / EXPORT, ExportRecord)
-    if not overwrite:
+    if files and not overwrite:
         raise PivotalError(
             f"{folder} holds an export already, and nothing was changed. Name another folder with --out, or replace "
             "it with --overwrite."
         )
-
-
-def _put(made: Path, folder: Path) -> None:
-    """Move the new files to their folder. Of an earlier export, only its own files are removed."""
-    if folder.is_dir() and any(folder.iterdir()):
-        for name in serial.read(folder / EXPORT, ExportRecord).files:
-            _remove(folder, name)
-    else:
-        if folder.is_dir():
-            folder.rmdir()
-        os.replace(made, folder)
-        return
-    for path in sorted(made.rglob("*")):
-        if path.is_file():
-            to = inside(folder, str(path.relative_to(made)))
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.move(path, to)
-
-
-def _remove(folder: Path, name: str) -> None:
-    """Remove a file that the record of an earlier export names. The record may come from somebody else, so a path that
-    leaves the folder is left alone."""
-    path = Path(name)
-    if path.is_absolute() or ".." in path.parts:
-        return
-    at = inside(folder, name)
-    at.unlink(missing_ok=True)
-    for parent in at.parents:
-        if folder in parent.parents and parent.is_dir() and not any(parent.iterdir()):
-            parent.rmdir()

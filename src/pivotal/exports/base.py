@@ -13,6 +13,7 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.exports.templates import code
+from pivotal.files import disk
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.basis import Basis
 from pivotal.models.bases.edit import own_site
@@ -144,6 +145,19 @@ class Portable:
         """What the model reads before every sentence, as code in Markdown; empty if it reads nothing."""
         return code(self.model.tokenizer.decode(list(self.model.vocabulary.priming))) if self.first else ""
 
+    @property
+    def names(self) -> dict[str, str]:
+        """A name for the file or folder of each direction. A label may be any text."""
+        names: dict[str, str] = {}
+        for label in self.intervention.directions:
+            plain = (
+                "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in label)[:40] or "-"
+            )
+            while plain in names.values() or not plain.strip("-"):
+                plain += f"{len(names)}"
+            names[label] = plain
+        return names
+
     def priming_notes(self) -> tuple[str, ...]:
         """How a target that changes every position differs if the model reads something before a sentence."""
         if not self.first:
@@ -188,3 +202,14 @@ class Target(ABC):
                 "position. Export it to snippet, pyvene, nnsight or transformer-lens, which take the position, or "
                 "find units with --steps every."
             )
+
+
+def held_files(folder: Path) -> set[str]:
+    """The paths of the files in a folder that is to be written. PivotalError if it is a file or a link."""
+    with disk(folder):
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise PivotalError(
+                f"{folder} must be a folder, but it is a file or a link. Name another with --out."
+            )
+        paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    return {path.relative_to(folder).as_posix() for path in paths}

@@ -14,7 +14,7 @@ from torch import Tensor
 from pivotal.errors import PivotalError
 from pivotal.exports.base import ExportNotes, Portable, SiteEdit, Target
 from pivotal.exports.templates import inline, render
-from pivotal.exports.weights import folder_names, projection
+from pivotal.exports.weights import projection
 from pivotal.files import library_errors
 from pivotal.models.tree import Span
 from pivotal.problem.problem import Problem
@@ -40,8 +40,7 @@ class ControlVectorTarget(Target):
                 "folder, not a single intervention."
             )
         added = vectors(portable)
-        names = folder_names(portable.intervention.directions)
-        files = {label: f"{names[label]}.gguf" for label in portable.directions}
+        files = {label: f"{portable.names[label]}.gguf" for label in portable.directions}
         for label, file in files.items():
             _write_gguf(folder / file, portable.model.network.config.model_type, added[label])
         listed = ", ".join(f"`{file}`" for file in files.values())

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from pivotal.errors import PivotalError, in_short
-from pivotal.exports.base import Portable
-from pivotal.exports.peft import PeftTarget
+from pivotal.exports.base import Portable, held_files
 from pivotal.exports.templates import about, inline, render
+from pivotal.exports.weights import PeftTarget
 from pivotal.files import disk, identity, write_text
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
@@ -251,12 +251,9 @@ def keep(pulled: Pulled, digests: dict[str, str], out: Path, *, overwrite: bool 
 
 
 def _check_out(out: Path, record: SourceRecord, overwrite: bool) -> None:
-    with disk(out):
-        if out.is_symlink() or (out.exists() and not out.is_dir()):
-            raise PivotalError(f"{out} is a file or a link. Name another folder with --out.")
-        if not out.is_dir() or not any(out.iterdir()):
-            return
-    if not (out / SOURCE).is_file():
+    if not (files := held_files(out)):
+        return
+    if SOURCE not in files:
         raise PivotalError(
             f"A pulled intervention needs a folder of its own, but {out} holds other files. Nothing was changed; name "
             "another folder with --out."
