@@ -83,7 +83,7 @@ def test_the_histogram_has_a_bar_for_each_bin_and_a_line_for_each_value(folder: 
     profile = profiles.profiles[0]
     figure = histogram(profile, "unit")
     filled = sum(count > 0 for counts in profile.natural.counts.values() for count in counts)
-    assert figure.svg.count(" states that prefer ") == filled
+    assert figure.svg.count("<title>from ") == filled
     assert len(re.findall(r"Set to [+−]\d", figure.svg)) == 2
     assert len(figure.data.rows) == 40
     alone = histogram(replace(profile, values={"singular": 1.0, "plural": None}), "unit")

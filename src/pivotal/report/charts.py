@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pivotal.report.drawing import ABOVE, BELOW, CHOSEN, KL_SCALE, KL_TICKS, OTHERS, WIDTH, Spec
+from pivotal.report.tables import Table
 
 Row = dict[str, Any]
 Channel = dict[str, Any]
@@ -33,6 +34,19 @@ def kl_axis(field: str, title: str, most: float) -> Channel:
     return quantity(
         field, title, KL_SCALE, values=ticks[:: 1 + len(ticks) // 8], labelExpr="'' + datum.value"
     )
+
+
+def described(rows: Sequence[Row], data: Table) -> list[Row]:
+    """The rows with the text that is shown when the pointer rests on a mark: what the table says of each."""
+    return [
+        {
+            **row,
+            "hover": ", ".join(
+                f"{head} {cell}".strip() for head, cell in zip(data.columns, cells, strict=True)
+            ),
+        }
+        for row, cells in zip(rows, data.rows, strict=True)
+    ]
 
 
 def marks(rows: Sequence[Row], kind: str, look: Mapping[str, Any] | None = None, **encoding: Channel) -> Spec:
@@ -78,7 +92,7 @@ def dots(
         low = {**x, "field": "low"}
         look = {"height": thickness, "opacity": 0.4}
         layers.insert(0, marks(intervals, "bar", look, x=low, x2={"field": "high"}, y=y, color=_OWN_COLOUR))
-    resolve = {"scale": {"color": "independent"}}
+    resolve = {"scale": {"color": "independent", "shape": "independent"}}  # one legend, of the dots
     return {"layer": layers, "resolve": resolve, "width": WIDTH - 130, "height": step * len(names)}
 
 

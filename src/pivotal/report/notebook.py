@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pivotal.questions.minimal_pair import shown
@@ -37,13 +36,14 @@ _PAIRS = 5
 
 def plot_interventions(interventions: Sequence[Intervention]) -> Any:
     """The values of the units of all runs, most frequent units first."""
-    count = Counter(unit for one in interventions for unit in one.units)
+    count = Counter(unit for found in interventions for unit in found.units)
     units = sorted(count, key=lambda unit: (-count[unit], unit.number, str(unit)))
     runs = [
-        _Values(
-            tuple(str(unit) for unit in one.units), tuple(unit.number for unit in one.units), one.shown_values
-        )
-        for one in interventions
+        {
+            f"{unit.number} ({unit})": {label: row[i] for label, row in found.shown_values.items()}
+            for i, unit in enumerate(found.units)
+        }
+        for found in interventions
     ]
     return _chart(values_chart(runs, interventions[0].directions, [f"{u.number} ({u})" for u in units]))
 
@@ -175,15 +175,6 @@ def _units_table(intervention: Intervention, title: str = "") -> Table:
     ]
     columns = ("unit", "site", *(f"→ {label}" for label in intervention.directions))
     return Table(title, columns, tuple(rows), frozenset({0, *range(2, len(columns))}))
-
-
-@dataclass(frozen=True)
-class _Values:
-    """The units of an intervention, as charts read them."""
-
-    unit_labels: tuple[str, ...]
-    unit_numbers: tuple[int, ...]
-    values: dict[str, tuple[float | None, ...]]
 
 
 def _marked(prefix: str, cue: int | None) -> str:
