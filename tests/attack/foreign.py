@@ -41,7 +41,6 @@ SAMPLES: dict[str, dict[str, str]] = {
     "syntaxgym": {"suite.json": json.dumps(SUITE)},
     "circuits": {"prompts.json": json.dumps(CIRCUIT)},
     "table": {"table.csv": TABLE},
-    "dataset": {"dataset/train.csv": TABLE},
     "sentences": {"sentences.tsv": "The cat is\tThe cat are\nThe cats are\tThe cats is\n"},
     "gulordava": {
         "generated.tab": "pattern\tconstr_id\tsent_id\tcorrect_number\tform\tclass\ttype\tprefix\tlen_context\tsent\n"

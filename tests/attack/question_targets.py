@@ -134,7 +134,7 @@ def arrow(chance: random.Random, m: Materials, place: Place) -> Sequence[str]:
     name = chance.choice(["table.parquet", "table.arrow", "folder/train.parquet", "folder/train.arrow"])
     path = foreign.arrow(place.path / name)
     spoil(path, chance, mutations.raw)
-    spec = f"dataset:{path.parent}" if path.parent.name == "folder" else f"table:{path}"
+    spec = f"table:{path.parent}" if path.parent.name == "folder" else f"table:{path}"
     return _asking(chance, m, spec, place)
 
 

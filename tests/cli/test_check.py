@@ -55,7 +55,7 @@ def test_warnings_and_reasons(pivotal: Run, files: Path) -> None:
         in done.out
     )
     assert "Warning: The model prefers “good” in 100.0% of the pairs, whatever is right." in done.out
-    assert "Cues inferred" in done.out or "no cue" in done.out
+    assert "no cue" in done.out
 
 
 def test_labels_that_do_not_depend_on_the_prefix_are_a_warning(pivotal: Run, tmp_path: Path) -> None:

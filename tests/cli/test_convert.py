@@ -29,7 +29,7 @@ def blimp(tmp_path: Path) -> Path:
 def test_a_file_of_others_becomes_ours(pivotal: Run, blimp: Path, tmp_path: Path, suffix: str) -> None:
     out = tmp_path / f"mine{suffix}"
     done = pivotal("convert", f"blimp:{blimp / 'small.jsonl'}", out)
-    assert done.code == 0 and f"{out}: 2 pairs." in done.out and "Cues inferred" in done.out
+    assert done.code == 0 and f"{out}: 2 pairs." in done.out and "The cue of 2 pairs is" in done.out
     assert read_pairs(out).pairs == load_phenomenon(f"blimp:{blimp / 'small.jsonl'}").pairs
     pivotal("convert", "planted", out).refused("exists already", "--overwrite")
     assert pivotal("convert", "planted", out, "--overwrite").code == 0

@@ -217,6 +217,10 @@ def test_an_empty_question_is_no_question(pivotal: Any, run_folder: Path) -> Non
         pivotal("evaluate", run_folder, empty).refused("it is empty")
 
 
+AGREEMENT = "regular_plural_subject_verb_agreement_1"
+"""A paradigm of which the reader of BLiMP knows the labels."""
+
+
 @pytest.fixture
 def blimp(tmp_path: Path) -> str:
     """A folder of paradigms in the words of the planted model."""
@@ -233,7 +237,7 @@ def blimp(tmp_path: Path) -> str:
     ]
     none = [{**number[0], "one_prefix_method": False}]
     strange = [{"sentence_good": "The zebra sleeps", "sentence_bad": "The zebra sleep"}]
-    for name, rows in (("number", number), ("order", other), ("whole", none), ("zebra", strange)):
+    for name, rows in ((AGREEMENT, number), ("order", other), ("whole", none), ("zebra", strange)):
         (folder / f"{name}.jsonl").write_text("\n".join(json.dumps({"UID": name, **row}) for row in rows))
     return f"blimp:{folder}"
 
@@ -247,10 +251,10 @@ def test_a_folder_gives_a_table_over_all_questions(pivotal: Any, run_folder: Pat
     )
     found = json.loads(pivotal("evaluate", run_folder, blimp, "--json").out)
     rows = {row["question"]: row for row in found["rows"]}
-    assert rows["number"]["effect"]["related"] and rows["number"]["effect"]["flipped"]["value"] == 1
+    assert rows[AGREEMENT]["effect"]["related"] and rows[AGREEMENT]["effect"]["flipped"]["value"] == 1
     assert not rows["order"]["effect"]["related"] and rows["order"]["effect"]["flipped"] is None
     assert rows["whole"]["effect"] is None and "sentences" in rows["whole"]["reason"]
-    one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/number.jsonl", "--json").out)
+    one = json.loads(pivotal("evaluate", run_folder, f"{blimp}/{AGREEMENT}.jsonl", "--json").out)
     assert one["flip_accuracy"] == 1 and (one["pairs"]["which"], one["pairs"]["asked"]) == ("all", 24)
     pivotal("evaluate", run_folder, f"{blimp}/whole.jsonl").refused(
         "whole.jsonl: it compares whole sentences"

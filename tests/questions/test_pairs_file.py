@@ -278,14 +278,6 @@ def test_a_first_line_may_state_the_delimiter(tmp_path: Path, mark: str, first: 
         load_phenomenon(str(path))
 
 
-def test_a_stated_delimiter_does_not_hide_the_format(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text("sep=;\nprefix;good;bad\nThe cat;is;are\nThe cats;are;is\n", encoding="utf-8")
-    assert len(load_phenomenon(f"table:{path}")) == 2
-    with pytest.raises(PivotalError, match="This looks like the format of 'table': use table:"):
-        load_phenomenon(str(path))
-
-
 def test_bad_rows_are_listed_by_line() -> None:
     bad = BadRows(skip=True)
     for line in (12, 4, 8):

@@ -100,10 +100,7 @@ def test_reading_options_reach_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,y\nThe Cat is,The Cat are\nbroken,\nThe Cats are,The Cats is\n")
     question = Question(phenomenon=str(tmp_path / "a.csv"), columns="good=x,bad=y", skip_bad=True, lower=True)
     pairs = question.load_pairs()
-    assert [pair.prefix for pair in pairs] == ["the cat", "the cats"] and pairs.labels == (
-        "singular",
-        "plural",
-    )
+    assert [pair.prefix for pair in pairs] == ["the cat", "the cats"] and pairs.labels == ("is", "are")
     assert "Left out 1 bad row" in pairs.notes[-1]
 
 

@@ -9,8 +9,6 @@ from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.readers import ReadOptions
 
-NUMBER = ("singular", "plural")
-
 
 def read(tmp_path: Path, name: str, text: str | bytes, reader: str = "", **how: object) -> PairSet:
     path = tmp_path / name
@@ -32,8 +30,8 @@ PROMPTS = [
     {
         "clean_prefix": "The old man",
         "patch_prefix": "The old men",
-        "clean_answer": " is",
-        "patch_answer": " are",
+        "clean_answer": " has",
+        "patch_answer": " have",
     },
 ]
 

@@ -2,12 +2,13 @@
 
 Twenty paradigms have two words after one prefix and can be asked. In twelve of them each kind of word is right in some
 pairs and wrong in others; in eight the same kind is always right, so they have one direction. The other paradigms
-compare one word after two prefixes, or whole sentences.
+compare one word after two prefixes, or whole sentences. BLiMP states neither labels nor cues, so this file says for
+each paradigm where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -15,16 +16,19 @@ from typing import ClassVar
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers import english
-from pivotal.questions.readers.assemble import Rules, assemble
 from pivotal.questions.readers.base import Part, Reader, Sample
-from pivotal.questions.readers.choice import Choice, between_continuations, between_sentences
-from pivotal.questions.readers.labels import ONE_WAY
+from pivotal.questions.readers.choices import (
+    ONE_WAY,
+    Choice,
+    Rules,
+    assemble,
+    between_continuations,
+    between_sentences,
+)
 from pivotal.questions.readers.rows import rows_of
 
 _KEYS = ("sentence_good", "sentence_bad")
 _PREFIX, _GOOD, _BAD = "one_prefix_prefix", "one_prefix_word_good", "one_prefix_word_bad"
-_THINK = ("imagin", "think", "thought", "explain", "say", "said", "claim", "know", "knew")
 
 
 @dataclass(frozen=True)
@@ -78,93 +82,155 @@ class Blimp(Reader):
         bad = BadRows(self.reading.skip_bad)
         choices, uid, same = [], name_of(path), 0
         for where, row in rows_of(path, bad):
-            if isinstance(row.get("UID"), str):
-                uid = str(row["UID"])
-            _check_method(path, row)
+            uid = str(row.get("UID") or uid)
+            if row.get("one_prefix_method") is False:
+                compared = (
+                    "one word after two prefixes" if row.get("two_prefix_method") else "whole sentences"
+                )
+                raise PivotalError(f"{path}: it compares {compared}, not two words after one prefix.")
             if _PREFIX in row and row.get(_GOOD) == row.get(_BAD):
                 same += 1  # as published: such a row asks nothing
                 continue
             with bad.row():
                 choices.append(_choice(where, row, uid))
-        made = assemble(uid, choices, bad, _rules(uid))
+        rules = next((rules for name, rules in _PARADIGMS.items() if uid.startswith(name)), None)
+        made = assemble(uid, choices, bad, rules)
         note = f"Left out {same} rows with the same word twice."
         return replace(made, notes=(*made.notes, note)) if same else made
 
 
-def _check_method(path: Path, row: Mapping[str, object]) -> None:
-    if row.get("one_prefix_method") is not False:
-        return
-    if row.get("two_prefix_method"):
-        raise PivotalError(
-            f"{path}: it compares one word after two prefixes, not two words after one prefix."
-        )
-    raise PivotalError(f"{path}: it compares whole sentences, not two words after one prefix.")
-
-
 def _choice(where: str, row: Mapping[str, object], uid: str) -> Choice:
+    keys = (_PREFIX, _GOOD, _BAD) if _PREFIX in row else _KEYS
+    texts = [str(row[key]) for key in keys if isinstance(row.get(key), str) and str(row[key]).strip()]
     try:
-        if _PREFIX in row:
-            texts = [row.get(key) for key in (_PREFIX, _GOOD, _BAD)]
-            if not all(isinstance(text, str) and text.strip() for text in texts):
-                raise PivotalError(f"{_PREFIX}, {_GOOD} and {_BAD} must be texts, not {texts}.")
-            prefix, good, bad = between_continuations(*map(str, texts))
-        else:
-            missing = [key for key in _KEYS if not isinstance(row.get(key), str)]
-            if missing:
-                raise PivotalError(
-                    f"A row of BLiMP has {' and '.join(_KEYS)}, but here is no text {missing[0]}."
-                )
-            prefix, good, bad = between_sentences(str(row["sentence_good"]), str(row["sentence_bad"]))
+        if len(texts) < len(keys):
+            raise PivotalError(f"A row of BLiMP has the texts {', '.join(keys)}, but one is missing.")
+        between = between_continuations(*texts) if _PREFIX in row else between_sentences(*texts)
     except PivotalError as error:
         raise PivotalError(f"{where}: {error}") from None
-    return Choice(where, prefix, good, bad, group=uid)
+    return Choice(where, *between, group=uid)
 
 
-# -- cues ------------------------------------------------------------------------------------------------------------
+# -- where the labels and cues of a paradigm are ----------------------------------------------------------------------
 
 
-def _rules(uid: str) -> Rules:
-    """The cue of the paradigms for which the general rules know none, or another."""
-    for beginning, rules in _CUES.items():
-        if uid.startswith(beginning):
-            return rules
-    return Rules()
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
 
 
-def _first(words: Sequence[str]) -> int:
-    return 0
+_SINGULAR, _PLURAL = 0, 1
+_DEMONSTRATIVES = {"this": _SINGULAR, "that": _SINGULAR, "these": _PLURAL, "those": _PLURAL}
+_DETERMINERS = _words(
+    "this that these those a an every each one another many several few two three four five six ten the some no any "
+    "most all both my your his her its our their which"
+)
+_COMPOUNDS = _words("art college grocery high movie shopping public")
+"""Words that begin a noun of two words, such as grocery store."""
+_AFTER_SUBJECT = _words(
+    "who that which whom whose of about near behind beside with by from in on at to for under over"
+)
+_SUBJECT_PRONOUNS = _words("i you he she it we they")
+_SAYING = ("imagin", "think", "thought", "explain", "say", "said", "claim", "know", "knew")
+_SINGULAR_VERBS, _PLURAL_VERBS = _words("is was has does am"), _words("are were have do")
+_REFLEXIVES = {"himself": _SINGULAR, "herself": _SINGULAR, "itself": _SINGULAR, "themselves": _PLURAL}
+_FEMININE = {"himself": 0, "itself": 0, "herself": 1}
 
 
-def _last(words: Sequence[str]) -> int:
-    return len(words) - 1
+def _noun_number(choice: Choice) -> int | None:
+    """The number that the last demonstrative states. It is right for irregular nouns as well."""
+    stated = [_DEMONSTRATIVES[word] for word in choice.prefix.lower().split() if word in _DEMONSTRATIVES]
+    return stated[-1] if stated else None
+
+
+def _verb_number(choice: Choice) -> int | None:
+    good, bad = (word.lower().replace("’", "'").removesuffix("n't") for word in (choice.good, choice.bad))
+    if good in _SINGULAR_VERBS or good in _third_person(bad):
+        return _SINGULAR
+    return _PLURAL if good in _PLURAL_VERBS or bad in _third_person(good) else None
+
+
+def _third_person(verb: str) -> tuple[str, str]:
+    consonant_y = verb[-1:] == "y" and verb[-2:-1] not in tuple("aeiou")
+    return f"{verb[:-1]}ies" if consonant_y else f"{verb}s", f"{verb}es"
+
+
+def _class_in(classes: Mapping[str, int]) -> Callable[[Choice], int | None]:
+    """The class of the good word, if the bad word has the other."""
+
+    def of(choice: Choice) -> int | None:
+        good, bad = classes.get(choice.good.lower()), classes.get(choice.bad.lower())
+        return good if None not in (good, bad) and good != bad else None
+
+    return of
+
+
+def _demonstrative(words: Sequence[str]) -> int | None:
+    places = [i for i, word in enumerate(words) if word.lower() in _DEMONSTRATIVES]
+    return places[-1] if places and places[-1] >= len(words) - 4 else None
 
 
 def _participle(words: Sequence[str]) -> int | None:
-    """The word before “by”."""
     places = [i for i, word in enumerate(words) if word == "by" and i]
     return places[-1] - 1 if places else None
 
 
+def _subject(words: Sequence[str], start: int = 0) -> int:
+    """The index of the head of the subject that begins at `start`: a name, or the noun after a determiner."""
+    lower = [word.lower() for word in words]
+    place = start
+    if lower[place : place + 3] == ["a", "lot", "of"]:
+        place += 3
+    elif place + 1 < len(words) and (lower[place] in _DETERMINERS or lower[place].endswith(("'s", "’s"))):
+        place += 1
+    if place + 1 < len(words) and lower[place] in _COMPOUNDS:
+        place += 1
+    return min(place, len(words) - 1)
+
+
+def _subject_before_verb(words: Sequence[str]) -> int:
+    """The index of the head of the subject at the end of a prefix: a pronoun that is the last word; otherwise the
+    prefix is the subject, and its head is before the first relative pronoun or preposition, or at the end."""
+    lower = [word.lower() for word in words]
+    if lower[-1] in _SUBJECT_PRONOUNS:
+        return len(words) - 1
+    after = (i for i in range(_subject(words) + 1, len(words)) if lower[i] in _AFTER_SUBJECT)
+    return next(after, len(words)) - 1
+
+
 def _embedded_subject(words: Sequence[str]) -> int | None:
     """The head of the subject after the last verb of thinking or saying."""
-    places = [i for i, word in enumerate(words) if word.lower().startswith(_THINK) and i + 1 < len(words)]
+    places = [i for i, word in enumerate(words) if word.lower().startswith(_SAYING) and i + 1 < len(words)]
     if not places:
         return None
     start = places[-1] + 1
-    if words[start] in ("about", "that") and start + 1 < len(words):
-        start += 1
-    return english.subject(words, start)
+    return _subject(words, start + (words[start] in ("about", "that") and start + 1 < len(words)))
 
 
-_SUBJECT = Rules(english.subject, "the head of the subject")
-_CUES: dict[str, Rules] = {
-    "animate_subject_passive": Rules(_participle, "the participle before “by”"),
-    "irregular_past_participle_verbs": Rules(_last, "the last word"),
-    "npi_present_1": Rules(_first, "the first word"),
-    "npi_present_2": Rules(_last, "the last word"),
-    "principle_A_case_1": _SUBJECT,
-    "principle_A_case_2": Rules(_last, "the last word"),
-    "principle_A_domain_1": _SUBJECT,
-    "principle_A_domain_2": Rules(_embedded_subject, "the head of the subject of the second clause"),
-    "wh_island": Rules(_first, "the first word"),
+_NUMBER, _GENDER = ("singular", "plural"), ("not feminine", "feminine")
+_SUBJECT = (_subject, "the head of the subject")
+_AGREEMENT = Rules(_NUMBER, _verb_number, _subject_before_verb, "the head of the subject")
+_NO_LABEL = (ONE_WAY, lambda choice: 0)
+_FIRST, _LAST = (lambda words: 0, "the first word"), (lambda words: len(words) - 1, "the last word")
+_PARADIGMS: dict[str, Rules] = {
+    "anaphor_gender": Rules(_GENDER, _class_in(_FEMININE), *_SUBJECT),
+    "anaphor_number": Rules(_NUMBER, _class_in(_REFLEXIVES), *_SUBJECT),
+    "animate_subject_passive": Rules(*_NO_LABEL, _participle, "the participle before “by”"),
+    "determiner_noun_agreement": Rules(
+        _NUMBER, _noun_number, _demonstrative, "the determiner before the noun"
+    ),
+    "distractor_agreement": _AGREEMENT,
+    "irregular_past_participle_verbs": Rules(*_NO_LABEL, *_LAST),
+    "irregular_plural_subject_verb": _AGREEMENT,
+    "npi_present_1": Rules(*_NO_LABEL, *_FIRST),
+    "npi_present_2": Rules(*_NO_LABEL, *_LAST),
+    "principle_A_c_command": Rules(_NUMBER, _class_in(_REFLEXIVES), *_SUBJECT),
+    "principle_A_case_1": Rules(*_NO_LABEL, *_SUBJECT),
+    "principle_A_case_2": Rules(*_NO_LABEL, *_LAST),
+    "principle_A_domain_1": Rules(*_NO_LABEL, *_SUBJECT),
+    "principle_A_domain_2": Rules(
+        _GENDER, _class_in(_FEMININE), _embedded_subject, "the head of the subject of the second clause"
+    ),
+    "regular_plural_subject_verb": _AGREEMENT,
+    "wh_island": Rules(*_NO_LABEL, *_FIRST),
 }
+"""By the beginning of their names. A paradigm that is not here has the labels that its words give, and no cue."""

@@ -16,9 +16,8 @@ from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import joined
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
-from pivotal.questions.readers.choice import Choice
+from pivotal.questions.readers.choices import Choice, assemble
 from pivotal.questions.readers.rows import rows_of
 
 _NAMES = (
@@ -52,29 +51,24 @@ class Circuits(Reader):
 def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
     """The question after the clean prefix and, if there is one, after the patched prefix."""
     names = next((names for names in _NAMES if names[0] in row), _NAMES[0])
-    clean, patch = (_text(where, row, name) for name in names[:2])
-    good, bad = (_answers(where, row, name) for name in names[2:])
-    if not clean or not good or not bad:
-        raise PivotalError(f"{where}: an entry has {', '.join(names)}, not {', '.join(map(str, row))}.")
-    group = str(row.get("case", ""))
+    texts = [row.get(name, "") for name in names]
+    clean, patch = texts[:2]
+    if not isinstance(clean, str) or not isinstance(patch, str) or not clean.strip():
+        raise PivotalError(
+            f"{where}: {names[0]} and {names[1]} must be texts, not {clean!r:.60} and {patch!r:.60}."
+        )
+    good, bad = (_answers(where, name, text) for name, text in zip(names[2:], texts[2:], strict=True))
+    clean, patch, group = " ".join(clean.split()), " ".join(patch.split()), str(row.get("case", ""))
     found = [Choice(where, clean, good, bad, other=patch, group=group)]
     if patch and patch != clean:
         found.append(Choice(where, patch, bad, good, other=clean, group=group))
     return found
 
 
-def _text(where: str, row: Mapping[str, Any], name: str) -> str:
-    value = row.get(name, "")
-    if not isinstance(value, str):
-        raise PivotalError(f"{where}, column '{name}': must be a text, not {value!r:.60}.")
-    return " ".join(value.split())
-
-
-def _answers(where: str, row: Mapping[str, Any], name: str) -> str:
+def _answers(where: str, name: str, value: Any) -> str:
     """An answer, or several of which any is right. Of an answer of several words the first is asked."""
-    value = row.get(name, "")
     answers = value if isinstance(value, list) else [value]
-    if not all(isinstance(answer, str) for answer in answers):
+    if not all(isinstance(answer, str) for answer in answers) or not "".join(answers).strip():
         raise PivotalError(f"{where}, column '{name}': must be a text or a list of texts, not {value!r:.60}.")
     words = [answer.split()[0] for answer in answers if answer.strip()]
     return joined(list(dict.fromkeys(words)))

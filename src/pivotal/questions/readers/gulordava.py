@@ -19,10 +19,10 @@ from pivotal.questions.readers.base import Reader
 LABELS = ("singular", "plural")
 _NUMBERS = {"sing": "singular", "plur": "plural"}
 _TYPES = {"original": "original", "generated": "nonce"}
-_COLUMNS = (
-    *("pattern", "constr_id", "sent_id", "type", "correct_number"),
-    *("form", "class", "prefix", "len_context"),
-)
+_VERDICTS = ("correct", "wrong")
+_SENTENCE = ("pattern", "constr_id", "sent_id", "type")
+"""The columns that the rows of the two verb forms of a sentence share."""
+_COLUMNS = (*_SENTENCE, "correct_number", "form", "class", "prefix", "len_context")
 
 
 @dataclass(frozen=True)
@@ -38,36 +38,18 @@ class Gulordava(Reader):
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        by_sentence: dict[tuple[str, ...], dict[str, _TabRow]] = {}
+        sentences: dict[tuple[str, ...], list[dict[str, str]]] = {}
         for where, cells in _rows(path):
             with bad.row():
-                row = _row(where, cells)
-                forms = by_sentence.setdefault(row.sentence, {})
-                if row.verdict in forms:
-                    raise PivotalError(
-                        f"{where}: a sentence has one {row.verdict} form, but here is a second."
-                    )
-                forms[row.verdict] = row
+                row = _checked(where, cells)
+                sentences.setdefault(tuple(row[name] for name in _SENTENCE), []).append(row)
         pairs = []
-        for forms in by_sentence.values():
+        for rows in sentences.values():
             with bad.row():
-                pairs.append(_pair(forms))
+                pairs.append(_pair(rows))
         if not pairs:
             raise PivotalError(f"{path}: there must be at least one pair, but there is none.{bad.first()}")
         return PairSet(self.name, LABELS, tuple(pairs), notes=bad.notes())
-
-
-@dataclass(frozen=True)
-class _TabRow:
-    where: str
-    sentence: tuple[str, ...]
-    """(pattern, construction, sentence, type): the key that the rows of the two verb forms share."""
-    prefix: str
-    cue: int
-    form: str
-    verdict: str
-    """"correct" or "wrong"."""
-    number: str
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
@@ -81,41 +63,40 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, str]]]:
         yield f"{path}, line {table.line_num}", cells
 
 
-def _row(where: str, cells: Mapping[str, str]) -> _TabRow:
-    values = {name: cells[name] for name in _COLUMNS}
-    if None in values.values():
-        raise PivotalError(f"{where}: the row has fewer cells than the header.")
-    for name, known in (("class", ("correct", "wrong")), ("correct_number", _NUMBERS), ("type", _TYPES)):
-        if values[name] not in known:
-            raise PivotalError(f"{where}: {name} must be {' or '.join(known)}, not '{values[name]}'.")
-    words = values["prefix"].split()
-    if not values["len_context"].isdecimal() or not 0 < int(values["len_context"]) <= len(words):
+def _checked(where: str, cells: Mapping[str, str]) -> dict[str, str]:
+    row = {name: cells[name] or "" for name in _COLUMNS} | {"where": where}
+    for name, known in (("class", _VERDICTS), ("correct_number", _NUMBERS), ("type", _TYPES)):
+        if row[name] not in known:
+            raise PivotalError(f"{where}: {name} must be {' or '.join(known)}, not '{row[name]}'.")
+    words, context = len(row["prefix"].split()), row["len_context"]
+    if not context.isdecimal() or not 0 < int(context) <= words:
         raise PivotalError(
-            f"{where}: len_context counts words at the end of the prefix, of which there are {len(words)}; "
-            f"it is '{values['len_context']}'."
+            f"{where}: len_context counts words of the prefix, from 1 to {words}, but it is '{context}'."
         )
-    return _TabRow(
-        where,
-        (values["pattern"], values["constr_id"], values["sent_id"], values["type"]),
-        " ".join(words),
-        len(words) - int(values["len_context"]),
-        values["form"],
-        values["class"],
-        _NUMBERS[values["correct_number"]],
-    )
+    return row
 
 
-def _pair(forms: Mapping[str, _TabRow]) -> MinimalPair:
-    row = next(iter(forms.values()))
-    if len(forms) != 2:
-        raise PivotalError(f"{row.where}: a sentence has a correct and a wrong form; here is only one.")
-    right, wrong = forms["correct"], forms["wrong"]
-    if (right.prefix, right.number) != (wrong.prefix, wrong.number):
-        raise PivotalError(f"{wrong.where}: the two rows of a sentence must have the same prefix and number.")
-    words = (right.form, wrong.form) if right.number == "singular" else (wrong.form, right.form)
-    # A nonce sentence and its original share this lexeme, so that a lexical split keeps them in one part.
-    family = ("sentence", f"{right.sentence[0]}-{right.sentence[1]}")
+def _pair(rows: list[dict[str, str]]) -> MinimalPair:
+    right, wrong = ([row for row in rows if row["class"] == verdict] for verdict in _VERDICTS)
+    shared = {(row["prefix"], row["correct_number"]) for row in rows}
+    if len(right) != 1 or len(wrong) != 1 or len(shared) != 1:
+        raise PivotalError(
+            f"{rows[-1]['where']}: a sentence has one correct and one wrong row with the same prefix and number, but "
+            f"here are {len(right)} and {len(wrong)}."
+        )
+    row, number = right[0], _NUMBERS[right[0]["correct_number"]]
+    words = (row["form"], wrong[0]["form"])
+    cue = len(row["prefix"].split()) - int(row["len_context"])
+    # A nonce sentence and its original share this lexeme, so that a split by words keeps them in one part.
+    family = ("sentence", f"{row['pattern']}-{row['constr_id']}")
     try:
-        return MinimalPair(right.prefix, right.cue, words, right.number, _TYPES[right.sentence[3]], (family,))
+        return MinimalPair(
+            row["prefix"],
+            cue,
+            words if number == "singular" else words[::-1],
+            number,
+            _TYPES[row["type"]],
+            (family,),
+        )
     except PivotalError as error:
-        raise PivotalError(f"{right.where}: {error}") from None
+        raise PivotalError(f"{row['where']}: {error}") from None

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from pivotal.errors import PivotalError, did_you_mean
+from pivotal.errors import PivotalError
 from pivotal.files import read_text
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
@@ -33,27 +33,25 @@ class Lakretz(Reader):
     )
 
     def pairs(self) -> PairSet:
-        path = Path(self.path)
+        path, bad = Path(self.path), BadRows(self.reading.skip_bad)
         files = [path]
         if path.is_dir():
             names = [f"{task}.txt" for task in TASKS]
             files = [path / name for name in names if (path / name).exists()]
             if not files:
                 raise PivotalError(f"{path}: the folder must hold at least one of {', '.join(names)}.")
-        bad = BadRows(self.reading.skip_bad)
         pairs = tuple(pair for file in files for pair in _read(file, bad))
         if not pairs:
             raise PivotalError(f"{path}: there must be at least one pair, but there is none.{bad.first()}")
         return PairSet(self.name, LABELS, pairs, held_out=1000, notes=bad.notes())  # as in the paper
 
 
-@dataclass(frozen=True)
-class _Sentence:
+class _Sentence(NamedTuple):
     where: str
     words: list[str]
     condition: str
     verdict: str
-    """"correct" or "wrong"."""
+    key: str
 
 
 def _read(path: Path, bad: BadRows) -> list[MinimalPair]:
@@ -61,63 +59,47 @@ def _read(path: Path, bad: BadRows) -> list[MinimalPair]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
             with bad.row():
-                key, sentence = _sentence(f"{path}, line {number}", line)
-                by_id.setdefault(key, []).append(sentence)
-    if not by_id:
-        raise PivotalError(f"{path}: the file must hold at least two rows; it is empty.{bad.first()}")
+                sentence = _sentence(f"{path}, line {number}", line)
+                by_id.setdefault(sentence.key, []).append(sentence)
     found = []
-    for key, sentences in by_id.items():
+    for sentences in by_id.values():
         with bad.row():
-            found.append(_pair(path.stem, key, sentences))
+            found.append(_pair(path.stem, sentences))
     return found
 
 
-def _sentence(where: str, line: str) -> tuple[str, _Sentence]:
+def _sentence(where: str, line: str) -> _Sentence:
     cells = [cell.strip() for cell in line.split("\t")]
-    if len(cells) != 4:
+    words = cells[0].split()
+    if (
+        len(cells) != 4
+        or len(words) < 3
+        or cells[1].split("_")[0] not in LABELS
+        or cells[2] not in ("correct", "wrong")
+    ):
         raise PivotalError(
-            f"{where}: a row has 4 cells (sentence, condition, correct or wrong, id) with tabs between them, "
-            f"not {len(cells)}."
+            f"{where}: a row is a sentence (an article, a subject, … and a verb), a condition that begins with "
+            f"singular or plural, correct or wrong, and an id, with tabs between them, not “{line.strip():.80}”."
         )
-    text, condition, verdict, key = cells
-    words = text.split()
-    if len(words) < 3:
-        raise PivotalError(
-            f"{where}, column 1: a sentence is an article, a subject, … and a verb, not '{text}'."
-        )
-    number = condition.split("_")[0]
-    if number not in LABELS:
-        raise PivotalError(
-            f"{where}, column 2: a condition begins with the subject's number, singular or plural, "
-            f"not '{number}'.{did_you_mean(number, LABELS)}"
-        )
-    if verdict not in ("correct", "wrong"):
-        raise PivotalError(f"{where}, column 3: must be correct or wrong, not '{verdict}'.")
-    return key, _Sentence(where, words, condition, verdict)
+    return _Sentence(where, words, *cells[1:])
 
 
-def _pair(group: str, key: str, sentences: list[_Sentence]) -> MinimalPair:
-    last = sentences[-1]
-    right = [sentence for sentence in sentences if sentence.verdict == "correct"]
-    wrong = [sentence for sentence in sentences if sentence.verdict == "wrong"]
-    if len(right) != 1 or len(wrong) != 1:
+def _pair(group: str, sentences: list[_Sentence]) -> MinimalPair:
+    right, wrong = ([s for s in sentences if s.verdict == verdict] for verdict in ("correct", "wrong"))
+    shared = {(*sentence.words[:-1], sentence.condition) for sentence in sentences}
+    if len(right) != 1 or len(wrong) != 1 or len(shared) != 1:
         raise PivotalError(
-            f"{last.where}, column 4: an id stands on one correct and one wrong row; '{key}' is on "
-            f"{len(right)} correct and {len(wrong)} wrong."
+            f"{sentences[-1].where}: an id stands on one correct and one wrong row, which differ in their last word "
+            f"only, but '{sentences[-1].key}' is on {len(right)} correct and {len(wrong)} wrong."
         )
-    prefix = right[0].words[:-1]
-    if wrong[0].words[:-1] != prefix or wrong[0].condition != right[0].condition:
-        raise PivotalError(
-            f"{last.where}, column 1: the two rows of '{key}' may differ in their last word only."
-        )
-    label = right[0].condition.split("_")[0]
+    prefix, label = right[0].words[:-1], right[0].condition.split("_")[0]
     words = right[0].words[-1], wrong[0].words[-1]
     if label == "plural":
-        words = words[1], words[0]
+        words = words[::-1]
     try:
         return MinimalPair(" ".join(prefix), 1, words, label, group, _lexemes(group, prefix, words[1]))
     except PivotalError as error:
-        raise PivotalError(f"{last.where}, column 1: {error}") from None
+        raise PivotalError(f"{sentences[-1].where}: {error}") from None
 
 
 def _lexemes(group: str, prefix: list[str], plural_verb: str) -> tuple[tuple[str, str], ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,7 +22,7 @@ from pivotal.questions.pairs_file import (
 )
 
 Row = dict[str, Any]
-_OBJECT = msgspec.json.Decoder(Row)
+T = TypeVar("T")
 
 BINARY = (".parquet", ".arrow")
 SUFFIXES = (*DELIMITERS, *JSON_SUFFIXES, ".json", *BINARY)
@@ -44,40 +44,34 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
         raise PivotalError(f"{path}: the file must hold at least one row; it is empty.")
     if suffix in DELIMITERS:
         return _table_rows(path, text, bad)
-    if suffix == ".json" and (whole := _list_in(path, text)) is not None:
-        return whole
-    objects = json_lines(_OBJECT, path, text, bad)
+    first = text.lstrip().partition("\n")[0].rstrip()
+    if suffix == ".json" and not (first.startswith("{") and first.endswith("}") and "\n{" in text):
+        return _document_rows(path)
+    objects = json_lines(msgspec.json.Decoder(Row), path, text, bad)
     return ((f"{path}, line {number}", row) for number, row in objects)
 
 
-def json_document(path: Path, text: str) -> Any:
-    """The content of a JSON file. Errors name the file, the line and the column."""
+def json_file(path: Path, kind: type[T], rule: str) -> T:
+    """The content of a JSON file, which the rule describes. Errors name the file and, if it is not JSON, the line."""
+    data = read_text(path).encode()
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise PivotalError(
-            f"{path}, line {error.lineno}, column {error.colno}: not JSON ({error.msg})."
-        ) from error
-    except (ValueError, RecursionError):
-        raise PivotalError(f"{path}: a number or a nesting is too large.") from None
+        return msgspec.json.decode(data, type=kind)
+    except RecursionError:
+        raise PivotalError(f"{path}: {rule}, but this is nested too deeply.") from None
+    except msgspec.DecodeError as error:
+        byte = re.search(r"\(byte (\d+)\)", str(error))
+        where = f"{path}, line {data[: int(byte[1])].count(10) + 1}" if byte else str(path)
+        raise PivotalError(f"{where}: {rule}, but it is not ({str(error).replace('`', '')}).") from None
 
 
-def _list_in(path: Path, text: str) -> Iterator[tuple[str, Row]] | None:
-    """The rows of a JSON document; None if the file has a JSON object on every line instead."""
-    try:
-        content = json_document(path, text)
-    except PivotalError as error:
-        if isinstance(error.__cause__, json.JSONDecodeError) and error.__cause__.msg == "Extra data":
-            return None
-        raise
+def _document_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    rule = "the file must hold a JSON list with at least one object"
+    content = json_file(path, list[Row] | Row, rule)  # type: ignore[arg-type]
     if isinstance(content, dict):
-        inside = [key for key in _INSIDE if isinstance(content.get(key), list)]
-        content = content[inside[0]] if inside else [content]
-    if not isinstance(content, list) or not content:
-        raise PivotalError(f"{path}: the file must hold a JSON list with at least one entry.")
-    for number, row in enumerate(content, start=1):
-        if not isinstance(row, dict):
-            raise PivotalError(f"{path}, entry {number}: every entry is a JSON object, not {row!r:.60}.")
+        inside = [content[key] for key in _INSIDE if isinstance(content.get(key), list)]
+        content = inside[0] if inside else [content]
+    if not content or not all(isinstance(row, dict) for row in content):
+        raise PivotalError(f"{path}: {rule}, but it does not.")
     return ((f"{path}, entry {number}", row) for number, row in enumerate(content, start=1))
 
 

@@ -1,28 +1,53 @@
 """Reader of test suites of SyntaxGym (Gauthier et al. 2020).
 
 A suite predicts that a region is less surprising in one condition than in another. If both conditions have the same
-words before the region, the first words of the region are two words after one prefix.
+words before the region, the first words of the region are two words after one prefix. If there are two such
+predictions, their labels are the conditions that should be likelier, such as match_sing and match_plural.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
 from pivotal.errors import PivotalError
-from pivotal.files import read_text
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.assemble import assemble
 from pivotal.questions.readers.base import Reader, Sample
-from pivotal.questions.readers.choice import Choice, between_continuations
-from pivotal.questions.readers.rows import json_document
+from pivotal.questions.readers.choices import Choice, assemble, between_continuations
+from pivotal.questions.readers.rows import json_file
 
 _REGION = r"\(\s*(\d+|\*)\s*;\s*%([^%]+)%\s*\)"
 _COMPARED = re.compile(rf"{_REGION}\s*([<>])\s*{_REGION}")
+
+
+class _Region(msgspec.Struct):
+    region_number: int
+    content: str
+
+
+class _Condition(msgspec.Struct):
+    condition_name: str
+    regions: list[_Region]
+
+
+class _Item(msgspec.Struct):
+    conditions: list[_Condition]
+
+
+class _Prediction(msgspec.Struct):
+    formula: str
+
+
+class _Suite(msgspec.Struct):
+    items: list[_Item]
+    predictions: list[_Prediction | str]
+    meta: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -34,90 +59,60 @@ class SyntaxGym(Reader):
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        suite = _suite(path)
-        compared = list(dict.fromkeys(_compared(path, suite)))
-        choices, others = [], set()
-        for number, item in enumerate(suite["items"], start=1):
+        suite = json_file(path, _Suite, "a test suite is a JSON object with items and predictions")
+        compared = list(dict.fromkeys(_compared(suite)))
+        if not compared:
+            raise PivotalError(
+                f"{path}: a prediction that can be asked compares one region in two conditions, such as "
+                "(6;%mismatch%) > (6;%match%), but there is none."
+            )
+        choices: dict[tuple[int, str, str], list[Choice]] = {}
+        for number, item in enumerate(suite.items, start=1):
             for comparison in compared:
                 with bad.row():
-                    choice = _choice(f"{path}, item {number}", item, *comparison)
-                    if choice is None:
-                        others.add(comparison)
-                    else:
-                        choices.append(choice)
-        if not choices and others:
+                    choices.setdefault(comparison, []).extend(
+                        _choice(f"{path}, item {number}", item, *comparison)
+                    )
+        asked = [found for found in choices.values() if found]
+        left_out = sum(not found for found in choices.values())
+        if not asked and left_out:
             raise PivotalError(
                 f"{path}: its predictions compare one word after two prefixes, not two words after one prefix."
             )
-        meta = suite.get("meta")
-        name = meta.get("name") if isinstance(meta, Mapping) else None
-        made = assemble(str(name or name_of(path)), choices, bad)
-        note = f"Left out {len(others)} of {len(compared)} comparisons, of one word after two prefixes."
-        return replace(made, notes=(note, *made.notes)) if others else made
+        if len(asked) != 2:
+            asked = [[replace(choice, label="") for choice in found] for found in asked]
+        every = [choice for found in asked for choice in found]
+        made = assemble(str(suite.meta.get("name") or name_of(path)), every, bad)
+        note = f"Left out {left_out} of {len(compared)} comparisons, of one word after two prefixes."
+        return replace(made, notes=(note, *made.notes)) if left_out else made
 
     @classmethod
     def recognises(cls, sample: Sample) -> bool:
         return {"items", "predictions"} <= sample.keys
 
 
-def _suite(path: Path) -> dict[str, Any]:
-    suite = json_document(path, read_text(path))
-    if not isinstance(suite, dict):
-        raise PivotalError(f"{path}: a test suite is a JSON object with items and predictions.")
-    for key in ("items", "predictions"):
-        if not isinstance(suite.get(key), list) or not suite[key]:
-            raise PivotalError(f"{path}: a test suite is a JSON object with a list of {key}, which it lacks.")
-    return suite
-
-
-def _compared(path: Path, suite: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+def _compared(suite: _Suite) -> Iterator[tuple[int, str, str]]:
     """The comparisons of the predictions: the region, the condition that should be likelier, and the other."""
-    for prediction in suite["predictions"]:
-        formula = prediction.get("formula") if isinstance(prediction, Mapping) else prediction
-        if not isinstance(formula, str):
-            raise PivotalError(f"{path}: a prediction has a formula, not {prediction!r:.60}.")
+    for prediction in suite.predictions:
+        formula = prediction if isinstance(prediction, str) else prediction.formula
         for region, left, sign, other, right in _COMPARED.findall(formula):
             if region == other and region != "*":
                 yield (int(region), right, left) if sign == ">" else (int(region), left, right)
-    if not any(_COMPARED.search(str(p)) for p in suite["predictions"]):
-        raise PivotalError(
-            f"{path}: a prediction that can be asked compares one region in two conditions, such as "
-            "(6;%mismatch%) > (6;%match%), but there is none."
-        )
 
 
-def _choice(where: str, item: Any, region: int, better: str, worse: str) -> Choice | None:
-    """The choice of an item; None if the conditions differ before the region."""
-    conditions = item.get("conditions") if isinstance(item, Mapping) else None
-    if not isinstance(conditions, list):
-        raise PivotalError(f"{where}: an item has a list of conditions.")
-    texts = {}
+def _choice(where: str, item: _Item, region: int, better: str, worse: str) -> list[Choice]:
+    """The choice of an item; none if the conditions differ before the region."""
+    texts = []
     for name in (better, worse):
-        found = [c for c in conditions if isinstance(c, Mapping) and c.get("condition_name") == name]
+        found = [condition.regions for condition in item.conditions if condition.condition_name == name]
         if len(found) != 1:
             raise PivotalError(f"{where}: an item has every condition once, but {name!r} {len(found)} times.")
-        texts[name] = _regions(where, found[0], region)
-    (prefix, good), (other, bad) = texts[better], texts[worse]
-    if prefix != other:
-        return None
+        before = " ".join(part.content for part in found[0] if part.region_number < region)
+        texts.append((before, " ".join(part.content for part in found[0] if part.region_number == region)))
+    (prefix, good), (other, bad) = texts
+    if prefix.split() != other.split():
+        return []
     try:
-        return Choice(where, *between_continuations(prefix, good, bad))
+        return [Choice(where, *between_continuations(prefix, good, bad), label=better)]
     except PivotalError as error:
         raise PivotalError(f"{where}: {error}") from None
-
-
-def _regions(where: str, condition: Mapping[str, Any], region: int) -> tuple[str, str]:
-    """The text before a region, and the text of the region."""
-    before: list[str] = []
-    inside: list[str] = []
-    regions = condition.get("regions")
-    if not isinstance(regions, list):
-        raise PivotalError(f"{where}: a condition has a list of regions.")
-    for part in regions:
-        number = part.get("region_number") if isinstance(part, Mapping) else None
-        content = part.get("content") if isinstance(part, Mapping) else None
-        if not isinstance(number, int) or not isinstance(content, str):
-            raise PivotalError(f"{where}: a region has a region_number and a content, not {part!r:.60}.")
-        if number <= region:
-            (inside if number == region else before).extend(content.split())
-    return " ".join(before), " ".join(inside)

@@ -1,20 +1,33 @@
-"""Reader of tables: CSV, TSV, JSON, JSON Lines and Parquet, with a map of the columns."""
+"""Reader of tables with columns of their own: CSV, TSV, JSON, Parquet, and folders of a Hugging Face dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pivotal.errors import PivotalError
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.pairs import PairSet
-from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.assemble import assemble
+from pivotal.questions.pairs_file import SKIP, BadRows, index_or_word, name_of
 from pivotal.questions.readers.base import Reader, Sample
-from pivotal.questions.readers.columns import Columns
-from pivotal.questions.readers.rows import BINARY, Row, rows_of
-from pivotal.questions.readers.stated import usable
+from pivotal.questions.readers.choices import Choice, assemble, between_sentences
+from pivotal.questions.readers.rows import BINARY, SUFFIXES, Row, rows_of
+
+_ROLES: dict[str, tuple[str, ...]] = {
+    "prefix": ("prefix", "context", "prompt", "clean_prefix", "clean", "one_prefix_prefix", "query"),
+    "good": ("good", "sentence_good", "good_sentence", "correct", "right", "grammatical", "acceptable", "clean_answer",
+             "one_prefix_word_good", "target", "answer"),
+    "bad": ("bad", "sentence_bad", "bad_sentence", "incorrect", "wrong", "ungrammatical", "unacceptable",
+            "patch_answer", "one_prefix_word_bad", "foil", "distractor", "wrong_answer"),
+    "other": ("other", "patch_prefix", "corrupt", "corrupted", "counterfactual"),
+    "cue": ("cue",),
+    "label": ("label",),
+    "group": ("group", "construction", "template", "condition", "uid", "category"),
+}  # fmt: skip
+"""What a column may hold, and usual names of such columns, which need no map."""
+_NO_DATA = frozenset({"dataset_info.json", "state.json", "dataset_dict.json", "dataset_infos.json"})
 
 
 @dataclass(frozen=True)
@@ -23,37 +36,128 @@ class TableReader(Reader):
 
     name: ClassVar[str] = "table"
     summary: ClassVar[str] = (
-        "reads tables: table:FILE (.csv, .tsv, .json, .jsonl, .parquet), with --columns good=NAME,bad=NAME"
+        "reads tables: table:FILE (.csv, .tsv, .json, .jsonl, .parquet) or a folder of a Hugging Face dataset, "
+        "with --columns good=NAME,bad=NAME"
     )
 
     def pairs(self) -> PairSet:
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
-        return table_pairs(name_of(path), rows_of(path, bad), self.reading.columns, bad)
+        name = path.resolve().name if path.is_dir() else name_of(path)
+        rows = list(_rows(path, bad))
+        if not rows:
+            raise PivotalError(f"{path}: a table must have at least one row, but it has none.{bad.first()}")
+        try:
+            columns = columns_of(
+                self.reading.columns, list(dict.fromkeys(key for _, row in rows for key in row))
+            )
+        except PivotalError as error:
+            raise PivotalError(f"{path}: {error}", error.field) from None
+        choices = []
+        for where, row in rows:
+            with bad.row():
+                choices.append(_choice(where, row, columns))
+        made = assemble(name, _with_label(choices, columns, bad), bad)
+        note = "Columns: " + ", ".join(f"{role}={column}" for role, column in columns.items()) + "."
+        return replace(made, notes=(note, *made.notes))
 
     @classmethod
     def recognises(cls, sample: Sample) -> bool:
-        if sample.path.suffix.lower() in BINARY:
-            return True
-        try:
-            return bool(sample.keys) and bool(Columns.usual(sorted(sample.keys)))
-        except PivotalError:
-            return False
+        if sample.path.is_dir():
+            return any(file.suffix.lower() in BINARY for file in _files(sample.path))
+        usual = {name.lower() for name in sample.keys}
+        return sample.path.suffix.lower() in BINARY or all(
+            usual & set(_ROLES[role]) for role in ("good", "bad")
+        )
 
 
-def table_pairs(name: str, rows: Iterator[tuple[str, Row]], columns: str, bad: BadRows) -> PairSet:
-    """The pairs of rows whose columns have names."""
-    every = list(rows)
-    if not every:
-        raise PivotalError(f"{name}: the table must have at least one row, but it has none.{bad.first()}")
+def _rows(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
+    for file in _files(path) if path.is_dir() else [path]:
+        yield from rows_of(file, bad)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The tables of a folder, by name. Folders inside it are its configurations and splits."""
+    return [
+        path
+        for depth in ("*", "*/*", "*/*/*")
+        for path in sorted(folder.glob(depth))
+        if path.is_file()
+        and path.suffix.lower() in SUFFIXES
+        and path.name not in _NO_DATA
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+
+
+def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
+    """The column of each role, from `prefix=sentence,good=right`, or by the usual names if the text is empty."""
+    given: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        role, _, column = (part.strip() for part in item.partition("="))
+        if role not in _ROLES or not column or role in given:
+            raise PivotalError(
+                f"Columns are given as prefix=NAME,good=NAME,bad=NAME, each of {', '.join(_ROLES)} once, but {item!r} "
+                f"is not of this form.{did_you_mean(role, _ROLES)}",
+                "columns",
+            )
+        if column not in columns:
+            raise PivotalError(
+                f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}", "columns"
+            )
+        given[role] = column
+    if not given:
+        by_lower = {column.lower(): column for column in reversed(columns)}
+        usual = {
+            role: [by_lower[name] for name in names if name in by_lower] for role, names in _ROLES.items()
+        }
+        given = {role: found[0] for role, found in usual.items() if found}
+    if missing := [role for role in ("good", "bad") if role not in given]:
+        raise PivotalError(
+            f"A table needs a column with the good word or sentence and one with the bad one, but no column is known "
+            f"for {' and '.join(missing)} among {', '.join(columns)}. Name them: --columns "
+            "prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no names, put a line with the names first.",
+            "columns",
+        )
+    return given
+
+
+def _choice(where: str, row: Mapping[str, Any], columns: Mapping[str, str]) -> Choice:
+    """The choice of a row. Good and bad differ in one word, with or without a prefix before them."""
+    texts = {role: _text(where, column, row.get(column)) for role, column in columns.items()}
+    whole = texts["good"].split()[:1] == texts["bad"].split()[:1]  # sentences need no prefix
+    for role in ("good", "bad") if whole else ("prefix", "good", "bad"):
+        if not texts.get(role, "-"):
+            raise PivotalError(
+                f"{where}, column '{columns[role]}': the cell is empty, but every row needs its {role} text. Fill it."
+                f"{SKIP}"
+            )
+    before = f"{texts.get('prefix', '')} "
     try:
-        known = Columns.parse(columns, dict.fromkeys(key for _, row in every for key in row))
+        between = between_sentences(before + texts["good"], before + texts["bad"])
     except PivotalError as error:
-        raise PivotalError(f"{every[0][0].rpartition(', ')[0]}: {error}", error.field) from None
-    choices = []
-    for where, row in every:
+        raise PivotalError(f"{where}: {error}") from None
+    cue = index_or_word(texts.get("cue", ""))
+    more = {role: texts.get(role, "") for role in ("other", "group", "label")}
+    return Choice(where, *between, cue=cue, **more)
+
+
+def _text(where: str, column: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float | None):
+        raise PivotalError(f"{where}, column '{column}': must be text, not {value!r:.60}.")
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _with_label(choices: Sequence[Choice], columns: Mapping[str, str], bad: BadRows) -> list[Choice]:
+    """The rows with one of the two labels of the table. `bad` takes rows without a label, or with a third one."""
+    labels = [label for label, _ in Counter(c.label for c in choices if c.label).most_common(2)]
+    if not labels:
+        return list(choices)
+    kept = []
+    for choice in choices:
         with bad.row():
-            choices.append(known.choice(where, row))
-    if "label" in known.of:
-        choices = usable(choices, known.of["label"], bad)
-    made = assemble(name, choices, bad)
-    return replace(made, notes=(known.note(), *made.notes))
+            if choice.label not in labels:
+                raise PivotalError(
+                    f"{choice.where}, column '{columns['label']}': every row has one of two labels, here "
+                    f"{' and '.join(labels)}, but this one has '{choice.label}'. Correct it.{SKIP}"
+                )
+            kept.append(choice)
+    return kept
