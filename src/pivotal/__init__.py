@@ -15,36 +15,46 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pivotal.errors import PivotalError
-    from pivotal.evidence.certify import certify
-    from pivotal.evidence.check import check
-    from pivotal.evidence.evaluation import Evaluation, evaluate
-    from pivotal.evidence.trace import trace
-    from pivotal.jobs.find import Finding, find
-    from pivotal.jobs.run_folder import RunFolder
-    from pivotal.models import LanguageModel, list_models, load_model
-    from pivotal.models.intervened import IntervenedModel
-    from pivotal.models.module import ModuleLM
-    from pivotal.models.recurrent.lm import RecurrentLM
-    from pivotal.models.transformers.lm import TransformersLM
-    from pivotal.problem.problem import Problem
-    from pivotal.questions.minimal_pair import MinimalPair
-    from pivotal.questions.pairs import PairSet, read_pairs
-    from pivotal.questions.phenomena import load_phenomenon
-    from pivotal.questions.question import Question
-    from pivotal.records.certificate import Certificate, Effort
-    from pivotal.records.check import CheckReport
-    from pivotal.records.intervention import Intervention
-    from pivotal.records.traces import Trace
-    from pivotal.searches import Discovery, Progress, Search
-    from pivotal.searches.ablation import Ablation
-    from pivotal.searches.attribution import Attribution
-    from pivotal.searches.exchange import Exchange
-    from pivotal.searches.greedy import Greedy
-    from pivotal.searches.learned import LearnedMask
-    from pivotal.searches.random import RandomUnits
-    from pivotal.searches.reinforce import Reinforce
-    from pivotal.units import Site, Unit, UnitSpace
+    from pivotal.errors import PivotalError as PivotalError
+    from pivotal.evidence.certify import certify as certify
+    from pivotal.evidence.check import check as check
+    from pivotal.evidence.evaluation import Evaluation as Evaluation
+    from pivotal.evidence.evaluation import evaluate as evaluate
+    from pivotal.evidence.trace import trace as trace
+    from pivotal.jobs.find import Finding as Finding
+    from pivotal.jobs.find import find as find
+    from pivotal.jobs.run_folder import RunFolder as RunFolder
+    from pivotal.models import LanguageModel as LanguageModel
+    from pivotal.models import list_models as list_models
+    from pivotal.models import load_model as load_model
+    from pivotal.models.intervened import IntervenedModel as IntervenedModel
+    from pivotal.models.module import ModuleLM as ModuleLM
+    from pivotal.models.recurrent.lm import RecurrentLM as RecurrentLM
+    from pivotal.models.transformers.lm import TransformersLM as TransformersLM
+    from pivotal.problem.problem import Problem as Problem
+    from pivotal.questions.minimal_pair import MinimalPair as MinimalPair
+    from pivotal.questions.pairs import PairSet as PairSet
+    from pivotal.questions.pairs import read_pairs as read_pairs
+    from pivotal.questions.phenomena import load_phenomenon as load_phenomenon
+    from pivotal.questions.question import Question as Question
+    from pivotal.records.certificate import Certificate as Certificate
+    from pivotal.records.certificate import Effort as Effort
+    from pivotal.records.check import CheckReport as CheckReport
+    from pivotal.records.intervention import Intervention as Intervention
+    from pivotal.records.traces import Trace as Trace
+    from pivotal.searches import Discovery as Discovery
+    from pivotal.searches import Progress as Progress
+    from pivotal.searches import Search as Search
+    from pivotal.searches.ablation import Ablation as Ablation
+    from pivotal.searches.attribution import Attribution as Attribution
+    from pivotal.searches.exchange import Exchange as Exchange
+    from pivotal.searches.greedy import Greedy as Greedy
+    from pivotal.searches.learned import LearnedMask as LearnedMask
+    from pivotal.searches.random import RandomUnits as RandomUnits
+    from pivotal.searches.reinforce import Reinforce as Reinforce
+    from pivotal.units import Site as Site
+    from pivotal.units import Unit as Unit
+    from pivotal.units import UnitSpace as UnitSpace
 
 _HOME = {
     name: module
@@ -83,49 +93,7 @@ _HOME = {
     for name in names.split()
 }
 
-__all__ = [
-    "Ablation",
-    "Attribution",
-    "Certificate",
-    "CheckReport",
-    "Discovery",
-    "Effort",
-    "Evaluation",
-    "Exchange",
-    "Finding",
-    "Greedy",
-    "IntervenedModel",
-    "Intervention",
-    "LanguageModel",
-    "LearnedMask",
-    "MinimalPair",
-    "ModuleLM",
-    "PairSet",
-    "PivotalError",
-    "Problem",
-    "Progress",
-    "Question",
-    "RandomUnits",
-    "RecurrentLM",
-    "Reinforce",
-    "RunFolder",
-    "Search",
-    "Site",
-    "Trace",
-    "TransformersLM",
-    "Unit",
-    "UnitSpace",
-    "__version__",
-    "certify",
-    "check",
-    "evaluate",
-    "find",
-    "list_models",
-    "load_model",
-    "load_phenomenon",
-    "read_pairs",
-    "trace",
-]
+__all__ = sorted([*_HOME, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

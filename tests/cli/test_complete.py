@@ -38,7 +38,6 @@ def completed(line: str) -> list[str]:
         ("pivotal find wiki-", ["wiki-lstm", "wiki-lstm-tied"]),
         ("pivotal find planted number-", ["number-agreement"]),
         ("pivotal find --search rei", ["reinforce"]),
-        ("pivotal find --search learned --preset pa", ["paper"]),
         ("pivotal find --steps s", ["single"]),
         ("pivotal study regu", ["regularisation"]),
     ],

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections.abc import Iterable
 from pathlib import Path
-
-import typer
 
 
 def models(incomplete: str) -> list[str]:
     """Bundled and local models. For anything else the shell completes paths."""
     from pivotal.files import asset, models_home
 
-    folders = [path.parent for path in asset("models").glob("*/config.json")]
     home = models_home()
     local = [path.parent for depth in ("*", "*/*") for path in home.glob(f"{depth}/config.json")]
-    names = [folder.name for folder in folders] + [path.relative_to(home).as_posix() for path in local]
-    return _starting(incomplete, [*names, "planted"])
+    bundled = [path.parent.name for path in asset("models").glob("*/config.json")]
+    return _starting(
+        incomplete, [*bundled, *(path.relative_to(home).as_posix() for path in local), "planted"]
+    )
 
 
 def phenomena(incomplete: str) -> list[str]:
@@ -33,35 +32,19 @@ def recipes(incomplete: str) -> list[str]:
 
 
 def searches(incomplete: str) -> list[str]:
-    return _starting(incomplete, _declared("searches"))
+    return _starting(incomplete, _plugins("searches"))
 
 
 def exports(incomplete: str) -> list[str]:
-    return _starting(incomplete, _declared("exports"))
-
-
-def presets(ctx: typer.Context, incomplete: str) -> list[str]:
-    return _starting(incomplete, _declared("searches").get(ctx.params.get("search") or "learned", ()))
+    return _starting(incomplete, _plugins("exports"))
 
 
 def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete) and not name.startswith("."))
 
 
-def _declared(folder: str) -> dict[str, list[str]]:
-    """The built-in plugins of a folder and their presets, read from the source: importing one imports torch."""
-    found: dict[str, list[str]] = {}
-    for path in (Path(__file__).parents[1] / folder).glob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if not isinstance(node, ast.ClassDef):
-                continue
-            values = {
-                field.target.id: field.value
-                for field in node.body
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
-            }
-            name, given = values.get("name"), values.get("presets")
-            if isinstance(name, ast.Constant):
-                keys = given.keys if isinstance(given, ast.Dict) else []
-                found[str(name.value)] = [str(key.value) for key in keys if isinstance(key, ast.Constant)]
-    return found
+def _plugins(folder: str) -> list[str]:
+    """The built-in plugins of a folder, by the line that names them: importing one imports torch."""
+    paths = (Path(__file__).parents[1] / folder).glob("*.py")
+    named = re.compile(r'^    name: ClassVar\[str\] = "([\w-]+)"$', re.M)
+    return [name for path in paths for name in named.findall(path.read_text(encoding="utf-8"))]

@@ -70,7 +70,6 @@ def find(
         str | None,
         shared_options.in_search(
             "A named set of options of the search, e.g. paper, which also means --values unbounded.",
-            autocompletion=complete.presets,
         ),
     ] = None,
     option: Annotated[

@@ -280,6 +280,26 @@ class RunFolder:
         return sum(1 for _ in takewhile(Path.is_file, saved))
 
 
+def listed_run(path: Path) -> dict[str, Any]:
+    """A run in a list of runs. One that cannot be read hides no other: its entry has the reason."""
+    entry: dict[str, Any] = {
+        "path": str(path),
+        "kind": "run",
+        "started": "",
+        "finished": False,
+        "error": None,
+    }
+    try:
+        folder = RunFolder.open(path)
+        summary = folder.summary() if folder.finished else None
+        asked = {name: folder.settings.get(name) for name in ("phenomenon", "model", "steps")}
+        units, flipped = (None, None) if summary is None else (summary.units, summary.flip_accuracy)
+        found = {"started": folder.info.started, "finished": folder.finished, **asked}
+        return {**entry, **found, "units": units, "flip_accuracy": flipped}
+    except (PivotalError, OSError) as error:
+        return {**entry, "kind": "unreadable", "error": str(error)}
+
+
 def changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
     """Where the settings of a job differ from those of a folder, in words. If they are equal, which of the things that
     the settings name have changed."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
-from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder
+from pivotal.jobs.run_folder import INTERVENTIONS, REPORT, RUN, RunFolder, listed_run
 from pivotal.models.base import LanguageModel
 from pivotal.problem.prepare import model_of
 from pivotal.questions.minimal_pair import MinimalPair
@@ -53,12 +53,12 @@ class LiveRuns:
         if self._root is not None:
             for found in sorted(self._root.glob(f"*/{RUN}"), key=_changed, reverse=True)[:_RUNS]:
                 self.add(found.parent)
-        entries = [_entry(number, path) for number, path in enumerate(self._paths)]
-        return sorted(
-            (entry for entry in entries if entry is not None),
-            key=lambda entry: (entry["finished"], entry["started"]),
-            reverse=True,
-        )
+        entries = [
+            {**listed_run(path), "run": number, "name": path.name, "path": _shown(path)}
+            for number, path in enumerate(self._paths)
+            if any((path / INTERVENTIONS).glob(f"*/{CARD}"))
+        ]
+        return sorted(entries, key=lambda entry: (entry["finished"], entry["started"]), reverse=True)
 
     def path(self, run: int) -> Path:
         if not 0 <= run < len(self._paths):
@@ -151,31 +151,6 @@ def _shown(path: Path) -> str:
 
 def _best(folder: RunFolder) -> int:
     return folder.summary().best if folder.finished else 0
-
-
-def _entry(number: int, path: Path) -> dict[str, Any] | None:
-    """A run in the list; None for runs without units."""
-    entry: dict[str, Any] = {
-        "run": number,
-        "name": path.name,
-        "path": _shown(path),
-        "started": "",
-        "finished": False,
-        "error": None,
-    }
-    try:
-        folder = RunFolder.open(path)
-        if not folder.runs_saved():
-            return None
-        entry |= {"started": folder.info.started, "model": folder.settings.get("model"),
-                  "phenomenon": folder.settings.get("phenomenon"), "steps": folder.settings.get("steps"),
-                  "finished": folder.finished}  # fmt: skip
-        if folder.finished:
-            summary = folder.summary()
-            entry |= {"units": summary.units, "flip_accuracy": summary.flip_accuracy}
-    except (PivotalError, OSError) as error:
-        entry["error"] = str(error)
-    return entry
 
 
 def _pairs(folder: RunFolder, question: Question, labels: tuple[str, str]) -> PairSet:
