@@ -30,7 +30,6 @@ import torch
 
 from pivotal.exports import Portable, export
 from pivotal.exports.control_vector import vectors
-from pivotal.exports.weights import folder_names
 from pivotal.models import load_model
 from pivotal.models.transformers.gguf import joined, packaged
 from pivotal.models.transformers.lm import TransformersLM

@@ -18,8 +18,9 @@ from typing import get_args
 import torch
 from timing import spent, timed
 
-from pivotal.evidence import CONTROLS, collect, evaluation, summarise
-from pivotal.evidence.controls import random_control
+from pivotal.evidence import CONTROLS, summarise
+from pivotal.evidence.evaluation import random_control
+from pivotal.evidence.examination import Examination
 from pivotal.jobs import find as job
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.prepare import as_read, training_problem
@@ -57,11 +58,11 @@ def main() -> None:
     question = Question(args.model, args.phenomenon, sites=args.sites, steps=args.steps, values=args.values)
     model = load_model(args.model, device="cpu")
     timed(job._Run, "_search", "search")
-    timed(summarise, "evaluate", "scores and random sets")
+    timed(summarise, "scores_of", "scores")
     timed(summarise, "unseen_words", "unseen words")
-    timed(evaluation, "random_control", "random sets")
+    timed(summarise, "random_control", "random sets")
     for name, label in CHECKS.items():
-        timed(collect, name, label)
+        timed(job if name == "knowledge_of" else summarise, name, label)
     timed(job, "trace_held_out", "traces of sentences")
     timed(job, "profile_units", "pages of units")
     with tempfile.TemporaryDirectory() as folder:
@@ -70,7 +71,6 @@ def main() -> None:
         write_report(found.folder)
         whole = time.process_time() - started
         intervention = found.folder.intervention()
-    spent["scores"] = spent.pop("scores and random sets") - spent["random sets"]
     spent["page, files and the rest"] = whole - sum(spent.values())
     for label, seconds in spent.items():
         print(f"{label:26} {seconds:7.1f} s {seconds / whole:6.1%}")
@@ -89,7 +89,7 @@ def compare_controls(
     train.bounds()  # the natural ranges are measured once, before the first fit
     for sets in sizes:
         started = time.process_time()
-        random_control(intervention, test, train, sets, LearnedMask().terms, 0)
+        random_control(Examination(intervention, test), train, sets, LearnedMask().terms, 0)
         print(f"{sets} random sets: {time.process_time() - started:.1f} s")
 
 

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 
 import pivotal as pv
-from pivotal.evidence.scores import score_many
+from pivotal.evidence.examination import score_many
 from pivotal.questions.question import default_test
 from pivotal.searches import SEARCHES
 

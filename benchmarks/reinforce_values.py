@@ -13,7 +13,7 @@ import json
 
 import torch
 
-from pivotal.evidence.scores import score_many
+from pivotal.evidence.examination import score_many
 from pivotal.models import load_model
 from pivotal.problem.activations import Standard
 from pivotal.problem.problem import Problem

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import torch
 
-from pivotal.evidence.checks.effects import effect_on
-from pivotal.evidence.controls import matched_sets
+from pivotal.evidence.evaluation import matched_sets
+from pivotal.evidence.side_effects import effect_on
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.rows import cross_scores
 from pivotal.jobs.study.work import StudyPlace, Worker

@@ -14,8 +14,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pivotal.evidence.checks.effects import effect_on
-from pivotal.evidence.checks.text import text_cost
+from pivotal.evidence.side_effects import effect_on, text_cost
 from pivotal.jobs.study.cells import cells_of
 from pivotal.models import LanguageModel, load_model
 from pivotal.problem.prepare import as_read

@@ -36,7 +36,7 @@ from torch import Tensor
 from torch.nn.functional import linear, softplus
 
 import pivotal as pv
-from pivotal.evidence.scores import score_many
+from pivotal.evidence.examination import score_many
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.options import build
 from pivotal.problem.objective import Terms

@@ -54,10 +54,11 @@ def hastened(*, real: bool = False, brief: bool = False) -> Iterator[None]:
         if not real:
             patch.setattr("pivotal.report.drawing.render", _undrawn)
             patch.setattr("pivotal.lm.assess.load_phenomenon", _sampled)
-            patch.setattr(
-                "pivotal.evidence.collect.bundled_phenomena",
-                lambda: [_sampled(name) for name in ("number-agreement", "gender-bias", "planted")],
-            )
+            for module in ("side_effects", "summarise"):
+                patch.setattr(
+                    f"pivotal.evidence.{module}.bundled_phenomena",
+                    lambda: [_sampled(name) for name in ("number-agreement", "gender-bias", "planted")],
+                )
         yield
 
 

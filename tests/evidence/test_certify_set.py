@@ -10,7 +10,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify, clustered_error
-from pivotal.evidence.scores import score_masks
+from pivotal.evidence.examination import score_masks
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem

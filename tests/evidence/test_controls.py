@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.evidence.controls import matched_sets, random_control
+from pivotal.evidence.evaluation import matched_sets, random_control
+from pivotal.evidence.examination import Examination
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -28,7 +29,7 @@ def test_any_number_of_controls(layers: int, sets: int) -> None:
     mask = torch.zeros(1, 2, len(problem.space), dtype=torch.bool)
     mask[..., 0] = True
     (found,) = interventions_of(problem, mask, mask.float())
-    control = random_control(found, problem, problem, sets, Terms(), seed=0, accuracy=0.0)
+    control = random_control(Examination(found, problem), problem, sets, Terms(), seed=0, accuracy=0.0)
     assert control.sets == len(control.flip_accuracy) == sets and control.p_value == 1
 
 

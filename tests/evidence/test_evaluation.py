@@ -12,11 +12,9 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence import controls, scores
-from pivotal.evidence.controls import random_control
-from pivotal.evidence.evaluation import evaluate
+from pivotal.evidence.evaluation import evaluate, random_control
+from pivotal.evidence.examination import Examination, score_many, score_masks
 from pivotal.evidence.intervals import share_of
-from pivotal.evidence.scores import score_many, score_masks
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
@@ -78,7 +76,7 @@ def test_many_interventions_are_made_dense_a_few_at_a_time(
         sizes.append(len(mask))
         return score_masks(mask, *more)
 
-    monkeypatch.setattr(scores, "score_masks", counted)
+    monkeypatch.setattr("pivotal.evidence.examination.score_masks", counted)
     monkeypatch.setattr(problem, "runs_at_once", lambda **_: 2)
     for whole, parts in zip(together, score_many(several, problem), strict=True):
         np.testing.assert_allclose(parts, whole, rtol=1e-4)
@@ -115,13 +113,15 @@ def test_the_p_value_is_the_share_of_random_sets_that_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
     held_out = problem.on(PAIRS[300:500])
-    control = random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=1.0)
+    control = random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=1.0)
     assert control.sets == len(control.flip_accuracy) == 4
     assert control.best == max(control.flip_accuracy) < 1
     assert control.mean == pytest.approx(np.mean(control.flip_accuracy))
     assert control.p_value == pytest.approx(1 / 5)
-    assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
-    assert random_control(found, held_out, problem, 4, Terms(), seed=0, accuracy=1.0) == control
+    assert (
+        random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=0.0).p_value == 1
+    )
+    assert random_control(Examination(found, held_out), problem, 4, Terms(), seed=0, accuracy=1.0) == control
 
 
 def test_a_random_set_that_flips_exactly_as_many_does_as_well(
@@ -130,8 +130,8 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
     """One planted unit flips the pairs of its class, a share that no binary fraction can express."""
     one = found.without(2).without(0)
     mask, _ = dense(one, problem.space)
-    monkeypatch.setattr(controls, "matched_sets", lambda *_: mask.repeat(3, 1, 1))
-    control = random_control(one, problem, problem, 3, Terms(), seed=0)
+    monkeypatch.setattr("pivotal.evidence.evaluation.matched_sets", lambda *_: mask.repeat(3, 1, 1))
+    control = random_control(Examination(one, problem), problem, 3, Terms(), seed=0)
     assert len(set(control.flip_accuracy)) == 1, "the values of these copies flip the same pairs"
     share = control.flip_accuracy[0]
     assert float(np.float32(share)) > share, "in single precision the found set would flip more"
@@ -141,13 +141,15 @@ def test_a_random_set_that_flips_exactly_as_many_does_as_well(
 def test_a_control_that_breaks_the_bound_on_kl_does_not_do_as_well(
     problem: Problem, found: Intervention
 ) -> None:
-    free = random_control(found, problem, problem, 4, Terms(), seed=0, accuracy=0.0)
+    free = random_control(Examination(found, problem), problem, 4, Terms(), seed=0, accuracy=0.0)
     assert (free.broken, free.p_value) == (0, 1)
     # No values of a unit keep a bound as tight as this one.
     tight = Terms(max_kl=1e-9)
-    kept = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, excess=0.0)
+    kept = random_control(Examination(found, problem), problem, 4, tight, seed=0, accuracy=0.0, excess=0.0)
     assert (kept.broken, kept.p_value) == (4, pytest.approx(1 / 5))
-    ours_too = random_control(found, problem, problem, 4, tight, seed=0, accuracy=0.0, excess=2.0)
+    ours_too = random_control(
+        Examination(found, problem), problem, 4, tight, seed=0, accuracy=0.0, excess=2.0
+    )
     assert (ours_too.broken, ours_too.p_value) == (0, 1), "they are compared by flips alone"
 
 
@@ -155,11 +157,19 @@ def test_without_a_bound_to_keep_the_controls_learn_for_flips_alone(problem: Pro
     """Of so many units that a random set has planted ones among them."""
     mask = (torch.arange(len(problem.space)) < 40).expand(1, 2, -1)
     (many,) = interventions_of(problem, mask, mask.float())
-    flips = random_control(many, problem, problem, 4, Terms(), seed=0, accuracy=1.0)
+    examined = Examination(many, problem)
+    flips = random_control(examined, problem, 4, Terms(), seed=0, accuracy=1.0)
     assert flips.mean > 0.3
     for held_back in (Terms(kl_weight=100.0), Terms(kl_weight=100.0, max_kl=1e-9)):
-        assert random_control(many, problem, problem, 4, held_back, seed=0, accuracy=1.0, excess=2.0) == flips
-    kept = random_control(many, problem, problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, excess=0.0)
+        assert (
+            random_control(
+                Examination(many, problem), problem, 4, held_back, seed=0, accuracy=1.0, excess=2.0
+            )
+            == flips
+        )
+    kept = random_control(
+        Examination(many, problem), problem, 4, Terms(max_kl=1e-9), seed=0, accuracy=1.0, excess=0.0
+    )
     assert kept.mean < flips.mean
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pivotal.evidence.overlap import overlap_of, unseen_words
+from pivotal.evidence.evaluation import overlap_of, unseen_words
+from pivotal.evidence.examination import Examination
 from pivotal.models.planted import plant
 from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
@@ -69,7 +70,7 @@ def test_the_planted_units_hold_for_words_that_their_values_never_saw(
     halves: tuple[Problem, Problem],
 ) -> None:
     train, test = halves
-    found = unseen_words(planted(train), train, test, Terms(), seed=0)
+    found = unseen_words(Examination(planted(train), test), train, Terms(), seed=0)
     assert found is not None and found.slots == ("noun", "verb")
     assert 0 < found.train < len(train) and 0 < found.flip_accuracy.n < len(test)
     assert found.flip_accuracy.value == 1 and found.flip_accuracy.low < 1
@@ -82,27 +83,29 @@ def test_a_learned_direction_holds_for_unseen_words_as_well(halves: tuple[Proble
     found = replace(
         planted(train), units=(train.space.unit(0),), values=np.zeros((2, 1)), active=np.ones((2, 1))
     )
-    checked = unseen_words(found, train, train.on(halves[1].pairs), Terms(kl_weight=0.1), seed=0)
+    checked = unseen_words(Examination(found, train.on(halves[1].pairs)), train, Terms(kl_weight=0.1), seed=0)
     assert checked is not None and checked.flip_accuracy.value > 0.95
 
 
 def test_decoys_do_not(halves: tuple[Problem, Problem]) -> None:
     train, test = halves
-    found = unseen_words(replace(planted(train), units=PLANTED.decoys), train, test, Terms(), seed=0)
+    found = unseen_words(
+        Examination(replace(planted(train), units=PLANTED.decoys), test), train, Terms(), seed=0
+    )
     assert found is not None and found.flip_accuracy.value == 0
 
 
 def test_it_is_not_measured_where_words_do_not_vary_or_pairs_are_few(halves: tuple[Problem, Problem]) -> None:
     train, test = halves
     few = test.restrict(np.arange(6))
-    assert unseen_words(planted(train), train, few, Terms(), seed=0) is None
+    assert unseen_words(Examination(planted(train), few), train, Terms(), seed=0) is None
     same = [replace(pair, lexemes=(("noun", "x"),)) for pair in PAIRS]
     one = Problem(PLANTED.model, PairSet("same", LABELS, tuple(same[:300])))
-    assert unseen_words(planted(one), one, one, Terms(), seed=0) is None
+    assert unseen_words(Examination(planted(one), one), one, Terms(), seed=0) is None
 
 
 def test_it_is_not_measured_where_one_label_would_be_unseen_as_a_whole() -> None:
     """A cue with one form for each label: without one of the forms, no pair trains one of the directions."""
     pairs = tuple(replace(pair, lexemes=(("cue", pair.label),)) for pair in PAIRS[:300])
     problem = Problem(PLANTED.model, PairSet("one form each", LABELS, pairs))
-    assert unseen_words(planted(problem), problem, problem, Terms(), seed=0) is None
+    assert unseen_words(Examination(planted(problem), problem), problem, Terms(), seed=0) is None

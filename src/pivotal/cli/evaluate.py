@@ -247,8 +247,7 @@ def _trained_prefixes(saved: Saved, question: Question, lm: LanguageModel) -> fr
 
 def _score_panel(saved: Saved, lm: LanguageModel, text: str | None, json: bool) -> None:
     """The effects on other phenomena and on ordinary text."""
-    from pivotal.evidence.checks.text import text_cost
-    from pivotal.evidence.collect import bundled_phenomena, effects_on_others
+    from pivotal.evidence.side_effects import bundled_phenomena, effects_on_others, text_cost
     from pivotal.problem.text import sentences_of
     from pivotal.records.evidence import Panel
     from pivotal.report.evidence import effects_table, text_sentence

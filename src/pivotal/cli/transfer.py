@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pivotal.cli import terminal
 from pivotal.errors import PivotalError
-from pivotal.evidence.checks.effects import effect_on, prepared
+from pivotal.evidence.side_effects import effect_on, prepared
 from pivotal.models import LanguageModel
 from pivotal.problem.prepare import as_read
 from pivotal.questions.pairs import PairSet

@@ -22,8 +22,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from pivotal.evidence.evaluation import check_question
+from pivotal.evidence.examination import costs_of, score_masks
 from pivotal.evidence.scan import Scan, Tried
-from pivotal.evidence.scores import costs_of, score_masks
 from pivotal.models.edits import dense, spread
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem

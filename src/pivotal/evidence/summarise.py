@@ -1,27 +1,45 @@
-"""Make the summary of a run: the scores of its interventions on held-out pairs."""
+"""The summary of a run: the scores of its interventions on held-out pairs, and the evidence for the best of them."""
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from pivotal.errors import PivotalError, did_you_mean
 from pivotal.evidence import CONTROLS
-from pivotal.evidence.evaluation import Evaluation, evaluate
-from pivotal.evidence.kept import kept_of
-from pivotal.evidence.overlap import overlap_of, unseen_words
+from pivotal.evidence.checks import divergence_of, dose_response, interchange, natural_range, paths_of
+from pivotal.evidence.evaluation import Evaluation, overlap_of, random_control, scores_of, unseen_words
+from pivotal.evidence.examination import Examination, score_many
+from pivotal.evidence.knowledge import cue_swap
+from pivotal.evidence.side_effects import bundled_phenomena, effects_on_others, kept_of, text_cost, unanswered
+from pivotal.models.base import LanguageModel
 from pivotal.problem.batch import Work
+from pivotal.problem.examples import Examples
 from pivotal.problem.kept import Stay
 from pivotal.problem.objective import TOLERANCE, Terms
 from pivotal.problem.problem import Problem
+from pivotal.questions.minimal_pair import MinimalPair
+from pivotal.questions.pairs import PairSet
+from pivotal.records.evidence import Evidence, Level, NullSearch
+from pivotal.records.intervention import Intervention
+from pivotal.records.run import Progress
+from pivotal.records.serial import replace
 from pivotal.records.summary import Control, Example, PairCounts, Prevalence, Rejections, RunScores, Summary
-from pivotal.searches.base import Discovery, Progress
+from pivotal.searches.base import Discovery, Search
+
+LEVELS: tuple[Level, ...] = ("none", "quick", "full")
+_SEED = 7_919
+"""Added to the seed of the run, so that the permutation does not repeat the split's random numbers."""
 
 
 def summarise(
     found: Discovery,
+    examinations: Sequence[Examination],
     train: Problem,
-    test: Problem,
     *,
     seed: int,
     work: Work,
@@ -31,19 +49,21 @@ def summarise(
     dropped: int = 0,
     merged: int = 0,
     stays: Sequence[Stay] = (),
-) -> tuple[Summary, Evaluation]:
-    """The summary without timings, and the scores of the best run. The same seed gives the same summary on one machine.
+) -> Summary:
+    """The summary without timings and evidence. The same seed gives the same summary on one machine.
 
-    `terms` is the loss of the search with its bounds. `controls` is the number of random sets that the best run is
-    compared with. `dropped` is the number of pairs in neither part of the split, and `merged` that of repeated lines in
-    the file. `stays` are the questions and texts that the search had to keep.
+    `examinations` are those of the found interventions on the held-out pairs. `terms` is the loss of the search with
+    its bounds. `controls` is the number of random sets that the best run is compared with. `dropped` is the number of
+    pairs in neither part of the split, and `merged` that of repeated lines in the file. `stays` are the questions
+    and texts that the search had to keep.
     """
-    best = found.best_run
+    best, test = found.best_run, examinations[0].problem
     scores = []
-    for r, intervention in enumerate(found.interventions):
-        progress(Progress("scoring", r, len(found.interventions)))
-        compared = controls if r == best else 0
-        scores.append(evaluate(intervention, test, train=train, controls=compared, terms=terms, seed=seed))
+    for r, examination in enumerate(examinations):
+        progress(Progress("scoring", r, len(examinations)))
+        compared = r == best and controls > 0
+        control = random_control(examination, train, controls, terms, seed) if compared else None
+        scores.append(scores_of(examination, control))
     runs = tuple(
         RunScores(
             seed=seed + r,
@@ -62,7 +82,7 @@ def summarise(
     handed = runs[best]
     kept = kept_of(found.best, train, stays, terms)
     bounded = handed.kl if kept is None or kept.kl is None else kept.kl
-    summary = Summary(
+    return Summary(
         model=test.model.name,
         phenomenon=test.pairs.name,
         steps=test.steps,
@@ -84,7 +104,7 @@ def summarise(
         labelled=sum(1 for pair in test.whole.pairs if pair.label),
         pairs=PairCounts(train=len(train), test=len(test), dropped=dropped, merged=merged),
         overlap=overlap_of(train.pairs, test.pairs),
-        unseen_words=unseen_words(found.best, train, test, terms, seed),
+        unseen_words=unseen_words(examinations[best], train, terms, seed),
         rejected=rejections(train, test),
         controls=scores[best].control or Control(),
         kept=kept,
@@ -92,7 +112,6 @@ def summarise(
         example=_example(test),
         runs=runs,
     )
-    return summary, scores[best]
 
 
 def scores_row(scores: Evaluation) -> dict[str, Any]:
@@ -128,4 +147,131 @@ def rejections(train: Problem, test: Problem) -> Rejections:
     reasons = train.rejected.reasons + test.rejected.reasons
     return Rejections(
         total=sum(reasons.values()), reasons=dict(sorted(reasons.items(), key=lambda r: (-r[1], r[0])))
+    )
+
+
+# -- evidence ----------------------------------------------------------------------------------------------
+
+
+def check_level(level: str) -> None:
+    """Raise PivotalError if there is no such level."""
+    if level not in LEVELS:
+        raise PivotalError(
+            f"There is no level of evidence {level!r}.{did_you_mean(level, LEVELS)}", "evidence"
+        )
+
+
+def has_level(evidence: Evidence, level: Level) -> bool:
+    return LEVELS.index(evidence.level) >= LEVELS.index(level)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What evidence is collected, and for which search."""
+
+    search: Search
+    level: Level = "quick"
+    seed: int = 0
+    others: Sequence[PairSet | Examples] | None = None
+    """Other phenomena that are asked with the intervention applied. By default, the bundled ones with full evidence."""
+    progress: Callable[[Progress], None] = field(default=lambda _: None)
+
+    def of(self, examination: Examination, train: Problem, earlier: Evidence | None = None) -> Evidence:
+        """The evidence for an intervention that the search found on `train`, mostly from the held-out pairs. What
+        `earlier` evidence says about other phenomena is kept."""
+        intervention, test = examination.intervention, examination.problem
+        if self.level == "none":
+            return Evidence(level="none")
+        self._say("checks", 0)
+        evidence = Evidence(
+            level=self.level,
+            knowledge=examination.knowledge,
+            natural=None if test.values == "interchange" else natural_range(examination),
+            interchange=interchange(examination),
+            dose=dose_response(examination),
+            paths=paths_of(examination),
+            divergence=divergence_of(examination),
+            swap=cue_swap(test),
+            text=text_cost(intervention, test.model),
+            effects=() if earlier is None else earlier.effects,
+            unasked=() if earlier is None else earlier.unasked,
+        )
+        if self.level == "full" or self.others is not None:
+            evidence = self.with_others(evidence, intervention, test.model)
+        if self.level == "quick":
+            return evidence
+        permuted = None
+        if train.values != "interchange":  # which has no values that could learn from the labels
+            self._say("permuted labels", 0)
+            permuted = search_permuted(self.search, train, test, self.seed)
+        self._say("shuffled weights", 0)
+        shuffled = search_shuffled(self.search, train, test, self.seed)
+        return replace(evidence, permuted=permuted, shuffled=shuffled)
+
+    def with_others(self, evidence: Evidence, intervention: Intervention, model: LanguageModel) -> Evidence:
+        """The evidence with the other phenomena that it lacks, in the order in which they are asked."""
+        self._say("other phenomena", 0)
+        others = list(bundled_phenomena() if self.others is None else self.others)
+        names = [pairs.name for pairs in others]
+        lacking = set(unanswered(evidence, intervention.phenomenon, names))
+        found = list(
+            effects_on_others(intervention, model, [pairs for pairs in others if pairs.name in lacking])
+        )
+        place = {name: i for i, name in enumerate(names)}
+        effects = sorted((*evidence.effects, *found), key=lambda one: place.get(one.phenomenon, len(place)))
+        asked = {effect.phenomenon for effect in found}
+        unasked = (*evidence.unasked, *(name for name in names if name in lacking - asked))
+        return replace(evidence, effects=tuple(effects), unasked=unasked)
+
+    def _say(self, phase: str, step: int) -> None:
+        self.progress(Progress(phase, step, 1))
+
+
+# -- the same search where there is nothing to find --------------------------------------------------------
+
+
+def permuted(pairs: PairSet, seed: int = 0) -> PairSet:
+    """Exchange the two words of a random half of the prefixes. What a label means then depends on the sentence, so no
+    unit can carry it. Pairs of one prefix are exchanged together."""
+    prefixes = sorted({pair.prefix for pair in pairs})
+    random.Random(seed).shuffle(prefixes)
+    half = set(prefixes[: len(prefixes) // 2])
+    return dataclasses.replace(
+        pairs, pairs=tuple(_exchanged(pair, pairs.labels) if pair.prefix in half else pair for pair in pairs)
+    )
+
+
+def _exchanged(pair: MinimalPair, labels: tuple[str, str]) -> MinimalPair:
+    other = {labels[0]: labels[1], labels[1]: labels[0]}
+    first, second = pair.words
+    return dataclasses.replace(
+        pair,
+        words=(second, first),
+        label=other.get(pair.label, ""),
+        counterfactuals=pair.counterfactuals[::-1],
+    )
+
+
+def search_permuted(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
+    """The same search with permuted labels. The held-out pairs are permuted too: a search that learned the exchanged
+    words of single prefixes would not flip them. A basis that is fitted to labels is fitted to the permuted ones."""
+    bare = train.model.without_bases() if train.model.bases else None
+    asked = train.on(permuted(train.pairs, seed + _SEED), model=bare).keeping(train.kept)
+    held_out = test.on(permuted(test.pairs, seed + _SEED), model=asked.model if bare else None)
+    return _null_search(search, asked, held_out, seed)
+
+
+def search_shuffled(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
+    """The same search in the model with shuffled weights."""
+    asked = train.on(train.pairs, model=train.model.shuffled(seed)).keeping(train.kept)
+    return _null_search(search, asked, test.on(test.pairs, model=asked.model), seed)
+
+
+def _null_search(search: Search, train: Problem, test: Problem, seed: int) -> NullSearch:
+    found = search.solve(train, runs=1, seed=seed)
+    flips, _, _ = score_many(found.interventions, test)
+    return NullSearch(
+        flip_accuracy=tuple(flips.mean(1).tolist()),
+        units=tuple(len(intervention) for intervention in found.interventions),
+        clean_accuracy=test.clean_accuracy,
     )

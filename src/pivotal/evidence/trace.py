@@ -17,6 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.examination import Examination
 from pivotal.models.base import LanguageModel
 from pivotal.models.edits import MaskedEdit, dense
 from pivotal.models.tree import PrefixTree, Span
@@ -51,32 +52,36 @@ def trace(
     intervention.check_model(model.name, model.fingerprint(), any_model=any_model)
     model = model.in_bases(intervention.bases)
     if direction is None:
-        asked = PairSet(intervention.phenomenon, intervention.directions, (pair,))
-        to = int(Problem(model, asked, steps=intervention.steps).direction[0])
+        pairs = PairSet(intervention.phenomenon, intervention.directions, (pair,))
+        to = int(Problem(model, pairs, steps=intervention.steps).direction[0])
     else:
         to = intervention.direction(direction)
-    return trace_pairs(model, intervention, [pair], [to])[0]
+    return trace_pairs(model, intervention, [pair], [to], [Asking(model, intervention.steps).ask(pair)])[0]
 
 
-def trace_held_out(
-    intervention: Intervention, problem: Problem, outcomes: Sequence[PairOutcome], *, run: int, seed: int
-) -> Traces:
+def trace_held_out(examination: Examination, *, run: int, seed: int) -> Traces:
     """The traces of a run folder: the outcomes of the problem's pairs, and traces of a balanced sample."""
+    intervention, problem = examination.intervention, examination.problem
     rng = random.Random(seed)
-    kept = outcomes
+    kept = outcomes = examination.outcomes
     if len(outcomes) > _PAIRS:
         strata = [(outcome.group, outcome.direction) for outcome in outcomes]
-        kept = [outcomes[i] for i in stratified(strata, _PAIRS, rng)]
+        kept = tuple(outcomes[i] for i in stratified(strata, _PAIRS, rng))
     per_step = 2 * len(intervention) + len(problem.model.layers) + 5
     most = int(_NUMBERS / (per_step * problem.tree.lengths.mean()))
     chosen = sorted(outcome.pair for outcome in _balanced(kept, min(_TRACES, most), rng))
-    pairs = [problem.pairs[i] for i in chosen]
-    traces = trace_pairs(problem.model, intervention, pairs, problem.direction[chosen].tolist())
+    traces = trace_pairs(
+        problem.model,
+        intervention,
+        [problem.pairs[i] for i in chosen],
+        problem.direction[chosen].tolist(),
+        [problem.examples.asked[i] for i in chosen],
+    )
     return Traces(
         frame=_frame(problem.model, intervention),
         run=run,
         held_out=len(outcomes),
-        pairs=tuple(kept),
+        pairs=kept,
         traces=tuple(replace(found, pair=i) for found, i in zip(traces, chosen, strict=True)),
     )
 
@@ -99,12 +104,13 @@ def trace_pairs(
     intervention: Intervention,
     pairs: Sequence[MinimalPair],
     directions: Sequence[int],
+    asked: Sequence[AskedPair],
 ) -> list[Trace]:
-    """Trace many sentences in one pass. `directions` are indices into the directions of the intervention."""
+    """Trace many sentences in one pass. `directions` are indices into the directions of the intervention, and `asked`
+    the pairs as the model sees them."""
     if not pairs:
         return []
-    asking = Asking(model, intervention.steps)
-    return _followed(model, intervention, pairs, directions, [asking.ask(pair) for pair in pairs])[0]
+    return _followed(model, intervention, pairs, directions, asked)[0]
 
 
 @torch.no_grad()

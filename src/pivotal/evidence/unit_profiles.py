@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from pivotal.evidence.checks import DirectEdit
 from pivotal.evidence.trace import each_unit
 from pivotal.models.base import LanguageModel
 from pivotal.models.bases.edit import writes_of
@@ -222,7 +223,11 @@ def _written(intervention: Intervention, problem: Problem, most: int) -> list[di
     if writes is None:
         return None
     last = problem.sample(_STATES).at_last_step()
-    edit = _Direct(model, intervention, writes)
+    # One run for each direction and unit, in which this unit alone is set.
+    values = torch.tensor(intervention.values[:, :most]).repeat_interleave(most, 0)
+    alone = torch.eye(most, dtype=torch.bool).repeat(len(intervention.directions), 1)
+    values, alone = (each[:, None].expand(-1, len(problem.labels), -1) for each in (values, alone))
+    edit = DirectEdit(model, intervention.units[:most], writes, values, alone)
     rows = torch.as_tensor(last.tree.live_row[np.unique(last.tree.leaf)], device=model.device)
     states = model.states(last.tensors.prepared, edit)[rows]
     clean = model.readout(last.tensors.clean[rows])
@@ -257,42 +262,6 @@ def _changed(model: LanguageModel, change: Float[Tensor, " vocabulary"], asked: 
 
     own = (WordChange(model.word(token).strip(), _rounded(change[token])) for token in asked)
     return Written(up=words(1), down=words(-1), asked=tuple(own))
-
-
-class _Direct:
-    """An edit with one run for each direction and unit. It adds to the last layer what that unit writes there when it
-    is set, and changes nothing else.
-
-    A model calls it for the same rows site by site, the last layer at the end.
-    """
-
-    def __init__(
-        self, model: LanguageModel, intervention: Intervention, writes: Float[Tensor, "units width"]
-    ) -> None:
-        self._last, self._writes = model.layers[-1].name, writes
-        self._units = intervention.units[: len(writes)]
-        self._values = torch.tensor(intervention.values[:, : len(writes)], device=writes.device).float()
-        self.sites = frozenset(unit.site for unit in self._units) | {self._last}
-        self.runs = len(intervention.directions) * len(writes)
-        self._moved: Tensor | None = None
-
-    def __call__(
-        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
-    ) -> Float[Tensor, "rows _ width"]:
-        if not spans:
-            return h
-        if self._moved is None:
-            self._moved = torch.zeros(len(h), len(self._values), len(self._units), device=h.device)
-        units = [i for i, unit in enumerate(self._units) if unit.site == site]
-        at = [self._units[i].index for i in units]
-        for span in spans if units else ():
-            rows = slice(span.start, span.stop)
-            self._moved[rows, :, units] = self._values[None, :, units] - h[rows, :1, at].float()
-        if site != self._last:
-            return h
-        added = (self._moved[..., None] * self._writes).flatten(1, 2)
-        self._moved = None
-        return h + added.to(h.dtype)
 
 
 def _rounded(value: Tensor | float) -> float:

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 
 from pivotal.errors import PivotalError
 from pivotal.evidence import CONTROLS, MOST_CONTROLS
-from pivotal.evidence.collect import Collection, check_level, has_level, unanswered
-from pivotal.evidence.controls import random_control
-from pivotal.evidence.summarise import summarise
+from pivotal.evidence.evaluation import random_control
+from pivotal.evidence.examination import Examination
+from pivotal.evidence.knowledge import knowledge_of
+from pivotal.evidence.side_effects import unanswered
+from pivotal.evidence.summarise import Collection, check_level, has_level, summarise
 from pivotal.evidence.trace import trace_held_out
 from pivotal.evidence.unit_profiles import profile_units
 from pivotal.evidence.verdict import limit_of, verdict_of
 from pivotal.files import disk
 from pivotal.jobs.checkpoint import History, RunCheckpoint
-from pivotal.jobs.messages import say_known
 from pivotal.jobs.preparation import Prepared, prepare
 from pivotal.jobs.run_folder import CHECKPOINT, INTERVENTIONS, SUMMARY, TRACES, UNITS, RunFolder
 from pivotal.models import LanguageModel
@@ -27,14 +28,16 @@ from pivotal.options import stored_settings
 from pivotal.printing import duration
 from pivotal.problem.batch import Work
 from pivotal.problem.examples import Examples
-from pivotal.problem.prepare import checked_model, model_of, stays_of
+from pivotal.problem.prepare import checked_model, model_of
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question, names_of
 from pivotal.records import serial
-from pivotal.records.evidence import Level
+from pivotal.records.evidence import Knowledge, Level
 from pivotal.records.intervention import Intervention
 from pivotal.records.run import Progress
-from pivotal.records.summary import Control, Seconds, Summary
+from pivotal.records.summary import Seconds, Summary
+from pivotal.records.traces import Traces
+from pivotal.records.unit_profiles import UnitProfiles
 from pivotal.searches import bounded, settled
 from pivotal.searches.base import Discovery, Search, check_runs
 from pivotal.searches.learned import LearnedMask
@@ -50,6 +53,11 @@ class Finding:
     summary: Summary
     already: bool = False
     """Whether the run was finished before and nothing was added."""
+    examination: Examination | None = None
+    """The best intervention on the held-out pairs, if this process scored it."""
+    traces: Traces | None = None
+    """What traces.json and units.json hold, if this process made them."""
+    profiles: UnitProfiles | None = None
 
 
 def find(
@@ -102,13 +110,13 @@ def find(
         if asked.finished is not None:
             return _completed(asked.finished, asked, controls, collection)
         seconds_to_load = time.monotonic() - started
-        asked.say_pairs(watching)
-        say_known(watching, asked.train, asked.test)
+        knowledge = knowledge_of(asked.test)
+        asked.say_pairs(watching, knowledge)
         if limit := limit_of(controls):
             watching.say(limit)
         folder = asked.open_folder(command, runs)
-        run = _Run(asked, folder, search, runs, controls, collection, watching)
-        return Finding(folder, run.complete(seconds_to_load))
+        run = _Run(asked, folder, search, runs, controls, collection, knowledge, watching)
+        return run.complete(seconds_to_load)
 
 
 def _settled(search: Search, question: Question) -> Search:
@@ -130,28 +138,26 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
     that has more than is wanted keeps it."""
     with disk(folder.path):  # a kill after the result was written may have left the checkpoint
         (folder.path / CHECKPOINT).unlink(missing_ok=True)
-    summary = there = folder.summary()
+    summary = before = folder.summary()
+    examination = Examination(folder.intervention(), asked.test)
     if summary.controls.sets < controls:
-        summary = serial.replace(summary, controls=_more_controls(folder, asked, controls, collection))
+        collection.progress(Progress("random sets", 0, 1))
+        terms, seed = collection.search.terms, asked.question.seed
+        # The same as in a run that had this number of random sets from the start.
+        control = random_control(examination, asked.train, controls, terms, seed)
+        summary = serial.replace(summary, controls=control)
     others = [] if collection.level == "none" else [pairs.name for pairs in collection.others or ()]
-    if there.evidence is None or not has_level(there.evidence, collection.level):
-        evidence = collection.of(folder.intervention(), asked.train, asked.test, there.evidence)
+    if before.evidence is None or not has_level(before.evidence, collection.level):
+        evidence = collection.of(examination, asked.train, before.evidence)
         summary = serial.replace(summary, evidence=evidence)
-    elif unanswered(there.evidence, there.phenomenon, others):
-        evidence = collection.with_others(there.evidence, folder.intervention(), asked.test.model)
+    elif unanswered(before.evidence, before.phenomenon, others):
+        evidence = collection.with_others(before.evidence, examination.intervention, asked.test.model)
         summary = serial.replace(summary, evidence=evidence)
-    if summary is there:
-        return Finding(folder, there, already=True)
+    if summary is before:
+        return Finding(folder, before, already=True)
     summary = _judged(summary)
     folder.write_json(SUMMARY, summary)
-    return Finding(folder, summary)
-
-
-def _more_controls(folder: RunFolder, asked: Prepared, controls: int, collection: Collection) -> Control:
-    """The control with so many random sets. It is the same as in a run that had this number from the start."""
-    collection.progress(Progress("random sets", 0, 1))
-    found, terms, seed = folder.intervention(), collection.search.terms, asked.question.seed
-    return random_control(found, asked.test, asked.train, controls, terms, seed)
+    return Finding(folder, summary, examination=examination)
 
 
 def _judged(summary: Summary) -> Summary:
@@ -169,9 +175,11 @@ class _Run:
     runs: int
     controls: int
     collection: Collection
+    knowledge: Knowledge
+    """What the untouched model knows of the held-out pairs."""
     watch: Watch
 
-    def complete(self, seconds_to_load: float) -> Summary:
+    def complete(self, seconds_to_load: float) -> Finding:
         """Do all that is left of the run. If it is stopped, it can be resumed from its checkpoint."""
         train, folder = self.asked.train, self.folder
         with closing(History(folder)) as history:
@@ -186,7 +194,7 @@ class _Run:
                     found = self._search(history, checkpoint, stop)
                     # Scoring uses the training pairs too, so the cost of the search is read before it.
                     work, searching = dataclasses.replace(train.work), checkpoint.seconds
-                    summary = self._score_and_write(found, work, seconds_to_load, searching)
+                    finding = self._score_and_write(found, work, seconds_to_load, searching)
                     checkpoint.remove()
                 except KeyboardInterrupt as stopped:
                     raise saying(stopped, _farewell(folder)) from None
@@ -194,7 +202,7 @@ class _Run:
                     if history.rows == 0 and not checkpoint.resumed:
                         folder.discard()  # a request that could not start must not block the corrected one
                     raise
-        return summary
+        return finding
 
     def _search(self, history: History, checkpoint: RunCheckpoint, stop: Stop) -> Discovery:
         """What the search finds, or found before an earlier process was stopped."""
@@ -223,27 +231,29 @@ class _Run:
             raise checkpoint.unusable(error) from error
         return found
 
-    def _score_and_write(self, found: Discovery, work: Work, loading: float, searching: float) -> Summary:
+    def _score_and_write(self, found: Discovery, work: Work, loading: float, searching: float) -> Finding:
         """Score what was found on held-out pairs, judge it, and write the files of the run. The summary is written
         last, because it marks the run as finished."""
         started, asked, folder = time.monotonic(), self.asked, self.folder
-        summary, scores = summarise(
+        best, seed = found.best_run, asked.question.seed
+        examinations = [Examination(i, asked.test, knowledge=self.knowledge) for i in found.interventions]
+        summary = summarise(
             found,
+            examinations,
             asked.train,
-            asked.test,
-            seed=asked.question.seed,
+            seed=seed,
             work=work,
             terms=self.search.terms,
             controls=self.controls,
             dropped=asked.dropped,
             merged=asked.merged,
-            stays=stays_of(asked.question, asked.train.model),
+            stays=asked.stays,
             progress=self.watch.progress,
         )
-        evidence = self.collection.of(found.best, asked.train, asked.test)
+        examination = examinations[best]
+        evidence = self.collection.of(examination, asked.train)
         summary = _judged(serial.replace(summary, evidence=evidence))
-        best, seed = found.best_run, asked.question.seed
-        traces = trace_held_out(found.best, asked.test, scores.outcomes, run=best, seed=seed)
+        traces = trace_held_out(examination, run=best, seed=seed)
         profiles = profile_units(found.best, asked.test, run=best)
         seconds = _seconds(loading, searching, time.monotonic() - started)
         summary = serial.replace(summary, seconds=seconds)
@@ -251,7 +261,7 @@ class _Run:
         folder.write_text(TRACES, traces.dumps())
         folder.write_json(UNITS, profiles)
         folder.write_json(SUMMARY, summary)
-        return summary
+        return Finding(folder, summary, examination=examination, traces=traces, profiles=profiles)
 
 
 def _scored(interventions: Sequence[Intervention], summary: Summary) -> list[Intervention]:

@@ -16,16 +16,18 @@ from typing import Any
 import torch
 
 from pivotal.errors import PivotalError
+from pivotal.evidence.knowledge import few_to_flip, warnings_of
 from pivotal.files import LOCK, locked
-from pivotal.jobs.messages import say_left_out
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.models import LanguageModel
 from pivotal.options import stored_settings
 from pivotal.problem.bases import given_bases
+from pivotal.problem.kept import Stay
 from pivotal.problem.prepare import as_read, stays_of, training_problem
 from pivotal.problem.problem import Problem
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.question import Question
+from pivotal.records.evidence import Knowledge
 from pivotal.searches.base import Search
 from pivotal.watch import Watch
 
@@ -47,6 +49,8 @@ class Prepared:
     """The folder, if an earlier process began or finished the same job there and it is not to be overwritten."""
     train: Problem
     test: Problem
+    stays: Sequence[Stay]
+    """The questions and texts that must stay."""
     dropped: int
     """The number of pairs that are in neither problem, because they mix held-out words with other words."""
     merged: int
@@ -59,11 +63,44 @@ class Prepared:
         """The folder, if the same job is finished there."""
         return self.earlier if self.earlier is not None and self.earlier.finished else None
 
-    def say_pairs(self, watch: Watch) -> None:
-        """Say how the pairs were read, and which are not used."""
-        for note in self.notes:
+    def say_pairs(self, watch: Watch, knowledge: Knowledge) -> None:
+        """Say how the pairs were read, which are not used, and what the untouched model knows of the held-out ones. The
+        run continues in any case; the verdict uses the same figures."""
+        train, test = self.train, self.test
+        for note in (*self.notes, *self._left_out(), f"Held-out pairs: {knowledge.told()}"):
             watch.say(note)
-        say_left_out(watch, self.train, self.test, dropped=self.dropped, merged=self.merged)
+        share = len(test) / (len(train) + len(test))
+        few = few_to_flip(knowledge.prefixes_towards, knowledge.clusters, share)
+        for warning in (*warnings_of(knowledge), *few):
+            watch.say(f"Warning: {warning}")
+        for group in sorted(train.pairs.groups.keys() - test.pairs.groups.keys()):
+            name = group or "the unnamed group"
+            watch.say(f"Warning: No pair of {name} is held out. Hold out more with --test.")
+
+    def _left_out(self) -> Iterator[str]:
+        """Which pairs and words are not used."""
+        train, test, both = self.train, self.test, self.train.rejected + self.test.rejected
+        if self.merged:
+            lines = (
+                "1 line of the file repeats"
+                if self.merged == 1
+                else f"{self.merged:,} lines of the file repeat"
+            )
+            yield f"{lines} an earlier line and {'is' if self.merged == 1 else 'are'} ignored."
+        if both.total:
+            total = both.total + len(train) + len(test)
+            yield (
+                f"Skipped {both.total:,} of {total:,} pairs that {train.model.name} cannot be asked: "
+                f"{both.describe()}."
+            )
+        if both.left_out:
+            yield f"Left some words out of their sets: {both.describe_left_out()}."
+        if self.dropped:
+            pairs = "1 pair" if self.dropped == 1 else f"{self.dropped:,} pairs"
+            yield (
+                f"Left out {pairs} with both held-out and training words: {len(train):,} to train on, {len(test):,} "
+                "held out."
+            )
 
     def open_folder(self, command: str, runs: int) -> RunFolder:
         """The folder of the unfinished run, or a new one. The bases of the model are saved there."""
@@ -99,10 +136,11 @@ def prepare(
     pairs = question.load_pairs() if pairs is None else pairs
     asked = as_read(question, model, pairs)
     train_pairs, test_pairs = question.divide(asked)
+    stays = stays_of(question, model)
     settings = {
         **stored_settings(question),
         **options,
-        **fingerprints(question, model, pairs, search),
+        **fingerprints(question, model, pairs, search, stays),
     }
     path = Path(out) if out else default_path(pairs.name, question.steps, model.name, settings)
     with locked(path):
@@ -110,7 +148,7 @@ def prepare(
         if earlier is None:
             RunFolder.check_free(path, settings, overwrite=overwrite)
         bases = {} if earlier is None else earlier.bases()
-        train = training_problem(question, model.in_bases(bases), train_pairs)
+        train = training_problem(question, model.in_bases(bases), train_pairs, stays)
         yield Prepared(
             question=question,
             settings=settings,
@@ -118,6 +156,7 @@ def prepare(
             earlier=earlier,
             train=train,
             test=train.on(test_pairs),
+            stays=stays,
             dropped=train_pairs.dropped,
             merged=pairs.merged,
             notes=asked.notes,
@@ -125,16 +164,22 @@ def prepare(
 
 
 def fingerprints(
-    question: Question, model: LanguageModel, pairs: PairSet, search: Search | None = None
+    question: Question,
+    model: LanguageModel,
+    pairs: PairSet,
+    search: Search | None = None,
+    stays: Sequence[Stay] | None = None,
 ) -> dict[str, str]:
     """Identifies everything that the settings of a job name. Counterfactual prefixes decide what a search with the
-    values `interchange` finds. They decide some of the evidence for every search."""
+    values `interchange` finds. They decide some of the evidence for every search. `stays` is given if it was read
+    already."""
+    stays = stays_of(question, model) if stays is None else stays
     found = {
         "model_fingerprint": model.fingerprint(),
         "data_fingerprint": pairs.fingerprint(),
         "held_out": str(pairs.held_out) if question.test is None else None,
         "counterfactual_fingerprint": pairs.counterfactual_fingerprint(),
-        "keep_fingerprint": _joint([stay.fingerprint() for stay in stays_of(question, model)]),
+        "keep_fingerprint": _joint([stay.fingerprint() for stay in stays]),
         "sites_fingerprint": _joint(_bases(question, model)),
         "start_fingerprint": None if search is None else search.start_fingerprint(),
     }

@@ -176,13 +176,17 @@ class PrefixTree:
 
     def restrict(self, examples: np.ndarray) -> PrefixTree:
         """The tree of some examples, with its nodes in the same order."""
+        return replace(self, leaf=self.leaf[examples]).reordered(np.flatnonzero(self.ancestors(examples)))
+
+    def ancestors(self, examples: np.ndarray) -> np.ndarray:
+        """For each node, whether it is on the path to some of these examples."""
         keep = np.zeros(len(self.token), dtype=bool)
         front = np.unique(self.leaf[examples])
         while len(front):
             keep[front] = True
             front = np.unique(self.parent[front[front > 0]])
         keep[0] = True
-        return replace(self, leaf=self.leaf[examples]).reordered(np.flatnonzero(keep))
+        return keep
 
     def told_apart(self) -> PrefixTree:
         """The same tree with every node live and edited. The direction of a node is its index, so that an edit knows

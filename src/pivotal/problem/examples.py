@@ -99,6 +99,8 @@ class Examples:
     """The distinct sets of tokens whose probabilities are added: one token each first, in order."""
     words: np.ndarray
     """For each example, the indices of the sets of its two labels."""
+    asked: tuple[AskedPair, ...]
+    """The examples as the model sees them."""
     rejected: Rejected
     counterfactuals: Counterfactuals | None = None
     """Where the examples are matched with counterfactual prefixes, the states of those."""
@@ -132,12 +134,14 @@ class Examples:
         direction = 1 - preferred
         tree = PrefixTree.build([one.ids for one in asked], positions(asked), direction.tolist(), steps)
         kept_pairs = PairSet(pairs.name, pairs.labels, tuple(kept), joint=pairs.joint)
-        found = Examples(kept_pairs, tree, direction, sets, words, rejected, untouched=untouched)
-        return found._matched(model, asked, steps) if interchange else found
+        examples = Examples(
+            kept_pairs, tree, direction, sets, words, tuple(asked), rejected, untouched=untouched
+        )
+        return examples.matched(model, steps) if interchange else examples
 
-    def _matched(self, model: LanguageModel, asked: Sequence[AskedPair], steps: Steps) -> Examples:
+    def matched(self, model: LanguageModel, steps: Steps) -> Examples:
         """The examples that have a counterfactual prefix, with their matches in the tree of those prefixes."""
-        found = match(model, self.pairs.pairs, asked, self.direction)
+        found = match(model, self.pairs.pairs, self.asked, self.direction)
         rejected = self.rejected + Rejected(found.reasons)
         if not found.chosen:
             raise PivotalError(
@@ -145,9 +149,9 @@ class Examples:
                 "the pairs counterfactual prefixes, or leave --values interchange out."
             )
         part = self.restrict(np.array(found.chosen))
-        chosen = [asked[i] for i in found.chosen]
+        sequences = [asked.ids for asked in part.asked]
         tree = PrefixTree.build(
-            [one.ids for one in chosen], positions(chosen), part.direction.tolist(), steps, found.sources
+            sequences, positions(part.asked), part.direction.tolist(), steps, found.sources
         )
         return replace(part, tree=tree, rejected=rejected, counterfactuals=found.counterfactuals, whole=self)
 
@@ -254,6 +258,7 @@ class Examples:
             ),
             direction=self.direction[chosen],
             words=self.words[chosen],
+            asked=tuple(self.asked[i] for i in chosen.tolist()),
             whole=None,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,9 +71,11 @@ def problem_of(question: Question, model: LanguageModel, pairs: PairSet) -> Prob
     return Problem(model, pairs, sites=question.sites, steps=question.steps, values=question.values)
 
 
-def training_problem(question: Question, model: LanguageModel, pairs: PairSet) -> Problem:
-    """The problem that a search solves: these pairs, and what must stay."""
-    stays = stays_of(question, model)
+def training_problem(
+    question: Question, model: LanguageModel, pairs: PairSet, stays: Sequence[Stay] | None = None
+) -> Problem:
+    """The problem that a search solves: these pairs, and what must stay. `stays` is given if it was read already."""
+    stays = stays_of(question, model) if stays is None else stays
     kept = KeptSentences.of(model, stays, question.steps) if stays else None
     return problem_of(question, model, pairs).keeping(kept)
 

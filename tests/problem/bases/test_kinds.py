@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from tests.models.bases.making import states
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.checks.nothing import search_permuted, search_shuffled
 from pivotal.evidence.evaluation import evaluate
+from pivotal.evidence.summarise import search_permuted, search_shuffled
 from pivotal.evidence.trace import trace
 from pivotal.models.planted import plant
 from pivotal.problem.bases import BASES, given_bases
@@ -159,8 +159,8 @@ def test_controls_fit_the_basis_again(asked) -> None:
             seen.append(problem.model.bases["hidden.0@probe"].fingerprint)
             return super().solve(problem, **settings)
 
-    search_permuted(Watching(max_units=1), problem, problem, repeats=1, seed=0)
-    search_shuffled(Watching(max_units=1), problem, problem, repeats=1, seed=0)
+    search_permuted(Watching(max_units=1), problem, problem, seed=0)
+    search_shuffled(Watching(max_units=1), problem, problem, seed=0)
     assert len({problem.model.bases["hidden.0@probe"].fingerprint, *seen}) == 3
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.collect import has_level, unanswered
+from pivotal.evidence.side_effects import unanswered
+from pivotal.evidence.summarise import has_level
 from pivotal.jobs.study.cells import Cell, PairsCache, cells_of, check_cells, chosen
 from pivotal.jobs.study.folder import Batch, batches_of, check_folder, default_folder, opened
 from pivotal.jobs.study.recipe import Recipe

@@ -13,7 +13,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.check import Untouched, what_is_known
-from pivotal.evidence.checks.effects import prepared
+from pivotal.evidence.side_effects import prepared
 from pivotal.files import inside, locked
 from pivotal.jobs.find import find
 from pivotal.jobs.preparation import fingerprints

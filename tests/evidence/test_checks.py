@@ -11,16 +11,11 @@ import pytest
 import torch
 from torch import nn
 
-from pivotal.evidence.checks import text
-from pivotal.evidence.checks.divergence import divergence_of
-from pivotal.evidence.checks.dose import dose_response
-from pivotal.evidence.checks.effects import effect_on
-from pivotal.evidence.checks.interchange import interchange
-from pivotal.evidence.checks.natural import natural_range
-from pivotal.evidence.checks.nothing import permuted, search_permuted, search_shuffled
-from pivotal.evidence.checks.paths import paths_of
-from pivotal.evidence.checks.swap import cue_swap
-from pivotal.evidence.checks.text import text_cost
+from pivotal.evidence.checks import divergence_of, dose_response, interchange, natural_range, paths_of
+from pivotal.evidence.examination import Examination
+from pivotal.evidence.knowledge import cue_swap
+from pivotal.evidence.side_effects import effect_on, text_cost
+from pivotal.evidence.summarise import permuted, search_permuted, search_shuffled
 from pivotal.jobs.find import find
 from pivotal.models.edits import dense
 from pivotal.models.planted import plant
@@ -59,27 +54,30 @@ def found(problem: Problem) -> Intervention:
 
 
 def test_the_dose_runs_from_untouched_to_the_found_values(problem: Problem, found: Intervention) -> None:
-    dose = dose_response(found, problem)
+    dose = dose_response(Examination(found, problem))
     at = dict(zip(dose.doses, dose.flip_accuracy, strict=True))
     assert at[0.0] == 0 and at[1.0] == 1 and list(dose.flip_accuracy) == sorted(dose.flip_accuracy)
     assert dose.kl[0] == 0 and list(dose.kl) == sorted(dose.kl)
     assert dose.half is not None and 0 < dose.half < 1
     assert (dose.monotone, dose.wrong_way) == (1, 0)
     # Values of the wrong sign push every pair away from its target.
-    wrong = dose_response(replace(found, values=-found.values), problem)
+    wrong = dose_response(Examination(replace(found, values=-found.values), problem))
     assert (wrong.half, wrong.wrong_way) == (None, 1)
 
 
 def test_an_edit_that_changes_nothing_diverges_nowhere(problem: Problem, found: Intervention) -> None:
     decoys = replace(found, units=PLANTED.decoys)
-    near, far = divergence_of(found, problem).ratio, divergence_of(decoys, problem).ratio
+    near, far = (
+        divergence_of(Examination(found, problem)).ratio,
+        divergence_of(Examination(decoys, problem)).ratio,
+    )
     assert near > 0 and far > 0
     extreme = replace(found, values=100 * found.values)
-    assert divergence_of(extreme, problem).ratio > 10 * near
+    assert divergence_of(Examination(extreme, problem)).ratio > 10 * near
 
 
 def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Intervention) -> None:
-    paths = paths_of(found, problem)
+    paths = paths_of(Examination(found, problem))
     assert paths.change > 0
     assert paths.direct == pytest.approx(1, abs=1e-4) and paths.last_step == pytest.approx(1, abs=1e-4)
     # At the cue, the edit reaches the verb through the recurrence, unless the cue is the last word.
@@ -87,7 +85,7 @@ def test_the_decoder_reads_planted_units_directly(problem: Problem, found: Inter
     single = Problem(
         PLANTED.model, PairSet("late", PAIRS.labels, tuple(PAIRS[i] for i in late)), steps="single"
     )
-    assert paths_of(replace(found, steps="single"), single).direct == 0
+    assert paths_of(Examination(replace(found, steps="single"), single)).direct == 0
 
 
 def two_layers() -> tuple[RecurrentLM, Problem]:
@@ -118,7 +116,7 @@ def test_the_direct_path_is_what_remains_with_the_rest_of_the_model_frozen() -> 
         phenomenon="four",
         data_fingerprint="",
     )
-    paths = paths_of(found, problem)
+    paths = paths_of(Examination(found, problem))
     # By hand: the unit of the last layer is set in the last state; the unit of the first layer has no direct path.
     rows = problem.tree.live_row[problem.tree.leaf]
     states = problem.tensors.clean[rows].clone()
@@ -206,7 +204,7 @@ def test_a_closed_vocabulary_reads_the_sentences_that_it_knows(monkeypatch: pyte
     )
     cost = text_cost(intervention, model, ["The cat runs.", "The dog runs."])
     assert cost is not None and cost.tokens == 3
-    monkeypatch.setattr(text, "sentences_of", lambda: ["The cat runs."])
+    monkeypatch.setattr("pivotal.evidence.side_effects.sentences_of", lambda: ["The cat runs."])
     assert text_cost(intervention, model) is not None
     assert text_cost(intervention, model, []) is None, "the bundled text must not stand in for an empty one"
 
@@ -250,9 +248,9 @@ def test_a_search_finds_little_where_there_is_nothing_to_find() -> None:
     train, test = PAIRS.split(200)
     problems = Problem(PLANTED.model, train), Problem(PLANTED.model, test)
     search = LearnedMask(max_units=3.0, updates=40, refit=10)
-    mixed = search_permuted(search, *problems, repeats=1, seed=0)
+    mixed = search_permuted(search, *problems, seed=0)
     assert max(mixed.flip_accuracy) < 0.75 and len(mixed.units) == 1
-    shuffled = search_shuffled(search, *problems, repeats=1, seed=0)
+    shuffled = search_shuffled(search, *problems, seed=0)
     assert shuffled.clean_accuracy is not None and shuffled.clean_accuracy < 0.75
 
 
@@ -266,26 +264,26 @@ def test_shuffled_weights_are_the_same_numbers_in_other_places() -> None:
 
 
 def test_values_in_the_natural_range_stay_and_others_move(problem: Problem, found: Intervention) -> None:
-    natural = natural_range(found, problem)
+    natural = natural_range(Examination(found, problem))
     assert natural.flipped.value == 1 and len(natural.ranges) == 3
     for unit in natural.ranges:  # the states of a planted unit are about +-0.87
         assert -0.95 < unit.low < -0.8 and 0.8 < unit.high < 0.95 and not unit.inside
     inside = replace(found, values=0.5 * found.values)
-    assert all(unit.inside for unit in natural_range(inside, problem).ranges)
+    assert all(unit.inside for unit in natural_range(Examination(inside, problem)).ranges)
     # Clamped to their range, decoys and extreme values do what they can there.
-    extreme = natural_range(replace(found, values=100 * found.values), problem)
+    extreme = natural_range(Examination(replace(found, values=100 * found.values), problem))
     assert extreme.kl == pytest.approx(natural.kl)
 
 
 @pytest.mark.parametrize("steps", ["every", "single"])
 def test_counterfactual_states_of_planted_units_flip_everything(steps: Any, found: Intervention) -> None:
     problem = Problem(PLANTED.model, PAIRS.sample(200), steps=steps)
-    swapped = interchange(replace(found, steps=steps), problem)
+    swapped = interchange(Examination(replace(found, steps=steps), problem))
     assert swapped is not None and swapped.flipped.value == 1 and swapped.whole_site.value == 1
-    decoys = interchange(replace(found, units=PLANTED.decoys, steps=steps), problem)
+    decoys = interchange(Examination(replace(found, units=PLANTED.decoys, steps=steps), problem))
     assert decoys is not None and decoys.flipped.value == 0 and decoys.whole_site.value == 1
     # A unit less loses its class.
-    fewer = interchange(replace(found.without(0), steps=steps), problem)
+    fewer = interchange(Examination(replace(found.without(0), steps=steps), problem))
     assert fewer is not None and 0.5 < fewer.flipped.value < 0.8
 
 
@@ -312,7 +310,7 @@ def test_an_interchange_of_everything_is_the_counterfactual_sentence() -> None:
     )
     differ = np.mean(problem.direction != np.roll(problem.direction, -1))
     assert 0 < differ < 1
-    swapped = interchange(found, problem)
+    swapped = interchange(Examination(found, problem))
     assert swapped is not None and swapped.whole_site.value == pytest.approx(differ)
 
 

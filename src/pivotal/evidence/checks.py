@@ -1,0 +1,214 @@
+"""The checks of what flips mean: natural values, counterfactual states, dose, paths, and where edited states lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.examination import Examination
+from pivotal.models.base import LanguageModel
+from pivotal.models.bases.edit import writes_of
+from pivotal.models.edits import Sources, dense, spread
+from pivotal.models.tensors import distinct_rows
+from pivotal.models.tree import Span
+from pivotal.problem.problem import Problem
+from pivotal.records.evidence import Divergence, Dose, Interchange, Natural, Paths, UnitRange
+from pivotal.units import Unit
+
+DOSES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+_DOSED, _POSITIONS = 256, 256
+"""The held-out prefixes and the positions of KL of dose and response."""
+_EXCHANGED = _FOLLOWED = 128
+"""The held-out prefixes whose states are exchanged, and those whose paths are followed."""
+_COMPARED = 512
+"""The held-out prefixes whose states are compared with untouched ones."""
+
+
+@torch.no_grad()
+def natural_range(examination: Examination) -> Natural:
+    """Score the intervention with each value clamped to the 1st and 99th percentile of the unit's states at the edited
+    steps. If all values are there already, the scores are those of the intervention."""
+    problem, (mask, values) = examination.problem, examination.edit
+    inside = values.clamp(*problem.natural_range())
+    same = bool(torch.where(spread(problem.space, mask) > 0, inside == values, True).all())
+    outcome = examination.outcome if same else problem.run(mask, inside)
+    clamped = examination if same else Examination(examination.intervention, problem, outcome=outcome)
+    return Natural(
+        ranges=_ranges(examination),
+        flipped=clamped.share(clamped.flipped),
+        by_direction=clamped.by_direction(clamped.flipped),
+        kl=clamped.kl,
+    )
+
+
+def _ranges(examination: Examination) -> tuple[UnitRange, ...]:
+    intervention, problem = examination.intervention, examination.problem
+    if any(unit.size > 1 for unit in intervention.units):
+        return ()
+    lows, highs = problem.natural_range()
+    ranges = []
+    for i, unit in enumerate(intervention.units):
+        (place,) = problem.space.places(unit)
+        values = {label: row[i] for label, row in intervention.shown_values.items()}
+        ranges.append(
+            UnitRange(unit=str(unit), low=float(lows[place]), high=float(highs[place]), values=values)
+        )
+    return tuple(ranges)
+
+
+@torch.no_grad()
+def interchange(examination: Examination) -> Interchange | None:
+    """Set the units, pair by pair, to what they are in the counterfactual prefix. None if no pair has a counterfactual
+    prefix of the label to flip to that differs from its own prefix and that the model can read."""
+    part, intervention = examination.problem.sample(_EXCHANGED), examination.intervention
+    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
+    try:
+        matched = part.examples.matched(part.model, part.steps)
+    except PivotalError:  # none of them can be asked
+        return None
+    asked = Problem(part.model, matched, sites=sites, steps=part.steps, values="interchange")
+    mask, values = dense(intervention, asked.space, asked.model.device)
+    outcome = asked.run(torch.cat([mask, torch.ones_like(mask)]), values.expand(2, -1, -1))
+    few, whole = outcome.flipped().cpu().numpy()
+    kl, whole_kl = asked.mean_kl(outcome.states).tolist()
+    fixed = asked.with_values("unbounded").run(mask, values).flipped()[0].cpu().numpy()
+    shares = Examination(intervention, asked)
+    return Interchange(
+        flipped=shares.share(few),
+        by_direction=shares.by_direction(few),
+        whole_site=shares.share(whole),
+        fixed=shares.share(fixed),
+        kl=kl,
+        whole_site_kl=whole_kl,
+    )
+
+
+@torch.no_grad()
+def dose_response(examination: Examination) -> Dose:
+    """Apply parts of an intervention. The edit is linear in the mask, so the mask is the dose."""
+    examined = examination.sample(_DOSED)
+    part, (mask, values) = examined.problem, examination.edit
+    log_ratio, kl = [part.clean_log_ratio], [0.0]
+    positions = part.positions.draw(_POSITIONS, torch.Generator().manual_seed(0))
+    # Only dose 1 may skip sites by its mask; the doses are run one by one to bound memory.
+    for dose in DOSES[1:]:
+        outcome = examined.outcome if dose == 1 else part.run(dose * mask, values)
+        log_ratio.append(outcome.log_ratio[0])
+        kl.append(float(part.kl(outcome.states, positions).mean()) * part.positions.live_share)
+    odds = -torch.stack(log_ratio).cpu().numpy()
+    flips = (odds > 0).mean(1)
+    flips[0] = 0.0  # by definition: the target is the word that the untouched model does not prefer
+    upward = np.diff(odds[: DOSES.index(1.0) + 1], axis=0) > 0
+    return Dose(
+        doses=DOSES,
+        flip_accuracy=tuple(flips.tolist()),
+        kl=tuple(kl),
+        half=_crossing(np.array(DOSES), flips, 0.5),
+        monotone=float(upward.all(0).mean()),
+        wrong_way=float((odds[DOSES.index(1.0)] < odds[0]).mean()),
+    )
+
+
+def _crossing(x: np.ndarray, y: np.ndarray, level: float) -> float | None:
+    """The first x at which y reaches the level, between two points by interpolation."""
+    above = np.flatnonzero(y >= level)
+    if not len(above):
+        return None
+    i = int(above[0])
+    if i == 0:
+        return float(x[0])
+    return float(x[i - 1] + (level - y[i - 1]) / (y[i] - y[i - 1]) * (x[i] - x[i - 1]))
+
+
+@torch.no_grad()
+def paths_of(examination: Examination) -> Paths:
+    """How much of the change of the log odds needs no later layer and no later step."""
+    examined = examination.sample(_FOLLOWED)
+    part, intervention, (mask, values) = examined.problem, examination.intervention, examination.edit
+    last = part.at_last_step()
+    before = part.clean_log_ratio
+    total = float((before - examined.outcome.log_ratio[0]).mean())
+    # An edit at an earlier word reaches the last step only through later steps.
+    edited = torch.as_tensor(part.tree.edited[part.tree.leaf], device=before.device)
+
+    def share(log_ratio: Float[Tensor, " examples"]) -> float:
+        return float(((before - log_ratio) * edited).mean()) / total if total else 0.0
+
+    writes = writes_of(part.model, intervention.units)
+    direct = None
+    if writes is not None:
+        given, active = torch.tensor(intervention.values)[None], torch.tensor(intervention.active)[None]
+        straight = DirectEdit(part.model, intervention.units, writes, given, active, last.sources)
+        direct = share(last.log_ratio_of(part.model.states(last.tensors.prepared, straight))[0])
+    return Paths(change=total, last_step=share(last.run(mask, values).log_ratio[0]), direct=direct)
+
+
+class DirectEdit:
+    """An edit that adds to the last layer what units write there when they are set, and changes nothing else.
+
+    A model calls it for the same rows site by site, the last layer at the end.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        units: Sequence[Unit],
+        writes: Float[Tensor, "units width"],
+        values: Float[Tensor, "runs directions units"],
+        active: Bool[Tensor, "runs directions units"],
+        sources: Sources | None = None,
+    ) -> None:
+        """`active` are the units that are set in each run and direction. `sources` take the place of `values`."""
+        self._last, self._units, self._writes, self._sources = model.layers[-1].name, units, writes, sources
+        self._values, self._active = values.to(writes.device).float(), active.to(writes.device)
+        self.sites = frozenset(unit.site for unit in units) | {self._last}
+        self.runs = len(values)
+        self._added: Tensor | None = None
+
+    def __call__(
+        self, site: str, spans: Sequence[Span], h: Float[Tensor, "rows _ width"]
+    ) -> Float[Tensor, "rows _ width"]:
+        if not spans:
+            return h
+        if self._added is None:
+            self._added = torch.zeros(len(h), self.runs, self._writes.shape[1], device=h.device)
+        units = [i for i, unit in enumerate(self._units) if unit.site == site]
+        if units:
+            at = torch.tensor([self._units[i].index for i in units], device=h.device)
+            for span in spans:
+                rows = slice(span.start, span.stop)
+                given = self._values[:, span.direction, units]
+                if self._sources is not None:
+                    given = self._sources.at(site, span)[..., at]
+                moved = (given - h[rows, :1][..., at].float()) * self._active[:, span.direction, units]
+                self._added[rows] += moved @ self._writes[units]
+        if site != self._last:
+            return h
+        added, self._added = self._added, None
+        return h + added.to(h.dtype)
+
+
+@torch.no_grad()
+def divergence_of(examination: Examination) -> Divergence:
+    """Compare the states from which the two words are predicted, before and after the edit."""
+    examined = examination.sample(_COMPARED)
+    part = examined.problem
+    leaves = torch.as_tensor(part.tree.live_row[part.tree.leaf], device=part.model.device).unique()
+    clean = distinct_rows(part.tensors.clean[:, None], leaves)[:, 0].float()
+    edited = distinct_rows(examined.outcome.states, leaves)[:, 0].float()
+    natural = _nearest(clean, clean).median()
+    return Divergence(ratio=float(_nearest(edited, clean).median() / natural.clamp(min=1e-12)))
+
+
+def _nearest(
+    states: Float[Tensor, "rows width"], others: Float[Tensor, "rows width"]
+) -> Float[Tensor, " rows"]:
+    """The distance of each state to the nearest state of another row."""
+    distance = torch.cdist(states, others)
+    distance.fill_diagonal_(torch.inf)
+    return distance.min(1).values

@@ -1,1 +1,0 @@
-"""The checks behind a verdict. Each module makes one of them."""

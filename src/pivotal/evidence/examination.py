@@ -1,0 +1,170 @@
+"""The examination of an intervention on held-out pairs: what is computed once and read by scores, checks and traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from pivotal.evidence.intervals import shares_of
+from pivotal.evidence.knowledge import knowledge_of
+from pivotal.models.edits import dense
+from pivotal.problem.batch import Outcome
+from pivotal.problem.objective import Terms
+from pivotal.problem.problem import Problem
+from pivotal.records.evidence import Knowledge, Share
+from pivotal.records.intervention import Intervention
+from pivotal.records.traces import PairOutcome
+
+
+class Examination:
+    """An intervention applied to the pairs of a problem. Each part is computed when it is first read."""
+
+    def __init__(
+        self,
+        intervention: Intervention,
+        problem: Problem,
+        *,
+        knowledge: Knowledge | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        """`knowledge` and `outcome` are given if they are known already."""
+        self.intervention, self.problem = intervention, problem
+        self._knowledge, self._outcome = knowledge, outcome
+
+    @cached_property
+    def knowledge(self) -> Knowledge:
+        """What the untouched model knows."""
+        return self._knowledge or knowledge_of(self.problem)
+
+    @cached_property
+    def edit(self) -> tuple[Float[Tensor, "1 directions units"], Float[Tensor, "1 directions coordinates"]]:
+        """The mask and the values of the intervention."""
+        return dense(self.intervention, self.problem.space, self.problem.model.device)
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        """The masked run."""
+        return self._outcome or self.problem.run_intervention(self.intervention)
+
+    @cached_property
+    def flipped(self) -> np.ndarray:
+        """Whether the preference of each pair is flipped."""
+        return self.outcome.flipped()[0].cpu().numpy()
+
+    @cached_property
+    def share(self) -> Callable[..., Share]:
+        """`share_of` for these pairs, whose clusters are the prefixes."""
+        return shares_of(self.problem.prefix_ids)
+
+    def by_direction(self, flipped: np.ndarray) -> dict[str, Share]:
+        """The share of flipped preferences for each label to flip to."""
+        of = {label: self.problem.direction == d for d, label in enumerate(self.problem.labels)}
+        return {label: self.share(flipped, some) for label, some in of.items() if some.any()}
+
+    @cached_property
+    def kl_at_nodes(self) -> Float[Tensor, "live 1"]:
+        """KL(untouched || edited) at each live node."""
+        with torch.no_grad():
+            return self.problem.kl(self.outcome.states)
+
+    @cached_property
+    def kl(self) -> float:
+        """KL averaged over all positions of a sentence, then over the sentences, as in the paper."""
+        return float((self.problem.positions.weight @ self.kl_at_nodes)[0])
+
+    @cached_property
+    def kl_after_edit(self) -> float:
+        """KL averaged over the positions from the first edited step."""
+        return float((self.problem.positions.after_edit @ self.kl_at_nodes)[0])
+
+    @cached_property
+    def outcomes(self) -> tuple[PairOutcome, ...]:
+        """The outcome of each pair, in the order of the problem's pairs."""
+        problem, tree = self.problem, self.problem.tree
+        before, after = -problem.clean_log_ratio.cpu(), -self.outcome.log_ratio[0].cpu()
+        at_nodes = np.zeros(len(tree.token))
+        at_nodes[tree.live] = self.kl_at_nodes[:, 0].cpu().numpy()
+        kl = tree.gathered(at_nodes)[tree.leaf] / (tree.lengths + 1)
+        return tuple(
+            PairOutcome(
+                pair=i,
+                prefix=pair.prefix,
+                cue=pair.cue,
+                words=pair.words,
+                label=pair.label,
+                group=pair.group,
+                direction=problem.labels[problem.direction[i]],
+                log_odds=(float(before[i]), float(after[i])),
+                kl=float(kl[i]),
+            )
+            for i, pair in enumerate(problem.pairs)
+        )
+
+    def sample(self, prefixes: int, seed: int = 0) -> Examination:
+        """The examination of a sample of the prefixes. Its outcome is a part of this one; nothing is run again."""
+        part = self.problem.sample(prefixes, seed)
+        chosen = self.problem.examples.sampled(prefixes, seed)
+        if chosen is None:
+            return self
+        whole, tree = self.outcome, self.problem.tree
+        rows = tree.live_row[tree.ancestors(chosen) & tree.live]
+        log_ratio, states = whole.log_ratio[:, torch.as_tensor(chosen)], whole.states[torch.as_tensor(rows)]
+        return Examination(self.intervention, part, outcome=Outcome(log_ratio, states, part.tensors.weight))
+
+
+@torch.no_grad()
+def score_many(
+    interventions: Sequence[Intervention], problem: Problem
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Flips (interventions x examples), KL over all positions, and KL after the edit.
+
+    The interventions are processed in chunks, because the masks of a thousand interventions can take gigabytes.
+    """
+    at_once, parts = problem.runs_at_once(), []
+    for start in range(0, len(interventions), at_once):
+        some = interventions[start : start + at_once]
+        pairs = [dense(i, problem.space, problem.model.device) for i in some]
+        mask, values = (torch.cat(tensors) for tensors in zip(*pairs, strict=True))
+        parts.append(score_masks(mask, values, problem))
+    flips, kl, after = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return flips, kl, after
+
+
+@torch.no_grad()
+def score_masks(
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    problem: Problem,
+    *,
+    kl: bool = True,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Like `score_many`, for masks and values as tensors. Without `kl` both KLs are NaN."""
+    at_once = problem.runs_at_once()
+    flips, kls, afters = [], [], []
+    for m, v in zip(mask.split(at_once), values.split(at_once), strict=True):
+        outcome = problem.run(m, v)
+        flips.append(outcome.flipped().cpu().numpy())
+        if kl:
+            each = problem.kl(outcome.states)
+            kls.append((problem.positions.weight @ each).cpu().numpy())
+            afters.append((problem.positions.after_edit @ each).cpu().numpy())
+    empty = [np.full(len(mask), np.nan)]
+    return np.concatenate(flips), np.concatenate(kls or empty), np.concatenate(afters or empty)
+
+
+@torch.no_grad()
+def costs_of(
+    mask: Float[Tensor, "runs directions units"],
+    values: Float[Tensor, "runs directions coordinates"],
+    problem: Problem,
+    terms: Terms,
+) -> Float[Tensor, "runs bounds"]:
+    """What `terms` bounds: KL and the changes of kept questions."""
+    at_once = problem.runs_at_once()
+    parts = zip(mask.split(at_once), values.split(at_once), strict=True)
+    return torch.cat([terms.costs(problem, problem.run(m, v)) for m, v in parts])

@@ -1,0 +1,229 @@
+"""Side effects: other phenomena, ordinary text and what must stay, with the intervention applied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from pivotal.errors import PivotalError
+from pivotal.evidence.intervals import shares_of
+from pivotal.models.base import LanguageModel
+from pivotal.models.edits import MaskedEdit, dense
+from pivotal.models.tree import PrefixTree
+from pivotal.problem.examples import Examples
+from pivotal.problem.kept import Stay
+from pivotal.problem.objective import TOLERANCE, Terms
+from pivotal.problem.problem import Problem
+from pivotal.problem.text import mostly_unknown, sentences_of, tokens_of
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.phenomena import load_phenomenon, phenomenon_names
+from pivotal.questions.question import names_of
+from pivotal.records.evidence import Effect, Evidence, TextCost
+from pivotal.records.intervention import Intervention
+from pivotal.records.summary import Kept
+from pivotal.units import Steps
+
+PAIRS = 200
+"""The most pairs of another phenomenon that are asked."""
+_ROWS = 256
+"""The most rows of the vocabulary-wide softmax in memory."""
+_MOST_NATS = 700.0
+"""The largest number whose exponential is finite."""
+_MEASURED = 512
+"""The training prefixes whose sample of kept sentences is measured."""
+
+
+def bundled_phenomena() -> Iterable[PairSet]:
+    """The pairs of every phenomenon that needs no file."""
+    return (load_phenomenon(name) for name in phenomenon_names() if not name.endswith(":"))
+
+
+def unanswered(evidence: Evidence, own: str, names: Iterable[str]) -> list[str]:
+    """The phenomena of which the evidence for an intervention says nothing. `own` is the one that it was found for, of
+    which nothing needs to be said."""
+    answered = {own, *names_of(own), *evidence.unasked, *(effect.phenomenon for effect in evidence.effects)}
+    return [name for name in names if name not in answered]
+
+
+def effects_on_others(
+    intervention: Intervention, model: LanguageModel, others: Iterable[PairSet | Examples]
+) -> Iterable[Effect]:
+    """The effects on phenomena other than the intervention's own. One that the model cannot be asked is left out."""
+    own = (intervention.phenomenon, *names_of(intervention.phenomenon))
+    for pairs in others:
+        if pairs.name in own:
+            continue
+        try:
+            yield effect_on(intervention, model, pairs)
+        except PivotalError:  # no pair of it can be asked
+            continue
+
+
+def prepared(model: LanguageModel, pairs: PairSet, steps: Steps, most: int = PAIRS) -> Examples:
+    """At most `most` pairs of a phenomenon, ready to be asked. They serve many interventions."""
+    return Examples.of(model, pairs.at_most(most), steps)
+
+
+@torch.no_grad()
+def effect_on(
+    intervention: Intervention,
+    model: LanguageModel,
+    pairs: PairSet | Examples,
+    *,
+    labels: Mapping[str, str] | None = None,
+    most: int = PAIRS,
+) -> Effect:
+    """Ask another phenomenon with the intervention applied, towards each of its directions. At most `most` pairs are
+    asked; `pairs` may be prepared for the intervention's steps already.
+
+    `labels` maps the labels of the pairs to directions of the intervention. By default equal labels are mapped. If both
+    labels are mapped, the phenomenon is related: each preference is also edited towards the other word.
+    """
+    model = model.in_bases(intervention.bases)
+    sites = ",".join(dict.fromkeys(unit.site for unit in intervention.units))
+    if isinstance(pairs, PairSet):
+        pairs = prepared(model, pairs, intervention.steps, most)
+    problem = Problem(model, pairs, sites=sites, steps=intervention.steps)
+    mask, values = dense(intervention, problem.space, model.device)
+    share = shares_of(problem.prefix_ids)
+    expected = _expected(problem)
+    after = {}
+    for d, direction in enumerate(intervention.directions):
+        log_ratio = problem.edited_towards([d, d]).run(mask, values).log_ratio[0].cpu().numpy()
+        preferred = np.where(log_ratio > 0, 1 - problem.direction, problem.direction)
+        after[direction] = share(preferred == expected)
+    flipped = None
+    to = _directions(intervention, problem.labels, labels)
+    if to is not None:
+        # Each preference is edited towards the direction that its target label maps to.
+        flipped = share(problem.edited_towards(to).run(mask, values).flipped()[0].cpu().numpy())
+    return Effect(
+        phenomenon=problem.pairs.name,
+        pairs=len(problem),
+        related=to is not None,
+        flipped=flipped,
+        untouched=share((1 - problem.direction) == expected),
+        edited=after,
+    )
+
+
+def _directions(
+    intervention: Intervention, labels: tuple[str, str], given: Mapping[str, str] | None
+) -> list[int] | None:
+    """For each label, the index of the direction that it maps to; None if the labels do not map to both directions."""
+    names = [(given or {}).get(label, label) for label in labels]
+    if sorted(names) != sorted(intervention.directions):
+        return None
+    return [intervention.direction(name) for name in names]
+
+
+def _expected(problem: Problem) -> np.ndarray:
+    """The index of the expected label of each pair; the preferred one if the pair states none."""
+    index = {label: i for i, label in enumerate(problem.labels)}
+    return np.array(
+        [
+            index[pair.label] if pair.label else 1 - int(direction)
+            for pair, direction in zip(problem.pairs, problem.direction, strict=True)
+        ]
+    )
+
+
+@torch.no_grad()
+def text_cost(
+    intervention: Intervention,
+    model: LanguageModel,
+    sentences: Sequence[str] | None = None,
+    *,
+    name: str = "the bundled text",
+) -> TextCost | None:
+    """Perplexity of sentences, untouched and edited towards each label. None if there are none, or if the model does
+    not know most of their words: then its predictions say nothing about the text.
+
+    A single-step intervention is applied at the middle token of each sentence, because ordinary text has no cue.
+    """
+    model = model.in_bases(intervention.bases)
+    given = sentences_of() if sentences is None else sentences
+    ids = [tokens for line in given if len(tokens := tokens_of(model, line)) > 1]
+    if mostly_unknown(model, ids):
+        return None
+    middle = [len(tokens) // 2 for tokens in ids]
+    tree = PrefixTree.build(ids, middle, [0] * len(ids), intervention.steps)
+    space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
+    mask, values = dense(intervention, space, model.device)
+    runs = 1 + len(intervention.directions)
+    # One run per direction. The tree has one direction, so each run repeats its values in all directions.
+    edit = MaskedEdit(
+        space,
+        torch.cat([torch.zeros_like(mask[:, :1]), mask.transpose(0, 1)]).expand(runs, mask.shape[1], -1),
+        torch.cat([values[:, :1], values.transpose(0, 1)]).expand(runs, values.shape[1], -1),
+    )
+    states = model.states(model.prepare(tree), edit)
+    rows, following = [], []
+    for i, tokens in enumerate(ids):
+        path = tree.path(int(tree.leaf[i]))
+        live = [p for p in range(len(tokens) - 1) if tree.live[path[p]]]
+        rows += [int(tree.live_row[path[p]]) for p in live]
+        following += [tokens[p + 1] for p in live]
+    nats = _nats(model, states, torch.tensor(rows), torch.tensor(following))
+    perplexity = [math.exp(min(_MOST_NATS, mean)) for mean in nats.tolist()]
+    return TextCost(
+        text=name,
+        tokens=len(rows),
+        untouched=perplexity[0],
+        edited=dict(zip(intervention.directions, perplexity[1:], strict=True)),
+    )
+
+
+def _nats(
+    model: LanguageModel,
+    states: Float[Tensor, "live runs width"],
+    rows: Int[Tensor, " tokens"],
+    following: Int[Tensor, " tokens"],
+) -> Float[Tensor, " runs"]:
+    """The mean of -log p of the following tokens, for each run."""
+    total = torch.zeros(states.shape[1], dtype=torch.float64)
+    for at, token in zip(rows.split(_ROWS), following.split(_ROWS), strict=True):
+        logits = model.readout(states[at.to(states.device)])
+        chosen = logits.gather(-1, token.to(logits.device)[:, None, None].expand(-1, logits.shape[1], 1))[
+            ..., 0
+        ]
+        total += (logits.logsumexp(-1) - chosen).double().sum(0).cpu()
+    return total / len(rows)
+
+
+@torch.no_grad()
+def kept_of(intervention: Intervention, train: Problem, stays: Sequence[Stay], terms: Terms) -> Kept | None:
+    """What the search bounded, on the sentences that it read, and the effect on the others. None if nothing had to
+    stay."""
+    if train.kept is None:
+        return None
+    part = train.sample(_MEASURED)
+    costs = terms.costs(part, part.run_intervention(intervention))
+    kl, largest = float(costs[0, 0]), part.preferences.by_direction(costs[:, 1:]).abs().amax(2)[0].tolist()
+    changes = dict(zip(part.preferences.names, largest, strict=True))
+    most = terms.max_change or torch.inf
+    effects: list[Effect] = []
+    texts: list[TextCost] = []
+    for stay in stays:
+        if stay.held_out is not None:
+            try:
+                effects.append(effect_on(intervention, train.model, stay.held_out))
+            except PivotalError:  # the model knows none of the held-out pairs
+                continue
+        elif (cost := text_cost(intervention, train.model, stay.held_out_lines, name=stay.name)) is not None:
+            texts.append(cost)
+    text = any(stay.pairs is None for stay in stays)
+    return Kept(
+        max_change=terms.max_change,
+        changes=changes,
+        broken=tuple(name for name, change in changes.items() if change > TOLERANCE * most),
+        max_kl=terms.max_kl if text else None,
+        kl=kl if text else None,
+        effects=tuple(effects),
+        texts=tuple(texts),
+    )
