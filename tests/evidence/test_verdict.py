@@ -87,7 +87,7 @@ def summary(collected: Evidence | None = None, flips: Share = HIGH, p: float | N
         values={"one": (0.1, 0.2, 0.3), "many": (0.1, 0.2, 0.3)},
     )  # fmt: skip
     return Summary(
-        model="m", phenomenon="number", steps="every", labels=("one", "many"), all_units=100,
+        model="m", phenomenon="number", steps="every", values="unbounded", labels=("one", "many"), all_units=100,
         flip_accuracy=flips.value, interval=(flips.low, flips.high), units=3, kl=0.2, kl_after_edit=0.3, median=0,
         best=0, forward_nodes=1, backward_nodes=1, clean_accuracy=0.9, pairs=PairCounts(train=3000, test=800),
         rejected=Rejections(total=0, reasons={}), controls=Control(sets=99, best=0.3, mean=0.1, p_value=p),
