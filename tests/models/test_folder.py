@@ -13,11 +13,11 @@ from torch import nn
 
 from pivotal.errors import PivotalError
 from pivotal.models import list_models, load_model
-from pivotal.models.recurrent.folder import FORMAT, load_folder, save_folder
+from pivotal.models.recurrent.folder import load_folder, save_folder
 from pivotal.models.recurrent.weights import dequantised
 
 WORDS = ["<eos>", "<unk>", "the", "cat", "sleeps", "sleep"]
-CONFIG = {"format": FORMAT, "cell": "lstm", "priming": "<eos>", "unk": "<unk>"}
+CARD = {"name": "toy", "summary": "a toy"}
 
 
 def weights(hidden: int = 4) -> dict[str, torch.Tensor]:
@@ -30,17 +30,16 @@ def weights(hidden: int = 4) -> dict[str, torch.Tensor]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    path = tmp_path / "toy"
-    path.mkdir()
-    save_file(weights(), path / "model.safetensors")
-    (path / "vocab.txt").write_text("\n".join(WORDS) + "\n", encoding="utf-8")
-    (path / "config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
-    return path
+    return save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=weights(), card=CARD)
 
 
 def config(**changes: Any) -> Any:
-    kept = {key: value for key, value in {**CONFIG, **changes}.items() if value is not None}
-    return lambda f: (f / "config.json").write_text(json.dumps(kept))
+    def damage(f: Path) -> None:
+        changed = {**json.loads((f / "config.json").read_text()), **changes}
+        kept = {key: value for key, value in changed.items() if value is not None}
+        (f / "config.json").write_text(json.dumps(kept))
+
+    return damage
 
 
 def tensors(**changes: torch.Tensor | None) -> Any:
@@ -67,7 +66,7 @@ def truncate(f: Path) -> None:
         (lambda f: (f / "model.safetensors").unlink(), "lacks model.safetensors. Give the folder of a model"),
         (
             lambda f: (f / "vocab.txt").write_text("one\ntwo\n"),
-            "a line per row of the embedding, 6, but .* has 2",
+            "model of 2 words needs 2 rows of encoder.weight, but there are 6",
         ),
         (
             lambda f: (f / "vocab.txt").write_text("\n".join([*WORDS[:5], "cat"])),
@@ -78,10 +77,10 @@ def truncate(f: Path) -> None:
             "vocab.txt, line 1.* must be UTF-8",
         ),
         (lambda f: (f / "config.json").write_text("{"), "must be JSON"),
-        (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "another kind of model"),
-        (lambda f: (f / "config.json").write_text("[]"), "another kind of model"),
+        (lambda f: (f / "config.json").write_text('{"kind": "gpt2"}'), "must be of the format"),
+        (lambda f: (f / "config.json").write_text("[]"), "must be of the format"),
         (lambda f: (f / "config.json").write_text('{"model_type": "gpt2"}'), "149 tensors are missing"),
-        (config(cell=None), "must have the keys cell, priming and unk, but cell is missing"),
+        (config(cell=None), "config.json: .*cell"),
         (config(cell="lstmm"), "no recurrent cell 'lstmm'.*Did you mean 'lstm'"),
         (config(cell="gru"), r"of a gru with 4 units must have the shape \(12, 3\), but it has \(16, 3\)"),
         (config(layers=3), "says layers 3, but the model has 2"),
@@ -144,9 +143,6 @@ def test_a_file_of_another_kind_is_not_taken_for_a_folder(folder: Path) -> None:
         load_model("wiki_lstm")
     assert "wiki-lstm" in dict(list_models())
     assert load_file(folder / "model.safetensors")  # the tests' own folder is a real one
-
-
-CARD = {"name": "toy", "summary": "a toy"}
 
 
 def test_a_saved_folder_loads_with_the_weights_that_went_in(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 from safetensors import SafetensorError
@@ -21,10 +21,43 @@ from pivotal.models.base import LanguageModel, ModelSource
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.recurrent.weights import dequantised, layers_of, quantised
 from pivotal.questions.words import EOS, UNK, read_words
+from pivotal.records import serial
 
-FORMAT = "pivotal-recurrent-1"
 FILES = ("config.json", "model.safetensors", "vocab.txt")
 WRITTEN = (*FILES, "card.json")
+
+
+class FolderConfig(serial.Record, frozen=True, kw_only=True):
+    """config.json: the cell, the sizes, and how the model reads words."""
+
+    formats: ClassVar[tuple[str, ...]] = ("pivotal-recurrent-1",)
+
+    format: Literal["pivotal-recurrent-1"] = "pivotal-recurrent-1"
+    cell: str
+    layers: int
+    embedding: int
+    hidden: int
+    words: int
+    tied: bool
+    """Whether the decoder is the embedding. It is then omitted from the file."""
+    eos: str = EOS
+    unk: str
+    priming: str
+
+    @staticmethod
+    def of(cell: str, weights: Mapping[str, Tensor], unk: str, priming: str) -> FolderConfig:
+        """The configuration of a model with some weights."""
+        encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
+        return FolderConfig(
+            cell=cell,
+            layers=layers_of(weights),
+            embedding=encoder.shape[1],
+            hidden=decoder.shape[1],
+            words=len(encoder),
+            tied=encoder.shape == decoder.shape and torch.equal(encoder, decoder),
+            unk=unk,
+            priming=priming,
+        )
 
 
 class FolderSource(ModelSource):
@@ -100,7 +133,7 @@ def load_folder(
             f"A model folder holds {', '.join(FILES)}, but {folder} lacks {', '.join(missing)}. "
             "Give the folder of a model."
         )
-    config = _read_config(folder / "config.json")
+    config = serial.read(folder / "config.json", FolderConfig)
     words = read_words(folder / "vocab.txt")
     path = folder / "model.safetensors"
     try:
@@ -109,40 +142,28 @@ def load_folder(
         raise PivotalError(
             f"{path} must be a whole safetensors file, but it cannot be read: {error}."
         ) from None
-    if config.get("tied") and "decoder.weight" not in weights and "encoder.weight" in weights:
+    if config.tied and "encoder.weight" in weights:
         weights["decoder.weight"] = weights["encoder.weight"]
-    if "encoder.weight" in weights and len(words) != len(weights["encoder.weight"]):
-        raise PivotalError(
-            f"vocab.txt must have a line per row of the embedding, {len(weights['encoder.weight'])}, "
-            f"but {folder / 'vocab.txt'} has {len(words)}."
-        )
     digest = hashlib.sha256()
     for file in ("vocab.txt", "model.safetensors"):
         digest.update((folder / file).read_bytes())
     model = RecurrentLM(
         name or folder.resolve().name,
-        cell=config["cell"],
+        cell=config.cell,
         words=words,
         weights=weights,
-        priming=config["priming"] if priming is None else priming,
-        unk=config["unk"],
+        priming=config.priming if priming is None else priming,
+        unk=config.unk,
         device=device,
         dtype=dtype or torch.float32,
         fingerprint=digest.hexdigest()[:16],
     )
-    found = {
-        "layers": len(model.sites),
-        "embedding": weights["encoder.weight"].shape[1],
-        "hidden": model.hidden,
-        "words": len(words),
-        "eos": EOS,
-    }
-    for key, value in found.items():
-        if config.get(key, value) != value:
-            raise PivotalError(
-                f"{folder / 'config.json'} says {key} {config[key]!r}, but the model has {value!r}: these files "
-                "do not belong together."
-            )
+    actual = FolderConfig.of(config.cell, weights, config.unk, config.priming)
+    for key in (key for key in config.__struct_fields__ if getattr(config, key) != getattr(actual, key)):
+        raise PivotalError(
+            f"{folder / 'config.json'} says {key} {getattr(config, key)!r}, but the model has "
+            f"{getattr(actual, key)!r}: these files do not belong together."
+        )
     return model
 
 
@@ -171,21 +192,9 @@ def save_folder(
             raise FileExistsError(17, "the folder exists already", str(folder))
         if not is_only_a_model(folder):
             raise FileExistsError(17, "it exists already and is not a model alone", str(folder))
-    encoder, decoder = weights["encoder.weight"], weights["decoder.weight"]
-    config = {
-        "format": FORMAT,
-        "cell": cell,
-        "layers": layers_of(weights),
-        "embedding": encoder.shape[1],
-        "hidden": decoder.shape[1],
-        "words": len(words),
-        "tied": encoder.shape == decoder.shape and torch.equal(encoder, decoder),
-        "eos": EOS,
-        "unk": unk,
-        "priming": priming,
-    }
+    config = FolderConfig.of(cell, weights, unk, priming)
     tensors = {name: tensor.detach().to("cpu").contiguous() for name, tensor in weights.items()}
-    if config["tied"]:
+    if config.tied:
         del tensors["decoder.weight"]
     if int8:
         tensors = quantised(tensors)
@@ -196,9 +205,8 @@ def save_folder(
         with library_errors(partial / "model.safetensors"):
             save_file(tensors, partial / "model.safetensors")
         (partial / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-        for name, content in (("config.json", config), ("card.json", dict(card))):
-            text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-            (partial / name).write_text(text, encoding="utf-8")
+        serial.write(partial / "config.json", config)
+        serial.write(partial / "card.json", dict(card))
         # safetensors writes files that other users cannot read.
         shutil.copymode(partial / "vocab.txt", partial / "model.safetensors")
         for file in partial.iterdir():
@@ -237,8 +245,8 @@ def is_only_a_model(folder: Path) -> bool:
 def holds_a_model(folder: Path) -> bool:
     """Whether a folder's config.json is that of a model in our format."""
     try:
-        _read_config(folder / "config.json")
-    except (PivotalError, OSError):
+        serial.read(folder / "config.json", FolderConfig)
+    except PivotalError:
         return False
     return True
 
@@ -251,18 +259,3 @@ def read_json(path: Path) -> Any:
         raise PivotalError(
             f"{path} must be JSON, but it cannot be read: {error}. Restore the original file."
         ) from None
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    config = read_json(path)
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        raise PivotalError(f'{path} must say "format": {FORMAT!r}. This folder holds another kind of model.')
-    missing = {"cell", "priming", "unk"} - set(config)
-    if missing:
-        raise PivotalError(
-            f"{path} must have the keys cell, priming and unk, but {', '.join(sorted(missing))} is missing."
-        )
-    for key in ("cell", "priming", "unk"):
-        if not isinstance(config[key], str):
-            raise PivotalError(f"{key} in {path} must be a text, but it is {config[key]!r}.")
-    return config
