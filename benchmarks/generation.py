@@ -50,7 +50,7 @@ def of_transformers(model: TransformersLM, tokens: int, texts: int) -> dict[str,
     found = some_units(model, "mlp", 12)
     edited = model.intervened(found, "plural")
     # The module and the projections are what a user of transformers has in hand.
-    net, taps = model._model, {tap.site.name: tap.module for tap in model._taps}
+    net, taps = model.network, {tap.site.name: tap.module for tap in model._taps}
     ids = torch.tensor([model.encode(PROMPT).ids] * texts)
     settings = {"max_new_tokens": tokens, "min_new_tokens": tokens, "do_sample": False, "pad_token_id": 0}
     hushed = [token for token in model.vocabulary.unspeakable() if token < model.vocabulary_size]

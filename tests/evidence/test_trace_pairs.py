@@ -139,7 +139,7 @@ def test_the_untouched_side_is_the_model_s_own() -> None:
     found = trace(model, intervention, MinimalPair("The doctor near cars", 1, ("runs", "run")))
     ids = torch.tensor([[*model.vocabulary.priming, *model.encode(found.prefix).ids]])
     with torch.no_grad():
-        said = model._model(input_ids=ids, output_hidden_states=True)
+        said = model.network(input_ids=ids, output_hidden_states=True)
     expected = [
         said.hidden_states[1 + int(unit.site[-1])][0, 1:, unit.index].tolist() for unit in intervention.units
     ]

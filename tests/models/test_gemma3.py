@@ -41,7 +41,7 @@ def test_its_tokenizer_is_that_of_transformers(lm: TransformersLM) -> None:
     """Which takes seconds to be read in their way."""
     from transformers import AutoTokenizer
 
-    theirs = AutoTokenizer.from_pretrained(lm._model.config._name_or_path)
+    theirs = AutoTokenizer.from_pretrained(lm.network.config._name_or_path)
     ours = lm.tokenizer
     assert ours.backend_tokenizer.to_str() == theirs.backend_tokenizer.to_str()
     assert ours.special_tokens_map == theirs.special_tokens_map
@@ -61,7 +61,7 @@ def test_untouched_logits_are_those_of_transformers(lm: TransformersLM, steps: s
             assert lm.division(lm.prepare(tree), 1).chunks[0].past is not None
         for ids, leaf in zip(sequences, tree.leaf, strict=True):
             whole = torch.tensor([[*lm.vocabulary.priming, *ids]])
-            expected = lm._model(input_ids=whole).logits[0, -1]
+            expected = lm.network(input_ids=whole).logits[0, -1]
             found = lm.readout(states[tree.live_row[leaf], 0])
             assert (found - expected).abs().max() < 1e-4
 

@@ -74,10 +74,10 @@ def test_a_head_is_its_slice_of_the_output_projections_input() -> None:
         h[:, 2, 8:12] = values[0, 0, 8:12]  # BOS comes first
         return (h,)
 
-    handle = lm._model.model.layers[1].self_attn.o_proj.register_forward_pre_hook(by_hand)
+    handle = lm.network.model.layers[1].self_attn.o_proj.register_forward_pre_hook(by_hand)
     try:
         whole = torch.tensor([[*lm.vocabulary.priming, *ids]])
-        expected = lm._model(input_ids=whole, use_cache=False).logits[0, 2:]
+        expected = lm.network(input_ids=whole, use_cache=False).logits[0, 2:]
     finally:
         handle.remove()
     torch.testing.assert_close(found[:, 0], expected, rtol=1e-4, atol=1e-4)

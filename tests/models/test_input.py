@@ -56,7 +56,7 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
     lm = model_of(family)
     assert lm.longest == POSITIONS - 1, "BOS has one"
     (logits,) = lm.next_logits([[3] * (POSITIONS - 1)])
-    expected = lm._model(input_ids=torch.tensor([[1, *[3] * (POSITIONS - 1)]])).logits[0, -1]
+    expected = lm.network(input_ids=torch.tensor([[1, *[3] * (POSITIONS - 1)]])).logits[0, -1]
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
     with pytest.raises(PivotalError, match=r"may have at most 63 tokens.* has 64\. Shorten"):
         lm.next_logits([[3], [3] * POSITIONS])
@@ -93,18 +93,6 @@ def test_pairs_that_are_too_long_are_left_out_and_counted() -> None:
 def test_priming_leaves_room_for_a_sentence() -> None:
     with pytest.raises(PivotalError, match=r"positions for 64 tokens, and it has 64\. Give a shorter"):
         TransformersLM("gpt2", random_model("gpt2"), tokenizer(), priming="The " * POSITIONS)
-
-
-# -- sites ----------------------------------------------------------------------------------------------------------
-
-
-def test_experts_are_no_sites() -> None:
-    with pytest.raises(PivotalError, match=r"'mlp' matches none.*mixture of experts\. Experts are not sites"):
-        model_of("mixtral").unit_space("mlp")
-    for family, sites in (("mixtral", "neurons"), ("mamba", "mlp")):
-        with pytest.raises(PivotalError, match="matches none") as refused:
-            model_of(family).unit_space(sites)
-        assert "experts" not in str(refused.value)
 
 
 # -- tokens, cues and numbers ---------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_states_of_transformers_are_those_of_reading_again(family: str) -> None:
 def test_a_step_computes_one_token_of_each_text() -> None:
     model = transformer("llama")
     rows: list[tuple[int, ...]] = []
-    handle = model._model.register_forward_pre_hook(
+    handle = model.network.register_forward_pre_hook(
         lambda _, __, kwargs: rows.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     try:
@@ -164,14 +164,14 @@ def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
     edited = model.intervened(intervention(model, "mlp,head.1", steps), "plural", cue=0)
     cues = None if steps == "every" else [3, 1]
     expected = [greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)]
-    untouched = own(model._model, PROMPTS)
+    untouched = own(model.network, PROMPTS)
     with edited.attached(cues) as net:
         assert own(net, PROMPTS) == expected
         beams = own(net, PROMPTS, num_beams=3)
         torch.manual_seed(0)
         drawn = own(net, PROMPTS, do_sample=True, num_return_sequences=4)
     assert len(beams) == 2 and len(drawn) == 8
-    assert own(model._model, PROMPTS) == untouched
+    assert own(model.network, PROMPTS) == untouched
     assert steps == "single" or untouched != expected
 
 
@@ -197,7 +197,7 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
         ]
         with edited.attached(cues) as net:
             assert own(net, PROMPTS) == expected
-    assert expected != own(model._model, PROMPTS)
+    assert expected != own(model.network, PROMPTS)
 
 
 def test_streaming_and_a_static_cache() -> None:

@@ -45,7 +45,7 @@ def lm() -> TransformersLM:
 def plain(lm: TransformersLM, text: str) -> Tensor:
     """Logits at every position of a text, from transformers itself."""
     with torch.no_grad():
-        return lm._model(input_ids=torch.tensor([lm.encode(text).ids])).logits[0]
+        return lm.network(input_ids=torch.tensor([lm.encode(text).ids])).logits[0]
 
 
 def test_it_is_listed_and_reads_no_bos(lm: TransformersLM) -> None:
@@ -87,7 +87,7 @@ def test_contract(lm: TransformersLM, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_edit_of_a_late_block_runs_only_the_blocks_from_there(lm: TransformersLM) -> None:
     ran: list[int] = []
-    blocks = lm._model.model.layers
+    blocks = lm.network.model.layers
     handles = [
         block.mlp.register_forward_hook(lambda *_, level=level: ran.append(level))
         for level, block in enumerate(blocks)
@@ -136,7 +136,7 @@ def test_words_of_several_tokens_are_compared_at_the_first_difference(
     every = [ids for side in read for ids in side]
     shared = next(i for i in range(99) if len({tuple(ids[: i + 1]) for ids in every}) > 1)
     with torch.no_grad():
-        p = lm._model(input_ids=torch.tensor([every[0][:shared]])).logits[0, -1].double().softmax(-1)
+        p = lm.network(input_ids=torch.tensor([every[0][:shared]])).logits[0, -1].double().softmax(-1)
     asked = []
     for side, other in (read, read[::-1]):
         tokens = {ids[shared] for ids in side if len(ids) > shared}

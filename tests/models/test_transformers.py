@@ -42,7 +42,7 @@ def plain_logits(lm: TransformersLM, text: str) -> Tensor:
     """What transformers itself says comes next."""
     ids = [*lm.vocabulary.priming, *lm.encode(text).ids]
     with torch.no_grad():
-        return lm._model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float()
+        return lm.network(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1].float()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -109,7 +109,7 @@ def test_a_site_is_what_its_name_says() -> None:
     """An edit by pivotal against the same edit by hand, on a whole sentence."""
     lm = model_of("llama")
     ids = lm.encode("The doctor near cars").ids
-    block = lm._model.model.layers[1]
+    block = lm.network.model.layers[1]
     by_hand = {
         "mlp.1": lambda f: block.mlp.down_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
         "attn.1": lambda f: block.self_attn.o_proj.register_forward_pre_hook(lambda _, a: (f(a[0]),)),
@@ -129,7 +129,7 @@ def test_a_site_is_what_its_name_says() -> None:
         found = lm.readout(lm.states(lm.prepare(tree), MaskedEdit(space, mask, values)))
         handle = attach(set_unit)
         try:
-            expected = lm._model(input_ids=torch.tensor([ids])).logits[0, 1:]
+            expected = lm.network(input_ids=torch.tensor([ids])).logits[0, 1:]
         finally:
             handle.remove()
         torch.testing.assert_close(found[:, 0], expected, rtol=1e-4, atol=1e-4)
@@ -229,7 +229,7 @@ def test_hooks_are_gone_after_an_error() -> None:
     with pytest.raises(ValueError, match=r"attn\.0"):
         lm.states(lm.prepare(PrefixTree.build([ids], [1], [0], "every")), broken)
     assert not any(
-        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm._model.modules()
+        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in lm.network.modules()
     )
     assert torch.equal(lm.next_logits([ids]), before)
 

@@ -50,7 +50,7 @@ def test_unknown_words() -> None:
     assert words.encode("a's a").ids == (1, 2, 1) and words.unspeakable() == [0]
     with pytest.raises(PivotalError, match="outside the vocabulary: b, c's"):
         words.encode("a b c's")
-    assert WordVocabulary(["a"], "<unk>").unk is None
+    assert WordVocabulary(["a"], "<unk>").unknown_word is None
 
 
 def test_what_a_model_knows(wiki: LanguageModel) -> None:

@@ -99,10 +99,8 @@ class LanguageModel(ABC):
         this; the default reads every text again after each token."""
         return Rereading(self, prompt, texts, applied)
 
-    def attached(
-        self, intervention: Intervention, direction: int, cues: Sequence[int] | None
-    ) -> AbstractContextManager[Any]:
-        """The module of the model with an intervention attached. `IntervenedModel.attached` describes it."""
+    def attached(self, edit: Edit, direction: int, cues: Sequence[int] | None) -> AbstractContextManager[Any]:
+        """The module of the model with an edit attached. `IntervenedModel.attached` describes it."""
         raise PivotalError(
             f"Only a model of transformers has a `generate` of its own, but {self.name} is a {type(self).__name__}. "
             "Use the `generate` of `intervened`."

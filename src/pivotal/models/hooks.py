@@ -6,7 +6,7 @@ holds the lock of the model (`lock_of`) meanwhile. Several threads can therefore
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -58,9 +58,7 @@ def edited(taps: Sequence[Tap], apply: Callable[[str, Tensor], Tensor]) -> Itera
         reached.add(tap.site.name)
         return apply(tap.site.name, h.movedim(tap.axis, -1)).movedim(-1, tap.axis)
 
-    with ExitStack() as stack:
-        for tap in taps:
-            stack.callback(attach(tap, partial(run, tap)).remove)
+    with hooked(attach(tap, partial(run, tap)) for tap in taps):
         yield
     missed = [tap.site.name for tap in taps if tap.site.name not in reached]
     if missed:
@@ -79,6 +77,15 @@ def attach(tap: Tap, run: Callable[[Tensor], Tensor]) -> Any:
         return with_first(out, run(first_of(out)))
 
     return tap.module.register_forward_hook(output)
+
+
+@contextmanager
+def hooked(handles: Iterable[Any]) -> Iterator[None]:
+    """Remove hooks, given by their handles, at the end of the block. The iterable may attach them as it goes."""
+    with ExitStack() as stack:
+        for handle in handles:
+            stack.callback(handle.remove)
+        yield
 
 
 @contextmanager

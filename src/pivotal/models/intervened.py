@@ -207,7 +207,9 @@ class IntervenedModel:
                 "There is no intervention to attach. Take the model that `intervened` returns."
             )
         cues = _cues(cue) if self.intervention.steps == "single" else None
-        return self._model().attached(self.intervention, self.direction, cues)
+        model, edit = self._model(), self._applied(-1).edit
+        assert edit is not None
+        return model.attached(in_own_sites(edit, model.bases), self.direction, cues)
 
     def _position_of_cue(self, prompt: str, encoding: Encoding) -> int:
         """The token that a single-step intervention acts at; -1 if there is no such token."""

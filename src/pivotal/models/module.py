@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from torch.nn.functional import linear
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.models.chunks import ChunkedLM
 from pivotal.models.edits import Edit, runs_of, sites_of
-from pivotal.models.hooks import Tap, check_causal, edited, first_of, lock_of, running
+from pivotal.models.hooks import Tap, check_causal, edited, first_of, hooked, lock_of, running
 from pivotal.models.layout import Layout, parts, rows
 from pivotal.models.tensors import checksum
 from pivotal.models.transformers.tokens import Tokens, words_of
@@ -95,8 +96,9 @@ class ModuleLM(ChunkedLM):
     # -- computation --------------------------------------------------------------------------------------------
 
     def divide(self, tree: PrefixTree, most: int) -> list[_ModuleChunk]:
-        found = parts(tree, most, shared=False)
-        return [_ModuleChunk(rows(tree, part, self.vocabulary.priming, self.device)) for part in found]
+        priming = self.vocabulary.priming
+        chosen = parts(tree, most, shared=False)
+        return [_ModuleChunk(rows(tree, part, priming, self.device)) for part in chosen]
 
     def run_chunk(self, chunk: _ModuleChunk, edit: Edit | None) -> Float[Tensor, "nodes runs width"]:
         layout = chunk.layout
@@ -116,8 +118,8 @@ class ModuleLM(ChunkedLM):
             return h
 
         with nullcontext() if self._head is None else running(self._head, catch):
-            found = self._module(tokens)
-        return caught[0] if caught else found
+            logits = self._module(tokens)
+        return caught[0] if caught else logits
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
@@ -132,59 +134,46 @@ class ModuleLM(ChunkedLM):
 
 def _taps(module: nn.Module, sites: Mapping[str, str], tokens: Tensor) -> tuple[Tap, ...]:
     """The sites in the order of computation."""
-    seen: list[Tap] = []
-    ran: dict[str, int] = dict.fromkeys(sites, 0)
-    named = dict(module.named_modules())
-    handles = []
+    modules = dict(module.named_modules())
+    taps: list[Tap] = []
 
     def watch(site: str, path: str) -> Any:
-        plain, _, side = path.partition(":")
-        if plain not in named or side not in ("", "input", "output"):
+        name, _, side = path.partition(":")
+        if name not in modules or side not in ("", "input", "output"):
             raise PivotalError(
                 f"The site {site} must be the path of a module, optionally with :input, but it is {path!r}."
-                + did_you_mean(plain, [name for name in named if name])
+                + did_you_mean(name, [other for other in modules if other])
             )
-        if isinstance(named[plain], nn.RNNBase) and side != "input":
-            raise PivotalError(
-                f"An edit at a site must reach the next step, but {path} ({site}) is a "
-                f"torch.nn.{type(named[plain]).__name__}, whose steps run inside the module. Use pv.RecurrentLM."
-            )
-
-        def see(_: nn.Module, args: Any, out: Any = None) -> None:
-            ran[site] += 1
-            if ran[site] == 1:
-                h = args[0] if side == "input" else first_of(out)
-                seen.append(_tap(site, path, h, named[plain], side or "output"))
-
+        part = modules[name]
         if side == "input":
-            return named[plain].register_forward_pre_hook(see)
-        return named[plain].register_forward_hook(see)
+            return part.register_forward_pre_hook(
+                lambda _, args: taps.append(_tap(site, path, args[0], part, "input"))
+            )
+        if isinstance(part, nn.RNNBase):
+            raise PivotalError(
+                f"An edit at a site must reach the next step, but {path} ({site}) is a torch.nn.{type(part).__name__}, "
+                "whose steps run inside the module. Use pv.RecurrentLM."
+            )
+        return part.register_forward_hook(
+            lambda _, __, out: taps.append(_tap(site, path, first_of(out), part, "output"))
+        )
 
-    try:
-        for site, path in sites.items():
-            handles.append(watch(site, path))
-        with torch.no_grad():
-            module(tokens)
-    finally:
-        for handle in handles:
-            handle.remove()
-    again = [site for site in sites if ran[site] > 1]
-    if again:
+    with hooked(watch(site, path) for site, path in sites.items()), torch.no_grad():
+        module(tokens)
+    runs = Counter(tap.site.name for tap in taps)
+    if not sites:
         raise PivotalError(
-            f"A site is a module that runs once, but {again[0]} ({sites[again[0]]}) ran {ran[again[0]]} times. "
-            "Name a module that is used once."
+            "A model needs at least one site. Name a module, e.g. sites={'hidden.0': 'layers.0'}."
         )
-    places = [(id(tap.module), tap.side) for tap in seen]
-    if len(set(places)) < len(places):
+    for site, path in sites.items():
+        if runs[site] != 1:
+            raise PivotalError(
+                f"A site is a module that runs once, but {site} ({path}) ran {runs[site]} times. Name a module that "
+                "is used once."
+            )
+    if len({(id(tap.module), tap.side) for tap in taps}) < len(taps):
         raise PivotalError(f"Sites must differ, but two of {', '.join(sites)} are the same. Name each once.")
-    missed = [site for site in sites if not ran[site]]
-    if missed or not sites:
-        raise PivotalError(
-            f"A site must be a module that runs, but {missed[0]} ({sites[missed[0]]}) does not."
-            if missed
-            else "A model needs at least one site. Name a module, e.g. sites={'hidden.0': 'layers.0'}."
-        )
-    return tuple(seen)
+    return tuple(taps)
 
 
 def _tap(site: str, path: str, h: Any, module: nn.Module, side: str) -> Tap:
@@ -202,19 +191,15 @@ def _tap(site: str, path: str, h: Any, module: nn.Module, side: str) -> Tap:
 def _head(module: nn.Module, tokens: Tensor, logits: Tensor) -> nn.Linear | None:
     """The linear layer whose output is the logits, so that `readout` can compute a few words only; None if there is
     none."""
-    found: list[nn.Linear] = []
+    heads: list[nn.Linear] = []
 
-    def see(layer: nn.Linear, args: Any, out: Tensor) -> None:
+    def see(layer: nn.Linear, _: Any, out: Tensor) -> None:
         if out.shape == logits.shape and torch.equal(out, logits):
-            found.append(layer)
+            heads.append(layer)
 
-    handles = [m.register_forward_hook(see) for m in module.modules() if type(m) is nn.Linear]
-    try:
+    with hooked(m.register_forward_hook(see) for m in module.modules() if type(m) is nn.Linear):
         module(tokens)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return found[0] if found else None
+    return heads[0] if heads else None
 
 
 def _vocabulary(words: Sequence[str], size: int, priming: str, unk: str) -> WordVocabulary:

@@ -6,8 +6,9 @@ model computes the matrix products outside, once per parent instead of once per 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -37,27 +38,30 @@ class Incoming:
         return x, shared_rows(self.r, self.up)
 
 
-@runtime_checkable
-class RecurrentCell(Protocol):
+Step = Callable[[Incoming], tuple[Tensor, Tensor | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RecurrentCell:
     """One kind of recurrent network."""
+
+    scales: tuple[float, ...]
+    """A factor for each block of gates, multiplied into the weights when they are loaded."""
+    step: Step
+    """New h and c of the nodes."""
+    has_memory: bool = False
+    """Whether there is a state besides h (the LSTM's c)."""
+    one_bias: bool = True
+    """Whether the two halves of the gates are only added, so that one bias, part of r, replaces both."""
 
     @property
     def gates(self) -> int:
         """The number of gate blocks in the weight matrices."""
-
-    @property
-    def has_memory(self) -> bool:
-        """Whether there is a state besides h (the LSTM's c)."""
-
-    @property
-    def one_bias(self) -> bool:
-        """Whether the two halves of the gates are only added, so that one bias, part of r, replaces both."""
+        return len(self.scales)
 
     def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        """A factor per gate row, multiplied into the weights when they are loaded."""
-
-    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
-        """New h and c of the nodes."""
+        """A factor for each row of the gates."""
+        return torch.tensor(self.scales).repeat_interleave(hidden)
 
 
 def _through_tanh(grad: Tensor, y: Tensor) -> Tensor:
@@ -122,52 +126,29 @@ class _LSTMStep(torch.autograd.Function):
         return grad_x, None, grad_r, None, grad_c, None
 
 
-@dataclass(frozen=True, slots=True)
-class LSTM:
-    gates: int = 4
-    has_memory: bool = True
-    one_bias: bool = True
-
-    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        """The sigmoid gates (i, f, o) are halved, so that one tanh computes all four gates."""
-        return torch.tensor([0.5, 0.5, 1.0, 0.5]).repeat_interleave(hidden)
-
-    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
-        i = incoming
-        h, c = _LSTMStep.apply(i.x, i.weight, i.r, i.up, i.carry, i.parent)
-        return h, c
+def _lstm(incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+    i = incoming
+    h, c = _LSTMStep.apply(i.x, i.weight, i.r, i.up, i.carry, i.parent)
+    return h, c
 
 
-@dataclass(frozen=True, slots=True)
-class GRU:
-    gates: int = 3
-    has_memory: bool = False
-    one_bias: bool = False
-
-    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        return torch.ones(3 * hidden)
-
-    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
-        x, r = incoming.gates()
-        x_reset, x_update, x_new = x.chunk(3, -1)
-        r_reset, r_update, r_new = r.chunk(3, -1)
-        new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
-        carry = shared_rows(incoming.carry, incoming.parent)
-        return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
+def _gru(incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+    x, r = incoming.gates()
+    x_reset, x_update, x_new = x.chunk(3, -1)
+    r_reset, r_update, r_new = r.chunk(3, -1)
+    new = torch.tanh(x_new + torch.sigmoid(x_reset + r_reset) * r_new)
+    carry = shared_rows(incoming.carry, incoming.parent)
+    return torch.lerp(new, carry.expand_as(new), torch.sigmoid(x_update + r_update)), None
 
 
-@dataclass(frozen=True, slots=True)
-class RNN:
-    gates: int = 1
-    has_memory: bool = False
-    one_bias: bool = True
-
-    def scale(self, hidden: int) -> Float[Tensor, " gates"]:
-        return torch.ones(hidden)
-
-    def step(self, incoming: Incoming) -> tuple[Tensor, Tensor | None]:
-        x, r = incoming.gates()
-        return torch.tanh(x + r), None
+def _rnn(incoming: Incoming) -> tuple[Tensor, Tensor | None]:
+    x, r = incoming.gates()
+    return torch.tanh(x + r), None
 
 
-CELLS: dict[str, RecurrentCell] = {"lstm": LSTM(), "gru": GRU(), "rnn": RNN()}
+CELLS: dict[str, RecurrentCell] = {
+    # The sigmoid gates (i, f, o) are halved, so that one tanh computes all four gates.
+    "lstm": RecurrentCell((0.5, 0.5, 1.0, 0.5), _lstm, has_memory=True),
+    "gru": RecurrentCell((1.0, 1.0, 1.0), _gru, one_bias=False),
+    "rnn": RecurrentCell((1.0,), _rnn),
+}

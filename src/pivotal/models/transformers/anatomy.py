@@ -8,7 +8,6 @@ and how many positions the model has.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch.nn.functional import linear
 from torch.overrides import TorchFunctionMode
 
 from pivotal.errors import PivotalError
-from pivotal.models.hooks import Tap, check_causal, first_of
+from pivotal.models.hooks import Tap, check_causal, first_of, hooked
 from pivotal.units import Site
 
 _STEPS = 6
@@ -71,37 +70,27 @@ def examine(model: nn.Module, vocabulary: int, device: torch.device) -> Anatomy:
     """Find the blocks, the sites and the output projection of a model."""
     blocks = _blocks(model)
     log = _Log()
-    handles = [module.register_forward_hook(log, with_kwargs=True) for module in model.modules()]
-    try:
-        tokens = probe_tokens(vocabulary, device)
+    tokens = probe_tokens(vocabulary, device)
+    with hooked(module.register_forward_hook(log, with_kwargs=True) for module in model.modules()):
         logits = model(input_ids=tokens, use_cache=False).logits
-    finally:
-        for handle in handles:
-            handle.remove()
     check_causal(lambda ids: model(input_ids=ids, use_cache=False).logits, tokens, logits)
-    missing = [i for i, block in enumerate(blocks) if block not in log.calls]
-    if missing:
-        raise PivotalError(
-            f"Every block of a model must run, but block {missing[0]} of {len(blocks)} did not."
-        )
-    found = _Taps()
+    taps = _Taps()
     for level, block in enumerate(blocks):
         for kind, owner, module, call in _projections(block, log):
             width = call.args[0].shape[-1]
-            found.add(kind, level, module, "input", width, call.order)
+            taps.add(kind, level, module, "input", width, call.order)
             if kind == "attn" and (heads := _heads(model, owner, width)):
-                found.add("head", level, module, "input", heads, call.order, width // heads, f"attn.{level}")
+                taps.add("head", level, module, "input", heads, call.order, width // heads, f"attn.{level}")
         call = log.calls[block]
         h = first_of(call.output)
-        if (
-            h.numel() == _STEPS * h.shape[-1]
-        ):  # some blocks return several streams, none of which is the residual
-            found.add("resid", level, block, "output", h.shape[-1], call.order)
+        # Some blocks return several streams, none of which is the residual.
+        if h.numel() == _STEPS * h.shape[-1]:
+            taps.add("resid", level, block, "output", h.shape[-1], call.order)
     head = _head(model, log, logits)
     outputs = tuple(
         len(out) if isinstance(out := log.calls[block].output, tuple | list) else 0 for block in blocks
     )
-    return Anatomy(blocks, found.ordered(), head, outputs, log.calls[head].args[0], logits)
+    return Anatomy(blocks, taps.ordered(), head, outputs, log.calls[head].args[0], logits)
 
 
 @dataclass
@@ -147,17 +136,13 @@ def _heads(model: nn.Module, attention: nn.Module, width: int) -> int | None:
 
 
 def _blocks(model: nn.Module) -> nn.ModuleList:
-    def weight(entry: tuple[str, nn.ModuleList]) -> tuple[int, int]:
-        name, found = entry
-        return sum(p.numel() for p in found.parameters()), -len(name)
-
     lists = [(name, m) for name, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
     if not lists:
         raise PivotalError(
             f"The sites of a model are in its list of blocks, but {type(model).__name__} has no such list. "
             "Wrap it in pivotal.models.module.ModuleLM and name its sites."
         )
-    return max(lists, key=weight)[1]
+    return max(lists, key=lambda entry: (sum(p.numel() for p in entry[1].parameters()), -len(entry[0])))[1]
 
 
 def _projections(block: nn.Module, log: _Log) -> list[tuple[str, nn.Module, nn.Module, _Call]]:
@@ -220,12 +205,8 @@ def _mixed(module: nn.Module, call: _Call, parts: list[nn.Module]) -> set[nn.Mod
         def see(part: nn.Module, inputs: tuple[Any, ...]) -> None:
             got[part] = inputs[0].reshape(1, _STEPS, -1).clone()
 
-        handles = [part.register_forward_pre_hook(see) for part in parts]
-        try:
+        with hooked(part.register_forward_pre_hook(see) for part in parts):
             return first_of(module(*args, **kwargs)), got
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def differ(a: Tensor, b: Tensor) -> bool:
         return not torch.allclose(a[:, 2:], b[:, 2:], rtol=1e-4, atol=1e-7)
@@ -245,23 +226,23 @@ def _changed(value: Any, change: float) -> Any:
 
 
 def _head(model: nn.Module, log: _Log, logits: Tensor) -> nn.Module:
-    asked: Callable[[], nn.Module | None] | None = getattr(model, "get_output_embeddings", None)
-    head = asked() if asked is not None else None
+    embeddings: Any = getattr(model, "get_output_embeddings", lambda: None)
+    head = embeddings()
     if head in log.calls:
         return head
-    found = [
+    heads = [
         (call.order, module)
         for module, call in log.calls.items()
         if isinstance(getattr(module, "weight", None), Tensor)
         and isinstance(call.output, Tensor)
         and call.output.shape == logits.shape
     ]
-    if not found:
+    if not heads:
         raise PivotalError(
             f"A language model ends in a projection onto its vocabulary, but none was found in "
             f"{type(model).__name__}. Wrap the model in pivotal.models.module.ModuleLM."
         )
-    return max(found, key=lambda entry: entry[0])[1]
+    return max(heads, key=lambda entry: entry[0])[1]
 
 
 # -- the output projection --------------------------------------------------------------------------------------------
@@ -340,9 +321,7 @@ def _parameters(head: nn.Module, device: torch.device) -> tuple[Tensor, Tensor |
 
 def _caps(config: Any) -> list[float]:
     """The numbers of a configuration that may be the cap of the logits."""
-    settings = config.to_dict() if hasattr(config, "to_dict") else {}
-    found = [value for key, value in settings.items() if "cap" in key and isinstance(value, int | float)]
-    return [float(value) for value in found if value > 0 and not isinstance(value, bool)]
+    return [float(v) for k, v in config.to_dict().items() if "cap" in k and type(v) in (int, float) and v > 0]
 
 
 # -- positions --------------------------------------------------------------------------------------------------------
@@ -358,15 +337,14 @@ def positions_of(model: nn.Module, token: int, device: torch.device) -> int | No
     The probe repeats one token, so that only positions count up. A look-up with consecutive indices, in a table whose
     length does not depend on the length of the probe, is the look-up of positions.
     """
-    found = []
-    trunk = getattr(
-        model, "base_model", model
-    )  # without the head, which is much of the work and has no positions
+    limits = []
+    # Without the head, which is much of the work and has no positions.
+    trunk = getattr(model, "base_model", model)
     for steps in _LENGTHS:
         with _Lookups(steps) as lookups:
             trunk(input_ids=torch.full((1, steps), token, device=device), use_cache=False)
-        found.append(lookups.limits)
-    return min(set.intersection(*found), default=None)
+        limits.append(lookups.limits)
+    return min(set.intersection(*limits), default=None)
 
 
 class _Lookups(TorchFunctionMode):

@@ -23,19 +23,17 @@ from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import Layout, packed, parts, rows
 from pivotal.models.tensors import checksum, shuffle_rows
 from pivotal.models.transformers.anatomy import Head, examine, positions_of, probe_tokens
-from pivotal.models.transformers.reading import TransformersReading, attached, set_by
+from pivotal.models.transformers.reading import TransformersReading, Where, attached
 from pivotal.models.transformers.tokens import Tokens, digest_of_words
 from pivotal.models.transformers.trunk import Past, Trunk
 from pivotal.models.tree import PrefixTree
-from pivotal.records.intervention import Intervention
-from pivotal.units import Unit, UnitSpace
+from pivotal.units import Unit
 
 _LONGEST_ROW, _LONGEST_ROW_CPU = 512, 256
 """The most nodes of a packed row. Attention computes all pairs of nodes, most of which are masked. On a CPU that is a
 tenth of the work or more, so its rows are shorter; a GPU is faster with fewer rows."""
 _WINDOW = re.compile(r"(window|window_size|chunk_size)$")
 """The settings that limit how far a layer sees. `sliding_window_pattern` and `max_window_layers` count layers."""
-_EXPERTS = re.compile(r"(num|local|routed)_experts$")
 
 
 @dataclass
@@ -52,6 +50,10 @@ class TransformersLM(ChunkedLM):
     """
 
     vocabulary: Tokens
+    network: Any
+    """The model of `transformers`. Its weights are frozen."""
+    taps: tuple[Tap, ...]
+    """The module and the side of it where each site is computed, in the order of computation."""
 
     def __init__(
         self,
@@ -69,7 +71,7 @@ class TransformersLM(ChunkedLM):
         self.name = name
         self._priming = priming
         self.batch_nodes, self.lock = batch_nodes, lock_of(model)
-        self._model = model.eval().requires_grad_(False)
+        self.network = model.eval().requires_grad_(False)
         _check_finite(name, model)
         self.device = _first_device(model)
         embedding = model.get_input_embeddings().weight
@@ -85,7 +87,7 @@ class TransformersLM(ChunkedLM):
             self.vocabulary_size = len(self._head.weight)
             self._trunk = Trunk(model, anatomy, size, self.device)
             limit = positions_of(model, int(probe_tokens(size, self.device)[0, 0]), self.device)
-        self._taps, self._blocks = anatomy.taps, anatomy.blocks
+        self.taps, self._blocks = anatomy.taps, anatomy.blocks
         self.sites = tuple(tap.site for tap in anatomy.taps)
         self._window = _window(model.config)
         self.longest = None if limit is None else limit - len(self.vocabulary.priming)
@@ -95,36 +97,10 @@ class TransformersLM(ChunkedLM):
                 f"has {len(self.vocabulary.priming)}. Give a shorter one."
             )
 
-    # -- the model of transformers, for exports -----------------------------------------------------------------
-
-    @property
-    def network(self) -> Any:
-        """The model of `transformers`. Its weights are frozen."""
-        return self._model
-
     @property
     def tokenizer(self) -> Any:
         """The tokenizer of `transformers`."""
         return self.vocabulary.tokenizer
-
-    @property
-    def taps(self) -> tuple[Tap, ...]:
-        """The module and the side of it where each site is computed, in the order of computation."""
-        return self._taps
-
-    # -- words --------------------------------------------------------------------------------------------------
-
-    def unit_space(self, sites: str = "all") -> UnitSpace:
-        try:
-            return super().unit_space(sites)
-        except PivotalError as error:
-            none = all(site.kind != "mlp" for site in self.sites)
-            if "mlp" in sites and none and _has_experts(self._model.config):
-                raise PivotalError(
-                    f"{error} {self.name} is a mixture of experts. Experts are not sites, because a token passes "
-                    "through only a few of them."
-                ) from None
-            raise
 
     def fingerprint(self) -> str:
         return self._fingerprint
@@ -136,13 +112,13 @@ class TransformersLM(ChunkedLM):
             f"reads {before} before every sentence" if before else "reads nothing before a sentence (no BOS)"
         )
         how = "each distinct prefix once" if self._trunk.packs else "sentence by sentence"
-        return f"{self.name}: {type(self._model).__name__}, {reads}, computes {how}"
+        return f"{self.name}: {type(self.network).__name__}, {reads}, computes {how}"
 
     @torch.no_grad()
     def writes(self, units: Sequence[Unit]) -> Float[Tensor, "units width"] | None:
         """A neuron of an MLP writes a column of the projection that it enters. A model that normalises the output of
         the projection has no such fixed direction."""
-        taps = {tap.site.name: tap for tap in self._taps}
+        taps = {tap.site.name: tap for tap in self.taps}
         width = taps[self.layers[-1].name].site.width
         written = []
         for unit in units:
@@ -166,7 +142,7 @@ class TransformersLM(ChunkedLM):
     @cached_property
     def _writes_straight(self) -> bool:
         """Whether the output of an MLP is added to the residual as it is. Tried on the last block that has one."""
-        top = next((tap for tap in reversed(self._taps) if tap.site.kind == "mlp"), None)
+        top = next((tap for tap in reversed(self.taps) if tap.site.kind == "mlp"), None)
         if top is None:
             return False
         seen: list[Tensor] = []
@@ -175,13 +151,13 @@ class TransformersLM(ChunkedLM):
             seen.append((output[0] if isinstance(output, tuple | list) else output).detach().float())
 
         tokens = probe_tokens(self.vocabulary.size, self.device)
-        with lock_of(self._model):
+        with lock_of(self.network):
             handle = self._blocks[top.block].register_forward_hook(look)
             pushed = top.module.register_forward_hook(lambda _, __, out: out + 1.0)
             try:
-                self._model(input_ids=tokens, use_cache=False)
+                self.network(input_ids=tokens, use_cache=False)
                 pushed.remove()
-                self._model(input_ids=tokens, use_cache=False)
+                self.network(input_ids=tokens, use_cache=False)
             finally:
                 pushed.remove()
                 handle.remove()
@@ -191,8 +167,8 @@ class TransformersLM(ChunkedLM):
     @torch.no_grad()
     def shuffled(self, seed: int = 0) -> TransformersLM:
         noise = torch.Generator().manual_seed(seed)
-        with lock_of(self._model):
-            model = copy.deepcopy(self._model)
+        with lock_of(self.network):
+            model = copy.deepcopy(self.network)
         for parameter in model.parameters():  # a shared parameter comes once
             if parameter.ndim == 2:
                 parameter.copy_(shuffle_rows(parameter, noise))
@@ -240,20 +216,18 @@ class TransformersLM(ChunkedLM):
         return states.float() if states.dtype.itemsize < 4 else states
 
     def reading(self, prompt: Sequence[int], texts: int, applied: Applied) -> Reading:
-        with lock_of(self._model):
+        with lock_of(self.network):
             if not self._trunk.continues:
                 return super().reading(prompt, texts, applied)
         return TransformersReading(
-            self._trunk, lock_of(self._model), prompt, self.vocabulary.priming, texts, applied, self.device
+            self._trunk, lock_of(self.network), prompt, self.vocabulary.priming, texts, applied, self.device
         )
 
     def attached(
-        self, intervention: Intervention, direction: int, cues: Sequence[int] | None
+        self, edit: Edit, direction: int, cues: Sequence[int] | None
     ) -> AbstractContextManager[nn.Module]:
-        model = self.in_bases(intervention.bases)
-        space = model.unit_space(",".join(dict.fromkeys(unit.site for unit in intervention.units)))
-        values = set_by(intervention, direction, space)
-        return attached(self._model, self._taps, values, model.bases, self.vocabulary.priming, cues)
+        where, taps = Where(self.vocabulary.priming, cues), self._trunk.taps_of(edit)
+        return attached(self.network, taps, edit, direction, where, self.device)
 
     def readout(
         self, states: Float[Tensor, "*rows width"], ids: Int[Tensor, " words"] | None = None
@@ -283,24 +257,13 @@ def _first_device(model: Any) -> torch.device:
     return next((d for d in places if d.type != "cpu"), torch.device("cpu"))
 
 
-def _has_experts(config: Any) -> bool:
-    return any(size > 1 for size in _sizes(config, _EXPERTS))
-
-
-def _sizes(config: Any, names: re.Pattern[str]) -> list[int]:
-    """The whole numbers of a configuration whose names match a pattern."""
-    text = config.get_text_config() if hasattr(config, "get_text_config") else config
-    return [
-        value
-        for key, value in text.to_dict().items()
-        if names.search(key) and isinstance(value, int) and not isinstance(value, bool)
-    ]
-
-
 def _window(config: Any) -> int:
     """The length up to which every layer sees the whole sentence. Beyond it, our attention mask would be wrong."""
-    sizes = _sizes(config, _WINDOW)
-    return min((size for size in sizes if size > 1), default=2**31)
+    settings = config.get_text_config().to_dict()
+    sizes = [
+        size for name, size in settings.items() if _WINDOW.search(name) and type(size) is int and size > 1
+    ]
+    return min(sizes, default=2**31)
 
 
 def _fingerprint(weights: str, words: str, priming: str | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,15 +12,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
-from pivotal.models.bases.basis import Basis
-from pivotal.models.bases.edit import own_site
-from pivotal.models.edits import dense, spread
-from pivotal.models.hooks import Tap, attach, edited, lent
+from pivotal.models.edits import Edit
+from pivotal.models.hooks import Tap, attach, edited, hooked, lent
 from pivotal.models.intervened import Applied, Reading
 from pivotal.models.layout import parts, rows
 from pivotal.models.transformers.trunk import Trunk
-from pivotal.records.intervention import Intervention
-from pivotal.units import UnitSpace
+from pivotal.models.tree import Span
 
 
 class TransformersReading(Reading):
@@ -70,56 +68,45 @@ class TransformersReading(Reading):
         self.states = states.float() if states.dtype.itemsize < 4 else states
 
 
-def set_by(
-    intervention: Intervention, direction: int, space: UnitSpace
-) -> dict[str, tuple[Int[Tensor, " set"], Float[Tensor, " set"]]]:
-    """The coordinates of each site that an intervention sets in a direction, and their values."""
-    mask, values = dense(intervention, space)
-    on, values = spread(space, mask)[0, direction] > 0, values[0, direction]
-    found = {}
-    for site in space.sites:
-        part = space.coordinates_of(site.name)
-        at = on[part].nonzero()[:, 0]
-        if len(at):
-            found[site.name] = (at, values[part][at])
-    return found
-
-
 @contextmanager
 def attached(
     model: nn.Module,
     taps: Sequence[Tap],
-    values: dict[str, tuple[Tensor, Tensor]],
-    bases: Mapping[str, Basis],
-    priming: Sequence[int],
-    cues: Sequence[int] | None,
+    edit: Edit,
+    direction: int,
+    where: Where,
+    device: torch.device,
 ) -> Iterator[nn.Module]:
-    """The model with hooks that set coordinates in every pass, whoever runs it. `values` is what `set_by` returns.
-    As everywhere, coordinates in the bases of a site are set before the site's own.
+    """The model with hooks that edit the places of `where` in every pass, whoever runs it."""
 
-    `cues` are the positions of the edited tokens, one for each row or one for all; None edits every token.
-    """
-    where = _Where(priming, cues)
-    with lent(model), ExitStack() as stack:
-        if priming or cues is not None:
-            stack.callback(model.register_forward_pre_hook(where.look, with_kwargs=True).remove)
-        for tap in taps:
-            for name, basis in bases.items():
-                if own_site(name) == tap.site.name and name in values:
-                    stack.callback(attach(tap, _SettingInBasis(*values[name], where, basis)).remove)
-            if tap.site.name in values:
-                stack.callback(attach(tap, _Setting(*values[tap.site.name], where)).remove)
+    def run(site: str, h: Tensor) -> Tensor:
+        flat = h.reshape(-1, 1, h.shape[-1]).to(device, torch.promote_types(h.dtype, torch.float32))
+        new = edit(site, (Span(0, len(flat), direction),), flat).reshape(h.shape).to(h)
+        edited = where.of(h)
+        return new if edited is None else torch.where(edited, new, h)
+
+    with (
+        lent(model),
+        hooked([model.register_forward_pre_hook(where.look, with_kwargs=True)]),
+        hooked(attach(tap, partial(run, tap.site.name)) for tap in taps),
+    ):
         yield model
 
 
-class _Where:
-    """Which places of the present pass are edited; None for all of them."""
+class Where:
+    """Which places of the present pass are edited; None for all of them.
+
+    `cues` are the positions of the edited tokens, one for each row or one for all; None edits every token after the
+    priming."""
 
     def __init__(self, priming: Sequence[int], cues: Sequence[int] | None) -> None:
         self.edited: Bool[Tensor, "rows steps"] | None = None
         self._priming, self._cues = torch.tensor(priming), None if cues is None else torch.tensor(cues)
 
     def look(self, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """A hook of the whole model, before each of its passes."""
+        if not len(self._priming) and self._cues is None:
+            return
         ids = kwargs.get("input_ids", args[0] if args else None)
         if ids is None:
             raise PivotalError(
@@ -154,35 +141,3 @@ def _places(ids: Int[Tensor, "rows steps"], inputs: dict[str, Any]) -> Int[Tenso
     past = inputs.get("past_key_values")
     start = 0 if past is None else int(past.get_seq_length())
     return torch.arange(start, start + steps, device=ids.device).expand_as(ids)
-
-
-class _Setting:
-    """Sets some coordinates of a site."""
-
-    def __init__(self, at: Tensor, values: Tensor, where: _Where) -> None:
-        self._at, self._values, self._where = at, values, where
-
-    def __call__(self, h: Tensor) -> Tensor:
-        if self._at.device != h.device or self._values.dtype != h.dtype:
-            self._at, self._values = self._at.to(h.device), self._values.to(h)
-        new, there, values = h.clone(), self._where.of(h), self._values
-        if there is not None:
-            values = torch.where(there, values, h[..., self._at])
-        new[..., self._at] = values
-        return new
-
-
-class _SettingInBasis:
-    """Sets some coordinates of a site in a basis."""
-
-    def __init__(self, at: Tensor, values: Tensor, where: _Where, basis: Basis) -> None:
-        self._at, self._values, self._where, self._basis = at, values, where, basis
-
-    def __call__(self, h: Tensor) -> Tensor:
-        wide = torch.promote_types(h.dtype, torch.float32)
-        if self._at.device != h.device:
-            self._at, self._values = self._at.to(h.device), self._values.to(h.device)
-        basis, there = self._basis.to(h.device), self._where.of(h)
-        z = basis.encode(h.to(wide), self._at)
-        change = basis.decode(self._values.to(wide) - z, self._at).to(h.dtype)
-        return h + (change if there is None else change * there)
