@@ -204,7 +204,7 @@ def control_vector(portable: Portable, asked: Asked, peers: Path) -> None:
 
 def stored(steps: str, sites: str) -> StudyRow:
     """The row of the study with these steps and sites."""
-    for row in read_results(ROOT / "docs" / "results" / "transformers" / "results.jsonl").rows:
+    for row in read_results(ROOT / "docs" / "results" / "transformers" / "results.jsonl"):
         asked = (row.model, row.phenomenon, row.steps, row.sites, row.seed, row.cell["split"])
         if asked == (MODEL, "number-agreement", steps, sites, 0, "random"):
             return row

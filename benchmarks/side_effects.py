@@ -64,9 +64,9 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     study = StudyFolder.open(args.atlas)
     cells = {cell.key: cell for cell in cells_of(study.recipe)}
-    rows = {row.run: row for row in read_results(args.out).rows}
+    rows = {row.run: row for row in read_results(args.out)}
     worker = Worker(StudyPlace(study.recipe.name, args.atlas, args.device))
-    for row in study.results.rows:
+    for row in study.rows:
         cell = cells[row.key]
         if (row.model, row.steps, row.done) != (args.model, args.steps, True) or row.run in rows:
             continue

@@ -50,7 +50,7 @@ def main() -> None:
     study = StudyFolder.open(args.atlas)
     rows = [
         row
-        for row in study.results.rows
+        for row in study.rows
         if row.done and (row.model, row.steps) == (args.model, "every")
         if row.judged and (row.judged.text or 0) >= args.least
     ]

@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 
 def values_table(atlas: Atlas) -> str:
     """Searches without bounds and inside the natural range: the same model and phenomena."""
-    former = read_results(UNBOUNDED).rows
+    former = read_results(UNBOUNDED)
     rows = []
     for model, steps, entries in groups(atlas):
         now = {entry.row.phenomenon: entry.row for entry in entries if entry.row}
@@ -75,8 +75,8 @@ def _in_figures(rows: Sequence[StudyRow]) -> tuple[object, ...]:
 def random_table(atlas: Atlas) -> str:
     """What the units found do to phenomena of other families, and what random sets do."""
     study = StudyFolder.open(RESULTS / "atlas")
-    unknown = [row for row in study.results.rows if row.status == UNKNOWN]
-    drawn = atlas_of(study.recipe, [*unknown, *read_results(RANDOM).rows])
+    unknown = [row for row in study.rows if row.status == UNKNOWN]
+    drawn = atlas_of(study.recipe, [*unknown, *read_results(RANDOM)])
     rows = []
     for model, steps, random in groups(drawn):
         names = {entry.phenomenon for entry in random}

@@ -34,7 +34,7 @@ TABLES = PLAIN | COMPARISONS
 
 def stored() -> Atlas:
     folder = StudyFolder.open(DATA)
-    return atlas_of(folder.recipe, folder.results.rows)
+    return atlas_of(folder.recipe, folder.rows)
 
 
 def page(atlas: Atlas) -> str:

@@ -33,7 +33,7 @@ _STYLE = """<style>
 def points(study: Path) -> list[dict[str, Any]]:
     """A point per run that is done."""
     found = []
-    for row in filter(lambda row: row.done, read_results(study / RESULTS).rows):
+    for row in filter(lambda row: row.done, read_results(study / RESULTS)):
         folder, _ = local_folder(row.model)
         if folder is None:
             raise PivotalError(

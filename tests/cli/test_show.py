@@ -164,11 +164,10 @@ def test_tables_of_a_study_are_printed_and_written(study: Path, pivotal: Run) ->
         assert printed.out == (study / f"tables.{form}").read_text(encoding="utf-8")
 
 
-def test_lost_rows_are_said_beside_the_tables(study: Path, pivotal: Run) -> None:
+def test_a_damaged_row_is_refused(study: Path, pivotal: Run) -> None:
     path = study / "results.jsonl"
     path.write_text(path.read_text()[:-30])
-    said = pivotal("show", study)
-    assert said.code == 0 and "1 row of 3 cannot be read" in said.err and "85.0 ± 7.1" in said.out
+    pivotal("show", study).refused("results.jsonl, line 3 must be JSON", "Remove the line")
 
 
 def test_options_that_do_not_fit_the_folder(

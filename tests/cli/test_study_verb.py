@@ -41,7 +41,7 @@ def test_a_study_from_plan_to_end(pivotal: Any, recipe: Path, tmp_path: Path) ->
     assert "3: 1 of 1 done" in first.err
     second = pivotal("study", recipe, "--out", out, "--quiet", "--cpus", 1)
     assert (second.code, second.err) == (0, "")
-    assert [row.name for row in read_results(out / "results.jsonl").rows] == ["3", "2"]
+    assert [row.name for row in read_results(out / "results.jsonl")] == ["3", "2"]
     again = json.loads(pivotal("study", recipe, "--out", out, "--json").out)
     assert again["results"] == str(out / "results.jsonl") and again["failed"] == []
     assert again["rows"] == [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]

@@ -143,9 +143,13 @@ def test_rows_of_later_versions_can_be_read(tmp_path: Path) -> None:
     (first, *_) = (ROOT / "docs/results/units/results.jsonl").read_text(encoding="utf-8").splitlines()
     later = {**json.loads(first), "colour": "red"}
     later["found"][0]["colour"] = "red"
-    (tmp_path / "results.jsonl").write_text(json.dumps(later) + "\n" + '{"seed": 1}\n' + "[" * 9999 + "\n")
-    results = read_results(tmp_path / "results.jsonl")
-    assert results.rows == (decode(first, StudyRow, "row"),) and results.lost == 2
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(later) + "\n")
+    assert read_results(path) == (decode(first, StudyRow, "row"),)
+    for bad in ('{"seed": 1}', "[" * 9999):
+        path.write_text(f"{json.dumps(later)}\n{bad}\n")
+        with pytest.raises(PivotalError, match=r"line 2.* Remove the line or the file"):
+            read_results(path)
 
 
 def test_defaults_are_not_shared() -> None:

@@ -11,7 +11,6 @@ from tests.paths import ROOT
 from pivotal.errors import PivotalError
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.records import serial
-from pivotal.records.study import Results
 from pivotal.report.atlas import write_site
 from pivotal.report.atlas.entries import atlas_of, slug
 from pivotal.report.atlas.findings import findings_of
@@ -30,8 +29,8 @@ def test_a_site_replaces_its_own_pages_only(stored: StudyFolder, tmp_path: Path)
         for draft in stored.recipe.drafts
         if draft.label["model"] == "wiki-lstm" and draft.label["phenomenon"].startswith("agreement")
     )
-    rows = [row for row in stored.results.rows if row.cell in [draft.label for draft in few]]
-    stored = replace(stored, recipe=replace(stored.recipe, drafts=few), results=Results(tuple(rows)))
+    rows = [row for row in stored.rows if row.cell in [draft.label for draft in few]]
+    stored = replace(stored, recipe=replace(stored.recipe, drafts=few), rows=tuple(rows))
     index = write_site(stored, tmp_path / "site")
     unit = next(iter(atlas_of(stored.recipe, rows).shared("wiki-lstm")))
     shared = index.parent / unit_address("wiki-lstm", unit)
@@ -75,7 +74,7 @@ def test_every_name_has_a_file_of_its_own() -> None:
 
 def test_phenomena_that_differ_only_in_a_sign_have_a_page_each(stored: StudyFolder, tmp_path: Path) -> None:
     recipe = parse_recipe("name: twins\ngrid: {phenomenon: [one/a b.jsonl, one/a-b.jsonl]}\n")
-    twins = replace(stored, recipe=recipe, results=Results())
+    twins = replace(stored, recipe=recipe, rows=())
     index = write_site(twins, tmp_path / "site")
     pages = sorted(path.read_text(encoding="utf-8") for path in (index.parent / "phenomena").iterdir())
     assert [f"<h1>{name}</h1>" in page for name, page in zip(("a b", "a-b"), pages, strict=True)] == [
@@ -107,7 +106,7 @@ def test_phenomena_have_their_labels_or_the_names_of_their_files() -> None:
 
 
 def test_only_values_that_may_leave_the_natural_range_are_moved_into_it(stored: StudyFolder) -> None:
-    rows = stored.results.rows
+    rows = stored.rows
     said = " ".join(findings_of(atlas_of(stored.recipe, rows)))
     assert "The search kept every value inside its unit" in said and "With every value moved" not in said
     loose = [serial.replace(row, values="unbounded") if row.model == "wiki-lstm" else row for row in rows]

@@ -57,14 +57,6 @@ def test_a_run_whose_kl_is_no_number_does_not_cost_the_report(folder: Path) -> N
     assert "the lowest KL has KL 0.500 and flips 90.0%" in page
 
 
-def test_rows_that_are_cut_off_are_said_and_the_others_shown(folder: Path) -> None:
-    path = folder / "results.jsonl"
-    path.write_text(path.read_text()[:-30])
-    found = StudyFolder.open(folder)
-    assert len(found.rows) == 3 and "1 row of 4 cannot be read" in found.loss
-    assert "1 row of 4 cannot be read" in write_study(found).read_text(encoding="utf-8")
-
-
 def test_before_any_run_is_done(folder: Path) -> None:
     (folder / "results.jsonl").unlink()
     assert "No run is done yet." in write_study(StudyFolder.open(folder)).read_text(encoding="utf-8")

@@ -46,5 +46,5 @@ def atlas(
     folder = StudyFolder.open(studied.folder)
     page = write_site(folder)
     if check and not asked["json"]:
-        terminal.table(what_is_known(atlas_of(folder.recipe, folder.results.rows)))
+        terminal.table(what_is_known(atlas_of(folder.recipe, folder.rows)))
     studies.finish(studied, asked["json"], f"The site is {page}.", site=str(page))

@@ -156,8 +156,6 @@ def _show_study(
     from pivotal.report.study import measured
     from pivotal.report.study_tables import study_tables
 
-    if study.loss:
-        terminal.error(study.loss)
     index = None if site is None else write_site(study, site)
     if form is not None:
         sys.stdout.write(study.tables(form))

@@ -4,7 +4,6 @@ made from these rows."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -195,42 +194,25 @@ class StudyRow(Record, frozen=True, forbid_unknown_fields=False, kw_only=True):
         return self.status in (DONE, UNKNOWN)
 
 
-@dataclass(frozen=True)
-class Results:
-    """The rows of a study, one per run."""
-
-    rows: tuple[StudyRow, ...] = ()
-    lost: int = 0
-    """Lines that could not be read."""
-
-    def sentence(self, path: Path) -> str:
-        many = "1 row" if self.lost == 1 else f"{self.lost} rows"
-        return (
-            f"{path} is damaged: {many} of {self.lost + len(self.rows)} cannot be read and were left out. "
-            "`pivotal study` restores lost rows from their run folders, or runs them again."
-        )
-
-
-def read_results(path: Path) -> Results:
-    """The last row of every run, in the order of the file; lines that cannot be read are counted and left out."""
+def read_results(path: Path) -> tuple[StudyRow, ...]:
+    """The last row of every run, in the order of the file."""
     check_plain(path)
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return Results()
+        return ()
     except OSError as error:
         raise PivotalError(f"{path} cannot be read ({error.strerror}).") from None
     rows: dict[tuple[str, int], StudyRow] = {}
-    lost = 0
-    for line in filter(None, text.split("\n")):
-        try:
-            row = decode(line, StudyRow, str(path))
-        except PivotalError:
-            lost += 1
-            continue
-        rows.pop(row.run, None)
-        rows[row.run] = row
-    return Results(tuple(rows.values()), lost)
+    for number, line in enumerate(text.split("\n"), 1):
+        if line:
+            row = decode(line, StudyRow, f"{path}, line {number}", cure=_CURE)
+            rows.pop(row.run, None)
+            rows[row.run] = row
+    return tuple(rows.values())
+
+
+_CURE = "Remove the line or the file: `pivotal study` makes lost rows again from their run folders."
 
 
 def write_results(path: Path, rows: Iterable[StudyRow]) -> None:

@@ -13,7 +13,7 @@ from pivotal.jobs.run_folder import REPORT
 from pivotal.jobs.study.recipe import Recipe, read_recipe
 from pivotal.printing import duration
 from pivotal.records import serial
-from pivotal.records.study import RECIPE, RESULTS, STUDY, Results, StudyRecord, StudyRow, read_results
+from pivotal.records.study import RECIPE, RESULTS, STUDY, StudyRecord, StudyRow, read_results
 from pivotal.report import export
 from pivotal.report.drawing import Figure, write_figures
 from pivotal.report.study_figures import study_figures
@@ -36,7 +36,8 @@ class StudyFolder:
 
     path: Path
     recipe: Recipe
-    results: Results
+    rows: tuple[StudyRow, ...]
+    """In the order of the recipe."""
     info: StudyRecord
     """The content of study.json: the command, and the time of the start."""
 
@@ -49,17 +50,9 @@ class StudyFolder:
         path = Path(path)
         missing = f"{path} is not the folder of a study: it has no {STUDY}."
         info = serial.read(path / STUDY, StudyRecord, missing=missing)
-        return StudyFolder(path, read_recipe(path / RECIPE), read_results(path / RESULTS), info)
-
-    @property
-    def rows(self) -> tuple[StudyRow, ...]:
-        """The rows in the order of the recipe."""
-        return tuple(row for cell in cells(self.recipe, self.results.rows) for row in cell.rows)
-
-    @property
-    def loss(self) -> str:
-        """The message if some rows could not be read."""
-        return self.results.sentence(self.path / RESULTS) if self.results.lost else ""
+        recipe = read_recipe(path / RECIPE)
+        rows = tuple(row for cell in cells(recipe, read_results(path / RESULTS)) for row in cell.rows)
+        return StudyFolder(path, recipe, rows, info)
 
     def tables(self, form: Format) -> str:
         """The tables as Markdown or LaTeX, or all runs as CSV."""
@@ -71,7 +64,7 @@ class StudyFolder:
 def write_study(folder: StudyFolder) -> Path:
     """Write report.html, figures/*.svg, and tables.md, .tex and .csv."""
     with locked(folder.path, "study"):
-        drawn = study_figures(cells(folder.recipe, folder.results.rows), folder.recipe.table)
+        drawn = study_figures(cells(folder.recipe, folder.rows), folder.recipe.table)
         write_figures(folder.path, drawn)
         for form in get_args(Format):
             write_text(folder.path / f"tables.{form}", folder.tables(form))
@@ -88,7 +81,7 @@ def study_page(folder: StudyFolder, drawn: Sequence[Figure]) -> str:
         title=f"Study: {recipe.name}",
         lead=recipe.about or f"{counted(len(recipe.drafts), 'cell')}.",
         description=f"The tables of the study {recipe.name}",
-        measured=[measured(rows), folder.loss],
+        measured=[measured(rows)],
         tables=study_tables(recipe, rows),
         figures=drawn,
         command=folder.info.command or f"pivotal study {RECIPE}",

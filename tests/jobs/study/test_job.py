@@ -19,15 +19,15 @@ from pivotal.jobs.study.job import dry_run, study
 from pivotal.jobs.study.recipe import parse_recipe
 from pivotal.models.planted import plant
 from pivotal.questions.question import Question
-from pivotal.records.study import Results, read_results
+from pivotal.records.study import StudyRow, read_results
 
 
-def results(folder: Path) -> Results:
+def results(folder: Path) -> tuple[StudyRow, ...]:
     return read_results(folder / "results.jsonl")
 
 
 def test_a_row_says_all_about_a_run(finished: Path) -> None:
-    rows = results(finished).rows
+    rows = results(finished)
     assert [(row.name, row.seed) for row in rows] == [
         (f"{model}, {steps}", seed)
         for model in ("planted", "planted:1")
@@ -48,18 +48,10 @@ def test_a_row_says_all_about_a_run(finished: Path) -> None:
     assert row.found[0].values["plural"] == pytest.approx(float(intervention.values[1, 0]))
 
 
-def test_what_is_done_is_not_run_again(copied: Callable[[], Path]) -> None:
-    folder, said = copied(), Said()
-    before = (folder / "results.jsonl").read_text()
-    assert not study(tiny(), out=folder, watch=said).failed
-    assert said.cells == []
-    assert (folder / "results.jsonl").read_text() == before
-
-
 @pytest.mark.slow
 def test_more_seeds_run_the_new_ones_alone_on_the_same_split(copied: Callable[[], Path]) -> None:
     folder = copied()
-    old = results(folder).rows
+    old = results(folder)
     new = study(tiny(), out=folder, runs=3, only="planted, every").rows
     assert [row for row in new if row.seed < 5] == list(old)
     (added,) = (row for row in new if row.seed == 5)
@@ -80,45 +72,37 @@ def test_runs_of_a_cell_may_be_in_several_batches(tmp_path: Path) -> None:
 def test_the_runs_beside_it_change_a_run_by_no_more_than_rounding(finished: Path, tmp_path: Path) -> None:
     """Of a batch with the same first seed, which decides what all runs have in common."""
     (alone,) = study(tiny(), out=tmp_path / "s", runs=1, only="planted, every").rows
-    beside = results(finished).rows[0]
+    beside = results(finished)[0]
     assert (alone.batch, beside.batch) == ([3], [3, 4])
     assert [unit.index for unit in alone.found] == [unit.index for unit in beside.found]
     for one, other in zip(alone.found, beside.found, strict=True):
         assert one.values == pytest.approx(other.values, abs=1e-3)
 
 
-def test_results_cut_off_in_the_middle(copied: Callable[[], Path], finished: Path) -> None:
+def test_results_that_are_damaged_or_lost_are_made_again(copied: Callable[[], Path]) -> None:
     folder, said = copied(), Said()
     path = folder / "results.jsonl"
     whole = path.read_bytes()
-    lines = whole.splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[:3]) + b'{"study": 3}\n' + lines[3] + lines[4][:100])
-    torn = results(folder)
-    assert (len(torn.rows), torn.lost) == (4, 2)
-    study(tiny(), out=folder, watch=said)
-    assert path.read_bytes() == whole and said.cells == []
+    path.write_bytes(whole + b'{"study": 3}')
+    with pytest.raises(PivotalError, match=r"results.jsonl, line 9: .* makes lost rows again"):
+        study(tiny(), out=folder)
     path.unlink()
     study(tiny(), out=folder, watch=said)
-    assert path.read_bytes() == whole and said.cells == []
-
-
-def test_results_without_run_folders_are_enough(copied: Callable[[], Path]) -> None:
-    folder, said = copied(), Said()
-    shutil.rmtree(folder / "runs")
+    shutil.rmtree(folder / "runs")  # the rows alone are enough
     study(tiny(), out=folder, watch=said)
-    assert said.cells == []
+    assert path.read_bytes() == whole and said.cells == []
 
 
 def test_labels_may_change_and_cells_may_go_and_come_back(copied: Callable[[], Path], finished: Path) -> None:
     folder, renamed = copied(), tiny(("[every, single]", "[{label: all the time, steps: every}]"))
     rows = study(renamed, out=folder, watch=(said := Said())).rows
     assert {row.name for row in rows} == {"planted, all the time", "planted:1, all the time"}
-    assert study(tiny(), out=folder, watch=said).rows == results(finished).rows
+    assert study(tiny(), out=folder, watch=said).rows == results(finished)
     assert said.cells == said.lines == []  # a cell that comes back finds its run folders
     shutil.rmtree(folder / "runs")
     with pytest.raises(PivotalError, match=r"run folders of 4 finished runs are not in .* would be lost"):
         study(renamed, out=folder)
-    assert results(folder).rows == results(finished).rows
+    assert results(folder) == results(finished)
 
 
 def test_a_plan_writes_nothing_and_estimates_from_finished_runs(
@@ -130,7 +114,7 @@ def test_a_plan_writes_nothing_and_estimates_from_finished_runs(
     assert plan.total() == "Done: 0 runs. Left: 8 runs in 4 batches. Nothing was run."
     folder = copied()
     plan = dry_run(tiny(), out=folder, runs=6)
-    assert plan.seconds == pytest.approx(sum(2 * row.total_seconds for row in results(folder).rows[::2]))
+    assert plan.seconds == pytest.approx(sum(2 * row.total_seconds for row in results(folder)[::2]))
     assert not dry_run(tiny(), out=folder).batches
 
 
@@ -156,7 +140,7 @@ def test_models_and_pairs_are_loaded_once_though_the_cells_are_apart(
 
 def test_a_batch_that_was_begun_keeps_its_seeds(copied: Callable[[], Path]) -> None:
     folder = copied()
-    row = results(folder).rows[0]
+    row = results(folder)[0]
     (folder / row.folder / "summary.json").unlink()
     (folder / "results.jsonl").unlink()
     (batch,) = dry_run(tiny(), out=folder, runs=4, only="planted, every").batches[:1]
@@ -176,7 +160,7 @@ def test_a_cell_that_fails_is_recorded_and_the_others_go_on(tmp_path: Path) -> N
         ("planted:1, others", "failed"),
     ]
     assert "pairs can be asked of planted" in studied.failed[0].error and studied.failed[0].accuracy is None
-    assert results(tmp_path / "s").rows == studied.rows
+    assert results(tmp_path / "s") == studied.rows
     assert sum("failed" in line for line in said.standings) == 2
     again = Said()
     study(bad, out=tmp_path / "s", watch=again, runs=1)
@@ -189,39 +173,26 @@ def changes(said: Said) -> list[str]:
 
 
 @pytest.mark.slow
-def test_weights_or_pairs_that_change_between_runs(tmp_path: Path) -> None:
-    """What was begun with others begins anew, and rows that do not belong together are said to be such."""
-    pairs = Question(phenomenon="planted").load_pairs()
-    path = tmp_path / "pairs.jsonl"
+def test_pairs_that_change_between_runs(tmp_path: Path) -> None:
+    """Rows that do not belong together are said to be such, and finished runs get no evidence of other pairs."""
+    pairs, path = Question(phenomenon="planted").load_pairs(), tmp_path / "pairs.jsonl"
     pairs.save(path)
-    recipe = tiny(("phenomenon: planted", f"phenomenon: {path}"))
-    study(recipe, out=tmp_path / "s", runs=1, only="planted, every", watch=(said := Said()))
-    assert changes(said) == []
-    (row,) = results(tmp_path / "s").rows
-    began = (tmp_path / "s" / row.folder, tmp_path / "s" / Path(row.folder).parent / "seeds-4-4")
-    shutil.copytree(*began)
-    (began[1] / "summary.json").unlink()
-    run = json.loads((began[1] / "run.json").read_text())
-    run["settings"]["seed"], run["seeds"] = 4, [4]
-    (began[1] / "run.json").write_text(json.dumps(run))
+
+    def run(controls: int, runs: int = 1) -> tuple[tuple[StudyRow, ...], list[str]]:
+        recipe = tiny(("phenomenon: planted", f"phenomenon: {path}, controls: {controls}"))
+        rows = study(
+            recipe, out=tmp_path / "s", runs=runs, only="planted, every", watch=(said := Said())
+        ).rows
+        return rows, changes(said)
+
+    ((row,), said) = run(controls=99)
+    assert said == []
     dataclasses.replace(pairs, pairs=pairs.pairs[:-20]).save(path)
-    note = (
-        f"The pairs of {path} have changed. 1 run used the earlier pairs; the rows stay. To ask the new pairs, use "
-        "another folder."
-    )
-    more = tiny(("phenomenon: planted", f"phenomenon: {path}, controls: 120"))
-    assert dry_run(more, out=tmp_path / "s", runs=1, only="planted, every").note == note
-    assert study(more, out=tmp_path / "s", runs=1, only="planted, every", watch=(again := Said())).rows == (
-        row,
-    )
-    assert (changes(again), again.cells) == ([note], []), "no evidence of other pairs is added"
-    rows = study(recipe, out=tmp_path / "s", runs=2, only="planted, every", watch=said).rows
+    rows, (note, stays) = run(controls=120)
+    assert rows == (row,) and f"The pairs of {path} have changed since the first run" in note
+    assert "1 run has less evidence" in note and "have changed, so nothing can be added" in stays
+    rows, _ = run(controls=99, runs=2)
     assert [(row.seed, row.status) for row in rows] == [(3, "done"), (4, "done")], rows[1].error
-    assert changes(said) == [
-        note,
-        f"The pairs of {path} have changed between runs of this study, so its rows cannot be compared. "
-        "Start a new study in another folder.",
-    ]
 
 
 @pytest.mark.slow
@@ -256,20 +227,6 @@ def test_what_failed_before_and_is_not_asked_now_is_no_failure_of_now(
     assert studied.failed == () and studied.ending() == f"Done: 2 runs, in {path}."
 
 
-def test_what_is_missing_is_said_at_once_and_nothing_is_written(tmp_path: Path) -> None:
-    bad = tiny(
-        ('[planted, "planted:1"]', "[planted, no-such-model, ./nowhere]"),
-        ("phenomenon: planted", "phenomenon: planed"),
-    )
-    with pytest.raises(PivotalError) as error:
-        study(bad, out=tmp_path / "s")
-    said = str(error.value)
-    assert said.startswith("3 settings of the recipe cannot be used; nothing was run.")
-    assert "no-such-model" in said and "./nowhere" in said
-    assert "planed" in said and "Did you mean 'planted'?" in said
-    assert not (tmp_path / "s").exists()
-
-
 @pytest.mark.parametrize("ask", [study, dry_run])
 def test_what_cannot_be_asked_is_said_before_anything_runs(
     ask: Callable[..., object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -288,12 +245,14 @@ grid:
     - {label: no word, priming: supercalifragilistic}
     - {label: no start, search: exchange, start: gredy}
     - {label: "a model's folder, broken", model: ./broken}
+    - {label: no model, model: plonted}
+    - {label: no phenomenon, phenomenon: planed}
 """)
     (tmp_path / "broken").mkdir()
     with pytest.raises(PivotalError) as error:
         ask(bad, out=tmp_path / "s")
     first, *slips = str(error.value).split("\n")
-    assert first == "6 settings of the recipe cannot be used; nothing was run."
+    assert first == "8 settings of the recipe cannot be used; nothing was run."
     for slip, (cell, reason) in zip(
         slips,
         (
@@ -303,6 +262,8 @@ grid:
             ("'no word'", "outside the vocabulary"),
             ("'no start'", "Did you mean 'greedy'?"),
             ("'a model's folder, broken'", "lacks config.json"),
+            ("'no model'", "plonted"),
+            ("'no phenomenon'", "Did you mean 'planted'?"),
         ),
         strict=True,
     ):
@@ -345,7 +306,7 @@ def test_single_unit_ablation_is_asked_of_the_units_found(copied: Callable[[], P
     asked = tiny(("max_units: 3}", "max_units: 3, ablation: true}"))
     rows = study(asked, out=folder, only="planted, every", watch=said).rows
     assert said.cells == ["planted, every"]  # for the ablation; the search is not repeated
-    assert lasting(rows)[0].accuracy == results(folder).rows[0].accuracy
+    assert lasting(rows)[0].accuracy == results(folder)[0].accuracy
     known = {unit.index for unit in plant().units}
     found = [unit for row in rows if row.name == "planted, every" for unit in row.found]
     assert {unit.index for unit in found} & known

@@ -41,7 +41,7 @@ def traces(out: Path) -> int:
 
 
 def rows_in(out: Path) -> int:
-    return len(read_results(out / "results.jsonl").rows)
+    return len(read_results(out / "results.jsonl"))
 
 
 def kill(running: Process, out: Path, chance: random.Random, most: int) -> None:
@@ -65,7 +65,7 @@ def test_a_study_that_is_killed_five_times_ends_like_one_that_is_not(tmp_path: P
     said = last.communicate()
     assert last.returncode == 0, said
     alone = study(parse_recipe(RECIPE, "killed.yaml"), out=tmp_path / "alone")
-    rows = read_results(out / "results.jsonl").rows
+    rows = read_results(out / "results.jsonl")
     assert len(rows) == 20 and not alone.failed
     assert lasting(rows) == lasting(alone.rows)
 
@@ -82,7 +82,7 @@ def test_an_atlas_that_is_killed_ends_like_one_that_is_not(
     last = start(recipe, out, atlas=True)
     said = last.communicate()
     assert last.returncode == 0, said
-    rows = read_results(out / "results.jsonl").rows
+    rows = read_results(out / "results.jsonl")
     assert lasting(rows) == lasting(atlas.rows)
     assert any(row.judged and row.judged.cross for row in rows)
     assert (out / "site" / "index.html").is_file()

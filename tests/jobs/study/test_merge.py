@@ -28,7 +28,7 @@ grid: {phenomenon: [planted, continent]}
 
 
 def rows_in(folder: Path) -> tuple[StudyRow, ...]:
-    return read_results(folder / "results.jsonl").rows
+    return read_results(folder / "results.jsonl")
 
 
 def write_rows(folder: Path, rows: tuple[StudyRow, ...]) -> None:

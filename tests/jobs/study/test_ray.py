@@ -99,7 +99,7 @@ def test_two_workers_give_the_rows_that_one_process_gives(
     executor, said = OnRay(tiny().resources), Said()
     studied = study(tiny(), out=tmp_path / "ray", executor=executor, watch=said)
     assert not studied.failed
-    assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl").rows)
+    assert lasting(studied.rows) == lasting(read_results(finished / "results.jsonl"))
     assert said.standings and not any("failed" in line for line in said.standings)
 
 
@@ -110,7 +110,7 @@ def test_an_atlas_on_two_workers_has_the_rows_of_one_process(
     recipe.write_text(atlas_recipe.text)
     done = CliRunner().invoke(app, ["atlas", str(recipe), "--ray", "--out", str(out), "--quiet"])
     assert done.exit_code == 0, done.output
-    assert lasting(read_results(out / "results.jsonl").rows) == lasting(atlas.rows)
+    assert lasting(read_results(out / "results.jsonl")) == lasting(atlas.rows)
     assert (out / "site" / "index.html").is_file()
 
 

@@ -205,7 +205,7 @@ def _run(plan: StudyPlan, executor: Executor, place: StudyPlace, watch: Watch) -
                 watch.say(_told(batch.cell, settled, seconds))
     except KeyboardInterrupt as stop:
         # From the file: the signal may have come before the last rows were written.
-        stored = {row.run for row in read_results(path).rows if not row.failed}
+        stored = {row.run for row in read_results(path) if not row.failed}
         raise saying(stop, _farewell(plan, stored & settled.keys(), place.command)) from None
     return ordered
 
@@ -275,10 +275,8 @@ def _lacks_evidence(cell: Cell, summary: Summary, pairs: PairsCache) -> bool:
 
 def _by_model(cells: Sequence[Cell]) -> list[Cell]:
     """In the order of the recipe, but with the cells of one model together, so that it is loaded once."""
-    first: dict[tuple[object, ...], int] = {}
-    for i, cell in enumerate(cells):
-        first.setdefault(_model(cell), i)
-    return sorted(cells, key=lambda cell: first[_model(cell)])
+    models = list(map(_model, cells))
+    return sorted(cells, key=lambda cell: models.index(_model(cell)))
 
 
 def _model(cell: Cell) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from pivotal.jobs.run_folder import INTERVENTIONS, RUN
 from pivotal.jobs.study.cells import Cell, cells_of
 from pivotal.jobs.study.folder import default_folder, home_of, opened
 from pivotal.jobs.study.recipe import Recipe
-from pivotal.jobs.study.rows import Run, check_nothing_is_lost, in_order, stored_rows, what_changed
+from pivotal.jobs.study.rows import check_nothing_is_lost, in_order, stored_rows, what_changed
 from pivotal.records.serial import replace
 from pivotal.records.study import RESULTS, STUDY, StudyRow, write_results
 
@@ -56,6 +56,7 @@ def merge(
     nothing else of their run folders.
     """
     cells = cells_of(recipe)
+    by_key = {cell.key: cell for cell in cells}
     target = default_folder(recipe) if out is None else Path(out)
     sources = [_checked(Path(folder), target) for folder in folders]
     with opened(target, recipe, command):
@@ -67,8 +68,12 @@ def merge(
             theirs = stored_rows(recipe.name, cells, source)
             new = theirs.whole(cells) - whole
             checked = {run: theirs.rows[run] for run in theirs.checked() - rows.keys()}
-            used = {rows[run].folder for run in whole}
-            rows |= _copies([theirs.rows[run] for run in sorted(new)], cells, source, target, light, used)
+            used, places = {rows[run].folder for run in whole}, dict[str | None, str]()
+            for run in sorted(new):
+                row = theirs.rows[run]
+                if row.folder is not None and row.folder not in places:  # several runs share a folder
+                    places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light, used)
+                rows[run] = replace(row, folder=places.get(row.folder))
             rows |= checked
             whole |= new
             taken += len(new | checked.keys())
@@ -90,30 +95,11 @@ def _checked(source: Path, target: Path) -> Path:
     return source
 
 
-def _copies(
-    rows: Sequence[StudyRow],
-    cells: Sequence[Cell],
-    source: Path,
-    target: Path,
-    light: bool,
-    used: Collection[str | None],
-) -> dict[Run, StudyRow]:
-    """Rows with the places that their run folders have now. Batches with several seeds are copied once. `used` are the
-    places of other runs."""
-    by_key = {cell.key: cell for cell in cells}
-    places: dict[str, str] = {}
-    copies = {}
-    for row in rows:
-        if row.folder is not None and row.folder not in places:
-            places[row.folder] = _copied(row.folder, by_key[row.key], source, target, light, used)
-        copies[row.run] = row if row.folder is None else replace(row, folder=places[row.folder])
-    return copies
-
-
 def _copied(
     folder: str, cell: Cell, source: Path, target: Path, light: bool, used: Collection[str | None]
 ) -> str:
-    """Copy a run folder, if it is still there. Return its new place, from the folder of the study."""
+    """Copy a run folder, if it is still there. Return its new place, from the folder of the study. `used` are the
+    places of other runs."""
     name = PurePosixPath(folder).name
     there = source / home_of(cell, source) / name
     if name == ".." or not there.is_dir():

@@ -173,7 +173,6 @@ def parse_recipe(text: str, source: str = "the recipe") -> Recipe:
         *_grid(parts.get("grid"), place.within("grid")),
         *_also(parts.get("also", []), place.within("also")),
     ]
-    _check_number(len(drafts), place)
     if not drafts:
         raise PivotalError(f"{place}: a study needs cells, but neither 'grid' nor 'also' has any.")
     table = _part(TableLayout, parts, "table", place)
@@ -209,24 +208,18 @@ def _grid(grid: Any, place: Place) -> list[Draft]:
             raise PivotalError(f"{at}: an axis of 'grid' is a list of values, but '{axis}' is {entries!r}.")
         choices = [_choice(axis, entry, at.within(i)) for i, entry in enumerate(entries)]
         labels = [choice.label[axis] for choice in choices]
-        seen: set[str] = set()
         for i, label in enumerate(labels):
-            if label in seen:
+            if label in labels[:i]:
                 raise PivotalError(
                     f"{at.within(i)}: the entries of '{axis}' need different labels, but '{label}' occurs twice. "
                     "Give one a 'label'."
                 )
-            seen.add(label)
         axes.append(choices)
-    _check_number(prod(map(len, axes)), place)
-    return [_joined(chosen) for chosen in product(*axes)] if axes else []
-
-
-def _check_number(cells: int, place: Place) -> None:
-    if cells > MOST_CELLS:
+    if (cells := prod(map(len, axes))) > MOST_CELLS:
         raise PivotalError(
             f"{place}: a study has at most {MOST_CELLS:,} cells, but these are {cells:,}. Split it into several."
         )
+    return [_joined(chosen) for chosen in product(*axes)] if axes else []
 
 
 def _choice(axis: str, entry: Any, place: Place) -> Draft:
@@ -268,19 +261,17 @@ def _also(entries: Any, place: Place) -> list[Draft]:
 
 
 def _joined(parts: Sequence[Draft]) -> Draft:
-    label: dict[str, str] = {}
-    settings: dict[str, Any] = {}
-    places: dict[str, str] = {}
+    whole = Draft({}, {}, {})
     for part in parts:
-        if twice := sorted(set(settings) & set(part.settings)):
+        if twice := sorted(set(whole.settings) & set(part.settings)):
             raise PivotalError(
                 f"{part.places[twice[0]]}: a setting belongs to one axis of 'grid', but '{twice[0]}' is in two of them "
-                f"(the other at {places[twice[0]]})."
+                f"(the other at {whole.places[twice[0]]})."
             )
-        label |= part.label
-        settings |= part.settings
-        places |= part.places
-    return Draft(label, settings, places)
+        whole = Draft(
+            whole.label | part.label, whole.settings | part.settings, {**whole.places, **part.places}
+        )
+    return whole
 
 
 def _mapping(value: Any, place: Place, what: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def stored_rows(name: str, cells: Sequence[Cell], folder: Path) -> StoredRows:
     """The rows of finished run folders. The file of results has the other rows: of runs that failed, of models that do
     not know a phenomenon, and of runs whose folder is not there. `name` is that of the recipe."""
     by_key, stored = {cell.key: cell for cell in cells}, StoredRows()
-    for row in read_results(folder / RESULTS).rows:
+    for row in read_results(folder / RESULTS):
         if row.key in by_key:
             stored.rows[row.run] = serial.replace(row, study=name, cell=dict(by_key[row.key].label))
         else:

@@ -32,7 +32,7 @@ def write_site(folder: StudyFolder, out: Path | None = None) -> Path:
     """Write the site of a study and return its first page. By default it is the folder `site` of the study."""
     site = folder.path / SITE if out is None else out
     _check_ours(site)
-    atlas = atlas_of(folder.recipe, folder.results.rows)
+    atlas = atlas_of(folder.recipe, folder.rows)
     downloads = _copy_interventions(folder.path, atlas, site)
     pages = {phenomenon_address(name): phenomenon_page(atlas, name, downloads) for name in atlas.phenomena}
     pages |= {model_address(model): model_page(atlas, model) for model in atlas.models}
