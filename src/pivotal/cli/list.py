@@ -145,7 +145,7 @@ def _study(path: Path) -> Entry:
         study = StudyFolder.open(path)
     except PivotalError as error:
         return {"path": str(path), "kind": "unreadable", "finished": False, "error": str(error)}
-    rows = study.results.rows
+    rows = study.rows
     done, failed = sum(row.done for row in rows), sum(row.failed for row in rows)
     named = {"name": study.info.name, "started": study.info.started}
     return {"path": str(path), "kind": "study", **named, "done": done, "failed": failed, "error": None}
