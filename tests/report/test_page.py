@@ -248,15 +248,13 @@ def test_other_interventions_with_the_same_unit_are_named(folder: RunFolder, tmp
     assert beside() == set()
 
 
-def test_columns_and_notes_say_what_is_there_and_no_more(folder: RunFolder) -> None:
+def test_columns_say_what_is_there_and_no_more(folder: RunFolder) -> None:
     summary = folder.summary()
     assert evidence.chosen_table(summary).columns == (
         *("unit", "site", "→ singular", "→ plural", "natural range", "without it", "found by runs"),
     )
-    assert "attention head" not in evidence.note(summary)
     one_run = replace(
         summary, runs=summary.runs[summary.best :][:1], best=0, median=0, evidence=None, verdict=None
     )
     columns = evidence.chosen_table(one_run).columns
     assert columns == ("unit", "site", "→ singular", "→ plural", "without it")
-    assert "natural range" not in evidence.note(one_run)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pivotal.jobs.run_folder import RunFolder
     from pivotal.records.summary import Summary
     from pivotal.report.study import StudyFolder
-    from pivotal.report.tables import Table
 
 _FILES = {
     "report.html": "the report",
@@ -184,7 +183,7 @@ def _text(path: Path | None) -> str | None:
 
 def _show_run(path: str, page: Path | None, json: bool) -> None:
     from pivotal.jobs.run_folder import RunFolder
-    from pivotal.report import tables
+    from pivotal.report import evidence, tables
 
     folder = RunFolder.open(path)
     summary = folder.summary() if folder.finished else None
@@ -210,26 +209,13 @@ def _show_run(path: str, page: Path | None, json: bool) -> None:
     else:
         best = f", run {summary.best}" if len(summary.runs) > 1 else ""
         terminal.line(f"\n{tables.sentence(summary)}", style="bold")
-        terminal.table(best_units(summary, f"Units and values{best}"))
+        terminal.table(evidence.chosen_table(summary, f"Units and values{best}"))
         terminal.table(tables.runs_table(summary))
         terminal.table(tables.shares_table(summary.best_run, f"By construction and direction{best}"))
         terminal.line(f"\n{tables.control_sentence(summary)}")
     terminal.table(tables.Table("Files", ("file", ""), tuple(files.items())))
     if page is not None:
         terminal.line(f"\nThe page is {page}")
-
-
-def best_units(summary: Summary, title: str) -> Table:
-    """The units of the best run, what each is set to in each direction, and what is lost without it."""
-    from pivotal.report import tables
-
-    run = summary.best_run
-    rows = []
-    for i, (number, label) in enumerate(zip(run.unit_numbers, run.unit_labels, strict=True)):
-        values = [tables.mean_and_spread([run.values[direction][i]]) for direction in summary.labels]
-        rows.append((str(number), label, *values, tables.points(tables.drop_of(run, label))))
-    columns = ("unit", "site", *(f"→ {label}" for label in summary.labels), "without it")
-    return tables.table(title, columns, rows, text=2)
 
 
 def _print_question(folder: RunFolder, summary: Summary | None) -> None:

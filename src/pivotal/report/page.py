@@ -23,7 +23,7 @@ from pivotal.report import certified, evidence, tables
 from pivotal.report.drawing import BY_LABEL, CHOSEN, OTHERS, REAL, Figure, write_figures
 from pivotal.report.figures import figures, histogram
 from pivotal.report.next_steps import next_steps
-from pivotal.report.tables import Table, activation, counted, percent, points, signed
+from pivotal.report.tables import Table, activation, counted, percent, signed
 from pivotal.report.templates import page
 from pivotal.report.trace import Block, blocks, steps_of, unit_cells
 
@@ -46,7 +46,7 @@ def write_report(folder: RunFolder) -> Path:
 
 def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> str:
     best, traces, profiles = summary.best_run, folder.traces(), folder.unit_profiles()
-    several, certificate, where = len(summary.runs) > 1, folder.certificate(), folder.path.as_posix()
+    certificate, where = folder.certificate(), folder.path.as_posix()
     verdict, measured = summary.verdict, summary.evidence
     return page(
         "run.html",
@@ -55,14 +55,14 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
         description=f"{counted(best.units, 'unit')}, {percent(best.flip_accuracy)} flipped",
         facts=_facts(summary),
         badge="" if verdict is None else f"Verdict: {verdict.word}",
+        summary=summary,
+        traces=traces,
         key=_key(summary),
         figures=defaultdict(lambda: None, {figure.name: figure for figure in drawn}),
-        verdict=verdict,
         next_steps=next_steps(summary),
         checks=verdict and evidence.checks_table(verdict),
         signs=evidence.SIGNS,
-        natural=measured and evidence.natural_sentences(summary, measured),
-        costs=measured and evidence.cost_sentences(summary, measured),
+        text_cost=evidence.text_sentence(measured.text) if measured and measured.text else "",
         effects=measured and evidence.effects_table(measured.effects),
         kept=summary.kept
         and {
@@ -70,7 +70,7 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
             "table": evidence.kept_table(summary.kept, "What had to stay the same"),
         },
         units=evidence.chosen_table(summary),
-        units_note=evidence.note(summary),
+        has_heads=any(label.startswith("head") for label in best.unit_labels),
         unit_links={p.unit: f"#{unit_anchor(p.unit)}" for p in profiles.profiles} if profiles else {},
         profiles=profiles,
         unit_pages=unit_pages(folder, summary, profiles, traces) if profiles else [],
@@ -87,8 +87,7 @@ def run_page(folder: RunFolder, summary: Summary, drawn: Sequence[Figure]) -> st
             "table": certified.units_table(certificate),
         },
         certify=shlex.join(["pivotal", "certify", where]),
-        best=summary.best,
-        runs=tables.runs_table(summary) if several else None,
+        runs=tables.runs_table(summary),
         all_units=tables.units_table(summary),
         snippet=snippet(folder, summary),
         generate=generate_command(folder, summary),
@@ -138,27 +137,13 @@ def _sentences(traces: Traces, groups: Sequence[str], where: str) -> dict[str, A
     known = {_known(pair) for pair in traces.pairs}
     command = shlex.join(["pivotal", "trace", where, "--pair"])
     return {
-        "introduction": _introduction(traces),
+        "wrong": sum(_known(pair) == "wrong" for pair in traces.pairs),
         "groups": [(group, group) for group in groups if group in used] or [(group, group) for group in used],
         "directions": [(label, f"→ {label}") for label in traces.frame.labels],
         "known": [(kind, kind) for kind in ("right", "wrong") if kind in known],
         "command": "" if len(stored) == len(pairs) else command,
         "items": [_item(pair, traces.frame.labels, stored.get(pair.pair)) for pair in pairs],
     }
-
-
-def _introduction(traces: Traces) -> str:
-    flipped, traced = sum(pair.flipped for pair in traces.pairs), len(traces.traces)
-    kept, total = len(traces.pairs), traces.held_out
-    of = counted(kept, "held-out sentence") if kept == total else f"{kept:,} of {total:,} held-out sentences"
-    wrong = sum(_known(pair) == "wrong" for pair in traces.pairs)
-    own = f" In {wrong:,} of them the untouched model itself is wrong." if wrong else ""
-    return (
-        f"{of}: the preference flips in {flipped:,} and does not in {kept - flipped:,}.{own} The cue is marked. The "
-        "word that the untouched model prefers is struck out; the word to flip to follows it. The number at the end is "
-        f"the margin: the log-odds of that word with the edit. {counted(traced, 'sentence')} at the top of the list "
-        f"{'has' if traced == 1 else 'have'} a trace: open one to see the units step by step."
-    )
 
 
 def _known(pair: PairOutcome) -> str:
@@ -208,7 +193,10 @@ def unit_pages(
         {
             "profile": profile,
             "anchor": unit_anchor(profile.unit),
-            "introduction": _about_unit(summary, profile),
+            "values": " and ".join(
+                f"{activation(v)} for {to}" for to, v in profile.values.items() if v is not None
+            ),
+            "drop": tables.drop_of(summary.best_run, profile.unit),
             "histogram": histogram(profile, unit_anchor(profile.unit)),
             "written": [_written_table(label, words) for label, words in (profile.written or {}).items()],
             "along": [_along(trace, profile.unit) for trace in examples if profile.unit in trace.frame.units],
@@ -216,16 +204,6 @@ def unit_pages(
         }
         for profile in profiles.profiles
     ]
-
-
-def _about_unit(summary: Summary, profile: UnitProfile) -> str:
-    values = " and ".join(
-        f"{activation(value)} for {label}" for label, value in profile.values.items() if value is not None
-    )
-    drop = tables.drop_of(summary.best_run, profile.unit)
-    lost = "" if drop is None else f" Without it, flipped preferences change by {points(drop)} points."
-    how = "is on average set" if summary.values == "interchange" else "is set"
-    return f"It {how} to {values}. Its mean natural state is {activation(profile.mean)}.{lost}"
 
 
 def _written_table(label: str, written: Written) -> Table:

@@ -1,4 +1,4 @@
-"""Renders pages from the templates in `assets/report`. Templates escape every text that is not marked as HTML."""
+"""Renders the templates in `assets/report`: pages, which escape every text that is not marked as HTML, and texts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import re
 from functools import cache
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
 from pivotal.files import asset
+from pivotal.records.evidence import Share
 from pivotal.report import tables
 
 
@@ -28,19 +29,29 @@ def macros() -> Any:
     return environment().get_template("macros.html").module
 
 
+def texts(template: str, **data: Any) -> list[str]:
+    """The paragraphs of a text template, each in one line."""
+    content = environment().get_template(template).render(data)
+    return [" ".join(part.split()) for part in content.split("\n\n") if part.strip()]
+
+
 @cache
 def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(asset("report")),
-        autoescape=True,
+        autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
     made.globals["source"] = source
-    made.filters |= {name: getattr(tables, name) for name in ("activation", "number", "percent", "signed")}
-    made.filters |= {"anchor": anchor, "coded": coded, "digest": _digest}
+    made.filters |= {
+        name: getattr(tables, name)
+        for name in ("activation", "counted", "number", "percent", "points", "signed")
+    }
+    made.filters["share"] = _share
+    made.filters |= {"anchor": anchor, "coded": coded, "digest": _digest, "thousands": "{:,}".format}
     return made
 
 
@@ -58,6 +69,10 @@ def anchor(title: str) -> str:
 def coded(text: str) -> Markup:
     """Text whose options, and what stands between backquotes, are code."""
     return Markup(re.sub(r"`([^`]+)`|(?<![\w-])(--[a-z-]+)", r"<code>\1\2</code>", str(escape(text))))
+
+
+def _share(share: Share) -> str:
+    return f"{tables.percent(share.value)} (95% interval {tables.interval(share.low, share.high)})"
 
 
 def _digest(script: str) -> str:

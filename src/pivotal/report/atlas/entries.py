@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from pivotal.jobs.study.recipe import Draft, Recipe
 from pivotal.questions.question import JOINT, Question, names_of
@@ -18,16 +18,7 @@ from pivotal.report.study_tables import cells
 from pivotal.report.tables import percent
 
 Standing = Literal["decide", "switch", "nudge", "no evidence", "not searched", "unknown", "failed", "not run"]
-STANDINGS: tuple[Standing, ...] = (
-    "decide",
-    "switch",
-    "nudge",
-    "no evidence",
-    "not searched",
-    "unknown",
-    "failed",
-    "not run",
-)
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 OTHER = "other labels"
 """The family of the phenomena that share their labels with no other."""
