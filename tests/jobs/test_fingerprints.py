@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pivotal.cli.run_argument import Saved
 from pivotal.errors import PivotalError
 from pivotal.jobs.find import Finding, find
 from pivotal.jobs.fit_basis import fit_basis
-from pivotal.jobs.run_folder import changes
+from pivotal.jobs.run_folder import RunFolder, changes
 from pivotal.models.planted import plant
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
@@ -123,7 +122,7 @@ def test_the_share_of_held_out_pairs_that_a_file_states(tmp_path: Path) -> None:
     assert summary.pairs.test == summary.pairs.train
     file.write_text(TEMPLATE.replace("0.5", "0.25"))
     with pytest.raises(PivotalError, match="stated other held-out pairs") as refused:
-        Saved.read(str(out), None).divided(asked, asked.load_pairs(), "Cure.")
+        RunFolder.open(out).check_pairs(asked, asked.load_pairs(), "Cure.")
     assert str(refused.value).endswith("(0.5 then, 0.25 now), so those of the run are not known. Cure.")
     words = "the number or the share of held-out pairs that the phenomenon states has changed"
     with pytest.raises(PivotalError, match=f"holds another run: {words}"):

@@ -90,18 +90,7 @@ class Saved:
             raise PivotalError(
                 f"{self.path} is an intervention without its run, so its held-out pairs are not known. {cure}"
             )
-        then = self.folder.settings
-        there, stated = then.get("data_fingerprint"), then.get("held_out", str(pairs.held_out))
-        if pairs.fingerprint() != there:
-            raise PivotalError(
-                f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
-                f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
-            )
-        if stated != str(pairs.held_out):
-            raise PivotalError(
-                f"'{question.phenomenon}' stated other held-out pairs when it was run ({stated} then, "
-                f"{pairs.held_out} now), so those of the run are not known. {cure}"
-            )
+        self.folder.check_pairs(question, pairs, cure)
         return question.divide(pairs if read is None else read)
 
     def note_pairs(self) -> None:

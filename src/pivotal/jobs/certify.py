@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pivotal.errors import PivotalError
 from pivotal.evidence.certify import certify
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.options import build
@@ -47,7 +46,10 @@ def certify_run(
     are compared on all pairs. `download=False` loads only a model that is on this machine.
     """
     model, pairs = model_of(question, device, download=download), question.load_pairs()
-    _check_pairs(intervention, question, folder, pairs.fingerprint())
+    if folder is None:
+        intervention.check_pairs(pairs.fingerprint(), "Certify it in its run folder.")
+    else:
+        folder.check_pairs(question, pairs, "Run the search again.")
     asked = as_read(question, model, pairs)
     asked, held_out = (asked, None) if folder is None else question.divide(asked)
     # The intervention carries a part of its bases only. A folder without a large one names where it is read from.
@@ -75,16 +77,3 @@ def certify_run(
         pairs="train" if folder is not None else "all",
         ablation=found_by_ablation(intervention.units, train),
     )
-
-
-def _check_pairs(
-    intervention: Intervention, question: Question, folder: RunFolder | None, fingerprint: str
-) -> None:
-    """Raise PivotalError if the pairs are not those of the run that found the intervention."""
-    if folder is None:
-        intervention.check_pairs(fingerprint, "Certify it in its run folder.")
-    elif fingerprint != folder.settings.get("data_fingerprint"):
-        raise PivotalError(
-            f"A certificate needs the pairs of the run, but '{question.phenomenon}' has changed since. "
-            "Run the search again."
-        )

@@ -105,7 +105,6 @@ class Prepared:
     def open_folder(self, command: str, runs: int) -> RunFolder:
         """The folder of the unfinished run, or a new one. The bases of the model are saved there."""
         if self.earlier is not None:
-            self.earlier.remove_partials()
             return self.earlier
         model, seed = self.train.model, self.question.seed
         info = {
@@ -145,7 +144,9 @@ def prepare(
     path = Path(out) if out else default_path(pairs.name, question.steps, model.name, settings)
     with locked(path):
         earlier = None if overwrite else RunFolder.of_job(path, settings)
-        if earlier is None:
+        if earlier is not None:
+            earlier.remove_partials()
+        else:
             RunFolder.check_free(path, settings, overwrite=overwrite)
         bases = {} if earlier is None else earlier.bases()
         train = training_problem(question, model.in_bases(bases), train_pairs, stays)

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 
 from pivotal.errors import PivotalError
 from pivotal.files import LOCK, differences, disk, inside, is_partial, remove_partials, write_text
+from pivotal.questions.pairs import PairSet
+from pivotal.questions.question import Question
 from pivotal.records import serial
 from pivotal.records.basis import BasisCard, StoredBasis, read_bases, write_bases
 from pivotal.records.certificate import Ablations, Certificate
@@ -160,6 +162,20 @@ class RunFolder:
                 "another version of pivotal wrote it."
             )
         return value
+
+    def check_pairs(self, question: Question, pairs: PairSet, cure: str) -> None:
+        """Raise PivotalError if the question has other pairs now, or another part of them is held out."""
+        there, stated = self.settings.get("data_fingerprint"), self.settings.get("held_out")
+        if pairs.fingerprint() != there:
+            raise PivotalError(
+                f"The pairs of '{question.phenomenon}' have changed since the run ({there} then, "
+                f"{pairs.fingerprint()} now), so its held-out pairs are not known. {cure}"
+            )
+        if stated not in (None, str(pairs.held_out)):
+            raise PivotalError(
+                f"'{question.phenomenon}' stated other held-out pairs when it was run ({stated} then, "
+                f"{pairs.held_out} now), so those of the run are not known. {cure}"
+            )
 
     @property
     def finished(self) -> bool:

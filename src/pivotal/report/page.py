@@ -37,6 +37,7 @@ def write_report(folder: RunFolder) -> Path:
     """Write report.html and figures/*.svg of a finished run."""
     with locked(folder.path):
         folder = RunFolder.open(folder.path)
+        folder.remove_partials()
         summary = folder.summary()
         drawn = figures(summary, folder.history())
         write_figures(folder.path, drawn)
