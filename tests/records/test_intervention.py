@@ -162,10 +162,7 @@ ACTIVE = np.ones((2, 2), dtype=np.uint8)
             lambda f: edit_card(f, directions=["singular", "singular"]),
             "two different directions, but both are",
         ),
-        (
-            lambda f: edit_card(f, units=[UNIT, UNIT]),
-            r"may occur once, but hidden\.0:4 occurs more often",
-        ),
+        (lambda f: edit_card(f, units=[UNIT, UNIT]), r"may occur once, but hidden\.0:4 occurs more often"),
         (lambda f: edit_card(f, units=[UNIT, {**UNIT, "index": -1}]), "has an index from 0"),
         (lambda f: edit_card(f, units=[{**UNIT, "size": 3}, {**UNIT, "index": 5, "size": -1}]), "size -1"),
         (of_eight_gigabytes, r"but it has the shape \[2, 1000000000\]"),

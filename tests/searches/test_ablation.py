@@ -12,14 +12,7 @@ from tests.searches.planted import BOTH_STEPS, PAIRS, planted_problem
 
 from pivotal.models.planted import plant
 from pivotal.problem.problem import Problem
-from pivotal.searches.ablation import (
-    Ablation,
-    Effects,
-    ablate,
-    ablation_ranks,
-    found_by_ablation,
-    values_of,
-)
+from pivotal.searches.ablation import Ablation, Effects, ablate, ablation_ranks, found_by_ablation, values_of
 from pivotal.units import Steps
 
 QUICK = Ablation(max_units=3, refit=20, batch=32)

@@ -26,8 +26,7 @@ from pivotal.units import Steps
 QUICK = Greedy(max_units=3, candidates=12, sample=24, polish=20, refit=20, beam=2)
 SWAPS = Exchange(max_units=3, candidates=12, sample=24, polish=20, refit=20, finalists=3, start="random")
 EACH = pytest.mark.parametrize(
-    "search",
-    [pytest.param(QUICK, id="greedy"), pytest.param(SWAPS, id="exchange", marks=pytest.mark.slow)],
+    "search", [pytest.param(QUICK, id="greedy"), pytest.param(SWAPS, id="exchange", marks=pytest.mark.slow)]
 )
 """An exchange takes twice as long."""
 

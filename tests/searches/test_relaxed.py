@@ -186,9 +186,7 @@ def test_the_same_seed_gives_the_same_and_another_seed_another() -> None:
 
 @EACH
 @pytest.mark.parametrize(
-    "settings",
-    [{}, pytest.param({"max_kl": 0.3}, marks=pytest.mark.slow)],
-    ids=["plain", "constrained"],
+    "settings", [{}, pytest.param({"max_kl": 0.3}, marks=pytest.mark.slow)], ids=["plain", "constrained"]
 )
 def test_a_run_killed_in_the_middle_ends_in_the_same_result(
     search: RelaxedSearch, settings: dict[str, Any]
