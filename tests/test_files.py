@@ -41,12 +41,6 @@ def test_a_link_is_replaced_and_its_target_is_left_alone(tmp_path: Path, treasur
     assert treasure.read_text() == "mine" and page.read_text() == "new" and not page.is_symlink()
 
 
-def test_a_link_at_the_former_temporary_name_is_not_followed(tmp_path: Path, treasure: Path) -> None:
-    (tmp_path / "page.html.partial").symlink_to(treasure)
-    write_text(tmp_path / "page.html", "new")
-    assert treasure.read_text() == "mine"
-
-
 def test_temporary_names_are_new_each_time_and_short(tmp_path: Path) -> None:
     names: list[str] = []
     for _ in range(2):

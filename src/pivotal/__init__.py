@@ -93,7 +93,7 @@ _HOME = {
     for name in names.split()
 }
 
-__all__ = sorted([*_HOME, "__version__"])
+__all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
 
 
 def __getattr__(name: str) -> Any:

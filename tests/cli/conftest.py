@@ -1,5 +1,4 @@
-"""One small run on the planted model. The tests of all verbs read it, and none writes to it. Figures are not
-drawn here."""
+"""How the tests of verbs run a command. Figures are not drawn here."""
 
 from __future__ import annotations
 
@@ -8,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.figures import empty_figures
+from tests.finished_run import finished_run
 from typer.testing import CliRunner
 
 from pivotal.cli.main import app
 
-FIND = ("find", "planted", "planted", "--updates", "60", "-o", "refit=10", "--test", "81")
 COMPARE = (
     *("compare", "planted", "planted", "--searches", "learned,learned@paper", "--test", "81"),
     *("-o", "learned.updates=40", "-o", "learned.refit=8", "-o", "learned@paper.updates=20"),
@@ -53,15 +52,9 @@ def pivotal() -> Run:
 
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("cli") / "run"
-    with empty_figures():
-        assert Outcome((*FIND, "--runs", "2", "--out", str(path))).code == 0
-    return path
+    return finished_run(tmp_path_factory, "run", "--runs", "2")
 
 
 @pytest.fixture(scope="session")
 def single_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("cli") / "single"
-    with empty_figures():
-        assert Outcome((*FIND, "--steps", "single", "--max-units", "3", "--out", str(path))).code == 0
-    return path
+    return finished_run(tmp_path_factory, "single", "--steps", "single", "--max-units", "3")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.cli.conftest import Outcome
 
+from pivotal.cli.evaluate import check_options
+from pivotal.errors import PivotalError
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.phenomena import load_phenomenon
 from pivotal.questions.question import Question
@@ -116,29 +117,6 @@ def test_one_question_of_a_joint_run_is_not_called_new(pivotal: Any, joint: Path
     assert "new" not in refused.err
 
 
-def test_pairs_with_other_labels_may_have_prefixes_of_the_training_pairs(
-    pivotal: Any, joint: Path, tmp_path: Path
-) -> None:
-    pairs = load_phenomenon(joint / "a.jsonl")
-    other = replace(pairs, labels=("one", "many"), pairs=[replace(pair, label="") for pair in pairs])
-    other.save(tmp_path / "other.jsonl")
-    run, expected = joint / "run", trained_in(joint / "run", "a.jsonl")
-    found = json.loads(pivotal("evaluate", run, tmp_path / "other.jsonl", "--json").out)
-    assert [row["prefix_in_training"] for row in found["rows"]] == [expected]
-    assert (
-        f"other: Prefixes of the run's training pairs occur in {expected} of these 60"
-        in pivotal("evaluate", run, tmp_path / "other.jsonl").out
-    )
-
-
-def test_new_pairs_need_no_note(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
-    pairs = load_phenomenon("planted").sample(20)
-    longer = [replace(pair, prefix=f"{pair.prefix} near behind", counterfactuals=("", "")) for pair in pairs]
-    replace(pairs, pairs=longer).save(tmp_path / "new.jsonl")
-    done = pivotal("evaluate", run_folder, tmp_path / "new.jsonl")
-    assert done.code == 0 and "training pairs" not in done.out + done.err
-
-
 def test_training_pairs_that_are_not_known_are_mentioned(
     pivotal: Any, run_folder: Path, strange: Path, tmp_path: Path
 ) -> None:
@@ -188,7 +166,7 @@ def test_another_question_is_read_as_the_user_says_or_else_as_in_the_run(
     assert asked(unk_folder) == 2 and asked(unk_folder, "--unknown", "skip") == 1
 
 
-READ = [("--lower",), ("--unknown", "unk"), ("--columns", "prefix=foo"), ("--skip-bad",)]
+READ = [("--lower",), ("--columns", "prefix=foo")]
 
 
 @pytest.mark.parametrize("option", READ, ids=lambda option: option[0])
@@ -200,21 +178,6 @@ def test_the_runs_own_question_is_read_as_in_the_run(
         done = pivotal("evaluate", run_folder, *question, *option)
         done.refused(f"{option[0]} says how another question is read", f"Leave {option[0]} out")
     pivotal("evaluate", alone, *option).refused("Name the question, too", f"evaluate {alone} QUESTION")
-    pivotal("evaluate", run_folder, "--panel", *option).refused(f"Leave {option[0]} out")
-
-
-def test_options_that_say_what_the_run_says_are_accepted(
-    pivotal: Any, run_folder: Path, unk_folder: Path
-) -> None:
-    plain = pivotal("evaluate", run_folder, "--json").out
-    assert pivotal("evaluate", run_folder, "--unknown", "skip", "--json").out == plain
-    assert pivotal("evaluate", unk_folder, "--unknown", "unk", "--json").out == plain
-
-
-def test_an_empty_question_is_no_question(pivotal: Any, run_folder: Path) -> None:
-    for empty in ("", " "):
-        pivotal("evaluate", run_folder, empty).refused("QUESTION is a phenomenon or a file, but it is empty")
-        pivotal("evaluate", run_folder, empty).refused("it is empty")
 
 
 AGREEMENT = "regular_plural_subject_verb_agreement_1"
@@ -268,13 +231,6 @@ def test_another_model_is_refused_unless_told(pivotal: Any, run_folder: Path) ->
     assert json.loads(done.out)["flip_accuracy"] < 1
 
 
-def test_an_intervention_by_itself(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:
-    shutil.copytree(run_folder / "interventions" / "0", tmp_path / "units")
-    assert json.loads(pivotal("evaluate", tmp_path / "units", "--json").out)["pairs"]["which"] == "all"
-    pivotal("evaluate", tmp_path / "units", "--part", "test").refused("does not know which pairs")
-    pivotal("evaluate", tmp_path / "units", "--run", "1").refused("is a single intervention")
-
-
 def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same_name(
     pivotal: Any, tmp_path: Path
 ) -> None:
@@ -289,6 +245,7 @@ def test_an_intervention_by_itself_is_not_scored_on_another_question_of_the_same
     named = pivotal("evaluate", alone, "planted", "--json")
     assert json.loads(named.out)["pairs"]["asked"] == 1512
     pivotal("evaluate", alone, "--part", "test").refused("does not know which pairs")
+    pivotal("evaluate", alone, "--run", "1").refused("is a single intervention")
 
 
 def test_a_card_that_does_not_identify_its_pairs_says_so(
@@ -328,25 +285,6 @@ def test_priming_is_kept_with_another_place_and_can_be_given(pivotal: Any, tmp_p
     assert pivotal("generate", *prompt, "--priming", "<eos> <eos>").code == 0
 
 
-@pytest.mark.parametrize("damage", ["truncated", "foreign", "missing", "card"])
-def test_damaged_files(pivotal: Any, run_folder: Path, tmp_path: Path, damage: str) -> None:
-    copy = tmp_path / "run"
-    shutil.copytree(run_folder, copy)
-    best = json.loads((copy / "summary.json").read_text())["best"]
-    values = copy / "interventions" / str(best) / "values.safetensors"
-    if damage == "truncated":
-        values.write_bytes(values.read_bytes()[:-5])
-    elif damage == "foreign":
-        from safetensors.numpy import save_file
-
-        save_file({"weights": __import__("numpy").zeros(3)}, values)
-    elif damage == "missing":
-        values.unlink()
-    else:
-        values.with_name("card.json").write_text("{")
-    pivotal("evaluate", copy).refused("card.json" if damage == "card" else "values.safetensors")
-
-
 def test_not_a_run(pivotal: Any, tmp_path: Path) -> None:
     pivotal("evaluate", tmp_path).refused("neither a run folder")
     pivotal("evaluate", tmp_path / "x").refused("no folder")
@@ -376,9 +314,22 @@ def test_a_panel_of_everything_else(pivotal: Any, run_folder: Path, tmp_path: Pa
     assert done["text"]["tokens"] == 7 and set(done["text"]["edited"]) == {"singular", "plural"}
     said = pivotal("evaluate", run_folder, "--panel", "--sentences", mine).out
     assert f"The perplexity of ordinary text ({mine}, 7 predicted tokens) is" in said
-    pivotal("evaluate", run_folder, "planted", "--panel", "--part", "all").refused(
-        "Leave QUESTION and --part out"
-    )
-    pivotal("evaluate", run_folder, "--panel", "--labels", "a=b").refused("Leave --labels out")
-    pivotal("evaluate", run_folder, "--sentences", mine).refused("Add --panel")
-    pivotal("evaluate", run_folder, "--panel", "--sentences", tmp_path / "none.txt").refused("no such file")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"other": " "}, "QUESTION is a phenomenon or a file, but it is empty"),
+        ({"sentences": "mine.txt"}, "Add --panel"),
+        ({"panel": True, "other": "planted", "part": "all"}, "Leave QUESTION and --part out"),
+        (
+            {"panel": True, "labels": "a=b", "reading": {"skip_bad": True}},
+            "Leave --labels and --skip-bad out",
+        ),
+    ],
+)
+def test_options_that_contradict_each_other(given: dict[str, Any], said: str) -> None:
+    none = {"other": None, "part": None, "labels": "", "panel": False, "sentences": None, "reading": {}}
+    check_options(**none)
+    with pytest.raises(PivotalError, match=said):
+        check_options(**{**none, **given})

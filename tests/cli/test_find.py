@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import FIND, Outcome
+from tests.cli.conftest import Outcome
+from tests.finished_run import FIND
 from tests.processes import Process, until
 
 from pivotal.cli.find import build_search
@@ -42,13 +43,6 @@ def test_the_result_is_a_sentence_tables_and_a_place(pivotal: Any, tmp_path: Pat
     run = json.loads((tmp_path / "r" / "run.json").read_text())
     assert run["command"] == f"pivotal {' '.join(FIND)} --runs 2 --out {tmp_path / 'r'}"
     assert run["seeds"] == [0, 1]
-
-
-@pytest.mark.slow
-def test_json_prints_the_summary_and_nothing_else(pivotal: Any, tmp_path: Path) -> None:
-    done = pivotal(*FIND, "--out", tmp_path / "r", "--json", "-q")
-    assert json.loads(done.out) == json.loads((tmp_path / "r" / "summary.json").read_text())
-    assert done.err == ""
 
 
 @pytest.mark.parametrize("json_flag", [True, False])
@@ -92,12 +86,6 @@ def test_too_many_of_anything_is_refused_at_once(
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.parametrize("test", ["inf", "-inf", "nan", "1e300", "0", "-1", "1.5"])
-def test_held_out_pairs_are_a_number_or_a_fraction(pivotal: Any, tmp_path: Path, test: str) -> None:
-    pivotal(*FIND[:3], "--test", test, "--out", tmp_path / "r").refused("eld-out" if test != "1e300" else "")
-    assert not (tmp_path / "r").exists()
-
-
 @pytest.mark.slow
 def test_quiet_prints_the_sentence(pivotal: Any, tmp_path: Path) -> None:
     done = pivotal(*FIND, "--out", tmp_path / "r", "-q")
@@ -131,22 +119,12 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
     ("arguments", "parts"),
     [
         (["plantd"], ["'plantd'", "Did you mean 'planted'?"]),
-        (["planted", "plantd"], ["'plantd'", "Did you mean 'planted'?"]),
-        (["planted", "nowhere.jsonl"], ["nowhere.jsonl", "no such file"]),
         (["planted", "planted", "--max-units", "0"], ["at least one unit", "max_units is 0"]),
         (["planted", "planted", "--max-units", "65"], ["64 units", "max_units is 65"]),
-        (["planted", "planted", "--search", "lerned"], ["Did you mean 'learned'?"]),
-        (["planted", "planted", "-o", "updats=3"], ["no option 'updats'", "Did you mean 'updates'?"]),
         (["planted", "planted", "-o", "updates"], ["-o NAME=VALUE"]),
-        (["planted", "planted", "-o", "updates=many"], ["takes a whole number, not 'many'"]),
         (["planted", "planted", "--updates", "3", "-o", "updates=4"], ["given twice"]),
-        (["planted", "planted", "-o", "refit=3", "-o", "refit=2"], ["'refit' was given twice, by -o or"]),
-        (["planted", "planted", "--seed", str(2**53 + 1)], ["A seed is a whole number from 0 to 2^53"]),
-        (["planted", "planted", "--preset", "papr"], ["no preset 'papr'", "Did you mean 'paper'?"]),
         (["planted", "planted", "--sites", "hiden"], ["'hiden' matches none", "Did you mean 'hidden'?"]),
-        (["planted", "planted", "--test", "5000"], ["at most", "test=5000"]),
         (["planted", "planted", "--device", "abacus"], ["'abacus'", "Use cpu"]),
-        (["planted", "planted", "--steps", "some"], ["--steps", "every", "single"]),
         (["planted", "planted", "--runs", "0"], ["--runs"]),
         (["planted", "planted", "--sped", "3"], ["--sped"]),
         (["planted", "number-agreement"], ["None of the", "outside the vocabulary"]),
@@ -155,35 +133,6 @@ def test_another_run_in_the_folder(pivotal: Any, run_folder: Path) -> None:
 def test_bad_input(pivotal: Any, tmp_path: Path, arguments: list[str], parts: list[str]) -> None:
     pivotal("find", *arguments, "--out", tmp_path / "r").refused(*parts)
     assert not (tmp_path / "r").exists()
-
-
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
-        ("not json", ["line 2", "column"]),
-        (
-            '{"prefix": "The noun0a", "cue": "dog", "words": {"a": "x", "b": "y"}}',
-            ["line 2", "'cue'", "no 'dog'"],
-        ),
-        (
-            '{"prefix": "The noun0a", "cue": 1, "words": {"a": "x", "b": "x"}}',
-            ["line 2", "'words'", "different"],
-        ),
-    ],
-)
-def test_a_bad_pairs_file_names_line_and_column(
-    pivotal: Any, tmp_path: Path, line: str, parts: list[str]
-) -> None:
-    good = '{"prefix": "The noun0a", "cue": 1, "words": {"a": "verb0as", "b": "verb0a"}}\n'
-    path = tmp_path / "pairs.jsonl"
-    path.write_text(good + line + "\n")
-    pivotal("find", "planted", path, "--out", tmp_path / "r").refused(str(path), *parts)
-
-
-def test_the_budget_depends_on_the_steps_unless_it_is_given() -> None:
-    assert build_search("learned", None, {}, [], "every").max_units == 4  # type: ignore[attr-defined]
-    assert build_search("learned", None, {}, [], "single").max_units == 5  # type: ignore[attr-defined]
-    assert build_search("learned", None, {}, ["max-units=0.5"], "single").max_units == 0.5  # type: ignore[attr-defined]
 
 
 def test_options_go_over_the_preset() -> None:

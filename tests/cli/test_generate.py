@@ -57,18 +57,8 @@ def test_a_label_may_be_called_untouched(pivotal: Any, tmp_path: Path) -> None:
     renamed = relabelled(pairs, names, dict(zip(pairs.labels, names, strict=True)))
     assert renamed is not None
     renamed.save(tmp_path / "odd.jsonl")
-    asked = (
-        "find",
-        "planted",
-        tmp_path / "odd.jsonl",
-        "--updates",
-        "40",
-        "--controls",
-        "0",
-        "--evidence",
-        "none",
-    )
-    assert pivotal(*asked, "--out", tmp_path / "run", "-q").code == 0
+    quick = ("--updates", 40, "--controls", 0, "--evidence", "none", "-q", "--out", tmp_path / "run")
+    assert pivotal("find", "planted", tmp_path / "odd.jsonl", *quick).code == 0
     said = json.loads(pivotal("generate", tmp_path / "run", "The noun0a", "--json").out)
     assert list(said["directions"]) == list(names)
     with_units, without = said["directions"]["many"], said["untouched"]
@@ -88,12 +78,6 @@ def test_a_single_step_needs_its_cue(pivotal: Any, single_folder: Path) -> None:
     assert word.code == 0 and word.out == index.out
 
 
-def test_every_step_takes_no_cue(pivotal: Any, run_folder: Path) -> None:
-    pivotal("generate", run_folder, "The noun0a near", "--cue", "noun0a").refused(
-        "at every step", "Leave --cue out"
-    )
-
-
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
@@ -103,8 +87,7 @@ def test_every_step_takes_no_cue(pivotal: Any, run_folder: Path) -> None:
             ["must know every word of “The dog”", "`pivotal check MODEL --words WORD` shows"],
         ),
         ([" ", "--direction", "plural"], ["at least one word"]),
-        (["The noun0a", "--direction", "plural", "--run", "9"], ["no run 9"]),
-        (["The noun0a", "--direction", "plural", "--model", "planted:1"], ["--any-model"]),
+        (["The noun0a", "--cue", "noun0a"], ["at every step", "Leave --cue out"]),
         (["The noun0a", "--direction", "plural", "--length", "0"], ["--length"]),
     ],
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import FIND, Outcome
+from tests.cli.conftest import Outcome
+from tests.finished_run import FIND
 
 from pivotal.jobs.run_folder import RunFolder
 from pivotal.questions.phenomena import load_phenomenon
@@ -79,16 +80,6 @@ def test_text_without_a_counterfactual_prefix_gets_the_means(
     done = pivotal(*(exchanged if part == "RUN" else part for part in arguments))
     assert done.code == 0
     assert "so the units are set to the means of those states" in done.err
-
-
-def test_pairs_without_counterfactual_prefixes_are_refused(pivotal: Any, tmp_path: Path) -> None:
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text("\n".join(json.dumps({**PREFIX, "prefix": f"The noun0{n}"}) for n in "abc"))
-    out = tmp_path / "run"
-    pivotal("find", "planted", rows, "--values", "interchange", "--out", out).refused(
-        "no counterfactual prefix", "--values interchange"
-    )
-    assert not out.exists()
 
 
 def test_a_run_is_another_one_if_a_counterfactual_prefix_is_edited(pivotal: Any, tmp_path: Path) -> None:

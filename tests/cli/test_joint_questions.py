@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import FIND, Outcome
+from tests.cli.conftest import Outcome
+from tests.finished_run import FIND
 
 from pivotal.jobs.run_folder import RunFolder
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.cli.conftest import FIND
+from tests.finished_run import FIND
 
 from pivotal.jobs.run_folder import RunFolder
 

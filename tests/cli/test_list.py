@@ -31,10 +31,6 @@ def test_list_searches_shows_options_and_presets(pivotal: Any) -> None:
     assert "max_units" in said and "--preset paper: values=unbounded" in said
 
 
-def test_list_of_nothing_known(pivotal: Any) -> None:
-    pivotal("list", "modls").refused("models")
-
-
 def test_the_default_number_of_units_is_the_same_in_find_list_and_python(pivotal: Any) -> None:
     """All three once said something else."""
     from pivotal.cli.find import build_search

@@ -17,8 +17,6 @@ import pytest
 from typer.main import get_command
 
 from pivotal.cli.main import app
-from pivotal.evidence import CONTROLS
-from pivotal.jobs.find import find
 from pivotal.options import options_of
 from pivotal.questions.question import Question
 
@@ -38,11 +36,7 @@ def test_help_names_every_verb(pivotal: Any) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_has_help(verb: str) -> None:
-    import typer.main
-
-    from pivotal.cli.main import app
-
-    command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+    command = get_command(app).commands[verb]  # type: ignore[attr-defined]
     assert command.help
     assert all(parameter.help for parameter in command.params), verb
     assert "9007199254740992" not in command.get_help(command.make_context(verb, [], resilient_parsing=True))
@@ -64,8 +58,6 @@ def test_json_is_a_flag_everywhere(verb: str) -> None:
 
 def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
     """`-o` is one option, `--words` are words, `--split` is a way to split."""
-    from pivotal.cli.main import app
-
     taken: dict[str, set[str]] = {}
     for info in app.registered_commands:
         assert info.callback is not None
@@ -82,34 +74,18 @@ def test_an_option_of_several_verbs_takes_the_same_everywhere() -> None:
 
 def test_the_question_is_declared_once() -> None:
     """Every field is an option (or an argument) of the verbs that ask one, with its help text and its default."""
-    import typer.main
-
-    from pivotal.cli.main import app
-
     for verb in ("find", "compare"):
-        command = typer.main.get_command(app).commands[verb]  # type: ignore[attr-defined]
+        command = get_command(app).commands[verb]  # type: ignore[attr-defined]
         parameters = {parameter.name: parameter for parameter in command.params}
         for field in options_of(Question):
-            if field.name not in (
-                "split_seed",
-                "keep",
-            ):  # --keep may be repeated, and compare does not take it
+            if field.name not in ("split_seed", "keep"):  # --keep may be repeated
                 assert parameters[field.name].help == field.help
                 assert parameters[field.name].default == field.default
 
 
-def test_the_default_number_of_controls_is_declared_once(pivotal: Any) -> None:
-    assert options("find")["--controls"].default == CONTROLS
-    assert inspect.signature(find).parameters["controls"].default == CONTROLS
-
-
 @pytest.mark.parametrize("verbs", [JOBS, READERS])
 def test_a_shared_option_says_the_same_of_every_verb(verbs: tuple[str, ...]) -> None:
-    import typer.main
-
-    from pivotal.cli.main import app
-
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = get_command(app).commands  # type: ignore[attr-defined]
     said: dict[str, set[str]] = {}
     for parameter in (parameter for verb in verbs for parameter in commands[verb].params):
         said.setdefault(parameter.name, set()).add(parameter.help)
@@ -184,15 +160,7 @@ def test_arguments_that_are_not_text_are_refused(pivotal: Any) -> None:
 
 @pytest.mark.parametrize("name", ["n" * 300, "n" * 5000, "a/" * 3000])
 def test_a_name_that_is_too_long_is_refused(pivotal: Any, tmp_path: Path, name: str) -> None:
-    for verb in (
-        ("show",),
-        ("find", "planted"),
-        ("find",),
-        ("report",),
-        ("evaluate",),
-        ("study",),
-        ("import-lm",),
-    ):
+    for verb in (("show",), ("find", "planted"), ("find",), ("evaluate",), ("study",), ("import-lm",)):
         pivotal(*verb, name).refused("")
     pivotal("find", "planted", "planted", "--updates", "1", "--out", tmp_path / name).refused("")
     assert not list(tmp_path.iterdir())
@@ -211,15 +179,12 @@ def test_control_characters_of_a_file_are_shown_and_not_obeyed(
 ) -> None:
     shutil.copytree(run_folder, tmp_path / "r")
     evil = "\x1b]0;owned\x07\x1b[2J\u202ered\x9b31m"
-    for name in ("run.json", "summary.json"):
-        content = json.loads((tmp_path / "r" / name).read_text())
-        if name == "run.json":
-            content["settings"] |= {"model": evil, "phenomenon": evil}
-            content["command"] = evil
-        else:
-            content |= {"model": evil, "phenomenon": evil}
-        (tmp_path / "r" / name).write_text(json.dumps(content))
-    for arguments in (("show",), ("show", "--json"), ("evaluate",), ("report",)):
+    named = {"model": evil, "phenomenon": evil}
+    run, summary = (json.loads((tmp_path / "r" / name).read_text()) for name in ("run.json", "summary.json"))
+    run |= {"settings": run["settings"] | named, "command": evil}
+    (tmp_path / "r" / "run.json").write_text(json.dumps(run))
+    (tmp_path / "r" / "summary.json").write_text(json.dumps(summary | named))
+    for arguments in (("show",), ("show", "--json"), ("show", "--page"), ("evaluate",)):
         done = pivotal(arguments[0], tmp_path / "r", *arguments[1:])
         assert not set("\x1b\x07\x9b") & set(done.out + done.err)
     assert r"\x1b]0;owned\x07" in pivotal("show", tmp_path / "r").out

@@ -34,11 +34,7 @@ def question(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.parametrize(
     ("steps", "sites"),
-    [
-        pytest.param("every", "mlp", marks=pytest.mark.slow),
-        pytest.param("single", "mlp", marks=pytest.mark.slow),
-        ("single", "head,mlp.1"),
-    ],
+    [pytest.param("every", "mlp", marks=pytest.mark.slow), ("single", "head,mlp.1")],
 )
 def test_find_evaluate_generate_trace(
     pivotal: Any,
@@ -50,18 +46,7 @@ def test_find_evaluate_generate_trace(
 ) -> None:
     monkeypatch.setenv("PIVOTAL_HOME", str(tmp_path / "home"))
     model, pairs = question
-    settings = (
-        "--sites",
-        sites,
-        "--max-units",
-        "3",
-        "--updates",
-        "40",
-        "-o",
-        "refit=10",
-        "--batch-nodes",
-        "64",
-    )
+    settings = ("--sites", sites, "--max-units", 3, "--updates", 40, "-o", "refit=10", "--batch-nodes", 64)
     done = pivotal("find", model, pairs, "--steps", steps, *settings, "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert "reads <s> before every sentence" in done.err + done.out
@@ -75,21 +60,10 @@ def test_find_evaluate_generate_trace(
     sides = [made["untouched"], *made["directions"].values()]
     assert all(text.startswith("The doctor near ") for side in sides for text in side["texts"])
     traced = json.loads(pivotal("trace", tmp_path / "run", "The doctor near run", "--json").out)
-    assert traced["words"] == ["runs", "run"] and traced["frame"]["layers"] == [
-        "resid.0",
-        "resid.1",
-        "resid.2",
-    ]
+    assert traced["words"] == ["runs", "run"]
     assert traced["edited"] == ([1, 1, 1] if steps == "every" else [0, 1, 0])
     stored = json.loads((tmp_path / "run" / "traces.json").read_text())
     assert len(stored["pairs"]) == len(stored["traces"]) == summary["pairs"]["test"]
-
-
-def test_sites_that_are_not_there(pivotal: Any, question: tuple[Path, Path], tmp_path: Path) -> None:
-    model, pairs = question
-    done = pivotal("find", model, pairs, "--sites", "neurons", "--out", tmp_path / "run")
-    done.refused("'neurons' matches none", "mlp.0", "attn.0", "resid.0")
-    assert not (tmp_path / "run").exists()
 
 
 def test_memory_that_runs_out_beside_the_models_own_passes(
@@ -104,17 +78,6 @@ def test_memory_that_runs_out_beside_the_models_own_passes(
     monkeypatch.setattr(Problem, "mean_kl", short_of_memory)
     done = pivotal("find", *question, "--sites", "mlp", "--updates", "5", "--out", tmp_path / "run")
     done.refused("CUDA out of memory", "--batch-nodes")
-
-
-def test_pairs_whose_words_are_not_single_tokens(
-    pivotal: Any, question: tuple[Path, Path], tmp_path: Path
-) -> None:
-    file = tmp_path / "odd.jsonl"
-    nouns = ("doctor", "doctors", "car", "cars")
-    odd = tuple(MinimalPair(f"The {noun}", 1, ("sprints", "sprint")) for noun in nouns)
-    PairSet("odd", ("a", "b"), odd).save(file)
-    done = pivotal("find", question[0], file, "--out", tmp_path / "run")
-    done.refused("None of the", "outside the vocabulary: sprints")
 
 
 @pytest.mark.slow

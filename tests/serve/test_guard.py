@@ -74,22 +74,6 @@ def test_a_large_body_is_refused(client: Client) -> None:
         assert b" 413 " in wire.recv(200)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "assets/../../../pyproject.toml",
-        "assets/..%2f..%2fpaper.json",
-        "assets//etc/passwd",
-        "assets/live.html",
-        "runs/0/run.json",
-        "runs/..%2f0/report.html",
-        "runs/-1/report.html",
-    ],
-)
-def test_no_other_file_can_be_read(client: Client, path: str) -> None:
-    assert client.raw("GET", f"/{client.token}/{path}")[0].status == 404
-
-
 def test_only_json_of_the_right_method_is_read(client: Client) -> None:
     path = f"/{client.token}/open"
     assert client.raw("GET", path)[0].status == 405

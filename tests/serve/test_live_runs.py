@@ -31,16 +31,6 @@ def test_runs_are_found_and_a_damaged_one_hides_no_other(planted_run: Path, tmp_
     assert runs.opened(listed["good"]["run"], 1)["which"] == 1
 
 
-def test_a_long_list_has_the_newest_runs(
-    planted_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for age, name in enumerate(("z-newest", "m-older", "a-oldest")):
-        shutil.copytree(planted_run, tmp_path / name)
-        os.utime(tmp_path / name / "run.json", (1e9 - age, 1e9 - age))
-    monkeypatch.setattr("pivotal.serve.runs._RUNS", 2)
-    assert {entry["name"] for entry in LiveRuns([], str(tmp_path)).listed()} == {"z-newest", "m-older"}
-
-
 def test_links_and_pipes_in_a_folder_are_not_read(planted_run: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret.html"
     secret.write_text("mine")
