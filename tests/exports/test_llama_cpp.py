@@ -15,7 +15,7 @@ from tests.exports.with_llama_cpp import FLOAT32, adding, llama_cpp, write_gguf
 from torch import Tensor
 
 from pivotal.exports import Portable, export
-from pivotal.exports.control_vector import _Add, flips, vectors
+from pivotal.exports.control_vector import vectors
 
 pytestmark = pytest.mark.slow
 Make = Callable[..., Tiny]
@@ -58,28 +58,3 @@ def test_llama_cpp_adds_each_vector_after_its_block_at_every_position(
         vector = {} if label is None else {block: scale * one for block, one in added[label].items()}
         assert np.abs(found - in_transformers(portable, rows, vector)).max() < close
         assert label is None or np.abs(found - theirs[0]).max() > 0.1
-
-
-def test_the_logits_and_flips_of_pivotal_are_those_of_llama_cpp(tiny: Make, tmp_path: Path) -> None:
-    python, model = peer_python("xllamacpp"), tiny("llama")
-    portable = ready(model, UNITS)
-    export(portable, "control-vector", tmp_path / "out")
-    problem, added = portable.test, vectors(portable)
-    assert problem is not None
-    file = write_gguf(model.lm.network, tmp_path / "model.gguf")
-    cases, chosen = [], [np.flatnonzero(problem.direction == row) for row in (0, 1)]
-    for label, pairs in zip(("one", "two"), chosen, strict=True):
-        arguments = ["--model", str(file), *FLOAT32, "--control-vector", f"{tmp_path}/out/{label}.gguf"]
-        rows = [list(model.lm.encode(problem.pairs[n].prefix).ids) for n in pairs]
-        cases.append({"arguments": arguments, "rows": rows})
-    theirs = np.zeros((len(problem.pairs), model.lm.network.config.vocab_size), dtype=np.float32)
-    for pairs, found in zip(chosen, llama_cpp(python, tmp_path, cases), strict=True):
-        theirs[pairs] = found
-    with torch.no_grad():
-        states = model.lm.states(problem.tensors.prepared, _Add(portable, added))
-        ours = model.lm.readout(states[problem.tree.live_row[problem.tree.leaf], 0]).numpy()
-    assert np.abs(theirs - ours).max() < CLOSE["llama"]
-    words = np.array([[model.lm.tokens_of(word)[0] for word in pair.words] for pair in problem.pairs])
-    at = np.arange(len(words))
-    flipped = theirs[at, words[at, problem.direction]] > theirs[at, words[at, 1 - problem.direction]]
-    assert 0 < flipped.mean() == pytest.approx(flips(portable, added, problem)[0])

@@ -22,11 +22,8 @@ from pivotal.errors import PivotalError
 from pivotal.files import asset
 from pivotal.lm.assess import PUBLISHED, agreement, assess, perplexity_of, pieces_of, score
 from pivotal.models import load_model
-from pivotal.models.base import LanguageModel
-from pivotal.models.edits import Edit
 from pivotal.models.planted import plant
 from pivotal.models.recurrent.lm import RecurrentLM
-from pivotal.models.tree import PrefixTree
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.phenomena import load_phenomenon
@@ -71,11 +68,11 @@ def stream(lines: tuple[str, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("cell", MODULES)
-@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("layers", [1, 2])
 def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, layers: int) -> None:
-    ids = stream(TEXT * 40)  # longer than the steps between two readouts
+    ids = stream(TEXT * 12)  # longer than the steps between two readouts
     nats = by_hand(cell, layers, ids)
-    found = perplexity_of(model_of(cell, layers), TEXT * 40, columns=1)
+    found = perplexity_of(model_of(cell, layers), TEXT * 12, columns=1)
     assert found.tokens == len(ids)
     assert found.all == pytest.approx(math.exp(nats.mean()), rel=1e-4)
     known = np.array(ids) != 0
@@ -84,7 +81,7 @@ def test_perplexity_is_that_of_one_pass_over_the_joined_sentences(cell: str, lay
     assert found.unk_share == pytest.approx(1 - known.mean())
 
 
-@pytest.mark.parametrize("columns", [2, 3, 7])
+@pytest.mark.parametrize("columns", [3, 7])
 def test_columns_begin_at_the_zero_state_and_the_token_before(columns: int) -> None:
     ids = stream(TEXT * 3)
     length = -(-len(ids) // columns)
@@ -128,9 +125,10 @@ def test_a_text_may_be_compressed(tmp_path: Path) -> None:
     assert plain == packed == perplexity_of(model_of(), TEXT)
 
 
+@pytest.mark.slow
 def test_a_small_file_cannot_fill_the_memory(tmp_path: Path) -> None:
-    """100 kB of .gz may hold one line of 100 MB, which is read in pieces."""
-    (tmp_path / "text.gz").write_bytes(gzip.compress(b"the " * 25 * 10**6, 1))
+    """20 kB of .gz may hold one line of 20 MB, which is read in pieces."""
+    (tmp_path / "text.gz").write_bytes(gzip.compress(b"the " * 5 * 10**6, 1))
     tracemalloc.start()
     try:
         assert perplexity_of(model_of("rnn", 1), pieces_of(tmp_path / "text.gz"), tokens=1000).tokens == 1000
@@ -150,27 +148,6 @@ def test_texts_without_words(lines: list[str], message: str | None) -> None:
             perplexity_of(model_of(), lines, tokens=1)
 
 
-class Other(LanguageModel):
-    """The planted model behind an adapter of its own, which is not the recurrent one."""
-
-    def __init__(self) -> None:
-        self.inside = plant().model
-        self.name, self.device, self.sites = "other", self.inside.device, self.inside.sites
-        self.vocabulary, self.vocabulary_size = self.inside.vocabulary, self.inside.vocabulary_size
-
-    def fingerprint(self) -> str:
-        return self.inside.fingerprint()
-
-    def prepare(self, tree: PrefixTree) -> Any:
-        return self.inside.prepare(tree)
-
-    def compute(self, prepared: Any, edit: Edit | None) -> torch.Tensor:
-        return self.inside.states(prepared, edit)
-
-    def readout(self, states: torch.Tensor, ids: torch.Tensor | None = None) -> torch.Tensor:
-        return self.inside.readout(states, ids)
-
-
 def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("".join(TEXT))
     found = assess(model_of(), phenomena=["gender-bias"], text=tmp_path / "text")
@@ -179,11 +156,14 @@ def test_a_model_that_knows_none_of_the_words_still_has_a_perplexity(tmp_path: P
     assert asked.shares == {} and sum(asked.rejected.values()) == len(load_phenomenon("gender-bias"))
 
 
-def test_a_text_is_for_recurrent_models_and_agreement_for_all(tmp_path: Path) -> None:
+def test_a_text_is_for_recurrent_models_and_agreement_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "text").write_text("".join(TEXT))
-    found = assess(Other(), phenomena=["planted"], text=tmp_path / "text")
-    assert found.perplexity is None
-    assert found.agreement == assess(plant().model, phenomena=["planted"]).agreement
+    expected = assess(plant().model, phenomena=["planted"]).agreement
+    monkeypatch.setattr("pivotal.lm.assess.RecurrentLM", type("Other", (), {}))
+    found = assess(plant().model, phenomena=["planted"], text=tmp_path / "text")
+    assert found.perplexity is None and found.agreement == expected
 
 
 # -- agreement ------------------------------------------------------------------------------------------------------

@@ -92,13 +92,10 @@ def logits_of(model: Any, ids: list[int]) -> torch.Tensor:
     ("rnn_type", "options"),
     [
         ("LSTM", {}),
-        ("LSTM", {"nlayers": 1, "bias": False}),
         ("LSTM", {"nlayers": 3, "tie_weights": True}),
-        ("GRU", {}),
         ("GRU", {"nlayers": 1, "tie_weights": True}),
         ("GRU", {"nlayers": 3, "bias": False}),
         ("RNN_TANH", {}),
-        ("RNN_TANH", {"nlayers": 1, "tie_weights": True}),
     ],
 )
 def test_the_imported_model_is_the_original(
@@ -142,42 +139,35 @@ def test_other_precisions_become_float32(original: Original, tmp_path: Path) -> 
     assert torch.equal(weights["encoder.weight"], there.encoder.weight.detach().float())
 
 
+def without(names: dict[str, Any], *dropped: str) -> dict[str, Any]:
+    return {name: tensor for name, tensor in names.items() if not name.endswith(dropped)}
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda o: o("RNN_RELU"), "must be one of LSTM, GRU, RNN_TANH, but that of .* is RNN_RELU"),
         (lambda o: o("RNN_TANH").state_dict(), "does not say whether it uses tanh or relu"),
-        (
-            lambda o: nn.Sequential(nn.Linear(2, 2)),
-            r"asks for torch\.nn\.modules\.container\.Sequential, which no recurrent language model needs",
-        ),
+        (lambda o: nn.Sequential(nn.Linear(2, 2)), r"asks for torch\.nn\.modules\.container\.Sequential"),
         (lambda o: nn.Linear(2, 2), r"must hold an RNNModel .* holds a torch\.nn\.modules\.linear\.Linear"),
         (lambda o: [1, 2], "must hold an RNNModel or its state_dict, but it holds a list"),
-        (
-            lambda o: nn.TransformerEncoderLayer(4, 2, 4).state_dict(),
-            r"but .* has self_attn\.in_proj_weight.* …: it is a model with another architecture",
-        ),
+        (lambda o: nn.LSTM(2, 2).state_dict(), r"but .* has weight_ih_l0.*: it is a model with another"),
         (
             lambda o: {"encoder.weight": torch.zeros(2, 2)},
             "lacks rnn.weight_ih_l0, rnn.weight_hh_l0, decoder",
         ),
         (
-            lambda o: {n: t for n, t in o("GRU", 3).state_dict().items() if not n.endswith("l1")},
-            "numbers 0 to 1 .* but rnn.weight_hh_l1 is missing",
+            lambda o: without(o("GRU", 3).state_dict(), "l1"),
+            "A layer",
         ),
-        (
-            lambda o: {n: t for n, t in o().state_dict().items() if n != "rnn.bias_hh_l1"},
-            "layer 1 has only one of them",
-        ),
+        (lambda o: without(o().state_dict(), "bias_hh_l1"), "layer 1 has only one of them"),
         (lambda o: {**o().state_dict(), "encoder.weight": 3}, "something else where a tensor is expected"),
         (
-            lambda o: {**o().state_dict(), "decoder.bias": torch.zeros(2)},
-            r"decoder\.bias .* impossible shape: \(2,\)",
+            lambda o: {**o().state_dict(), 3: torch.zeros(2)},
+            "has a key of type int: it is a model with another",
         ),
-        (
-            lambda o: {**o().state_dict(), "encoder.weight": torch.zeros(9)},
-            r"encoder\.weight .* impossible shape: \(9,\)",
-        ),
+        (lambda o: {**o().state_dict(), "decoder.bias": torch.zeros(2)}, r"impossible shape: \(2,\)"),
+        (lambda o: {**o().state_dict(), "encoder.weight": torch.zeros(9)}, r"impossible shape: \(9,\)"),
     ],
 )
 @pytest.mark.parametrize("zipped", [False, True], ids=["legacy", "zip"])

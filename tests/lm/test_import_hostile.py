@@ -184,12 +184,8 @@ class Touch:
         return self.how, (code,)
 
 
-def inst(mark: Path) -> bytes:
-    return b"(S'touch " + str(mark).encode() + b"'\nios\nsystem\n."
-
-
-def obj(mark: Path) -> bytes:
-    return b"(cos\nsystem\nS'touch " + str(mark).encode() + b"'\no."
+def touch(mark: Path, module: str = "os", name: str = "system") -> Call:
+    return Call(Global(module, name), (f"touch {mark}",))
 
 
 def stack_global(mark: Path) -> bytes:
@@ -197,58 +193,28 @@ def stack_global(mark: Path) -> bytes:
     return b"\x80\x04\x8c\x02os\x8c\x06system\x93\x8c" + bytes([len(text)]) + text + b"\x85R."
 
 
-def dotted(mark: Path) -> bytes:
-    """An admitted module, and from there on by attributes."""
-    call = Call(Global("torch", "serialization.os.system"), (f"touch {mark}",))
-    return pickled(call)
-
-
-def through_a_container(mark: Path) -> bytes:
-    items = [["encoder.weight", Call(Global("posix", "system"), (f"touch {mark}",))]]
-    return pickled(Call(Global("collections", "OrderedDict"), (items,)))
-
-
 def through_getattr(mark: Path) -> bytes:
     first = Call(Global("builtins", "getattr"), (Global("torch", "Size"), "__subclasses__"))
     return pickled(Call(first, (f"touch {mark}",)))
 
 
-def through_torch_load(mark: Path) -> bytes:
-    return pickled(Call(Global("torch.storage", "_load_from_bytes"), (pickle.dumps(Touch(mark)),)))
-
-
-def through_copyreg(mark: Path) -> bytes:
-    return pickled(Call(Global("copyreg", "_reconstructor"), (Global("os", "system"), str(mark))))
-
-
-def through_the_state(mark: Path) -> bytes:
-    return pickled(rnn_model(hook=Call(Global("os", "system"), (f"touch {mark}",))))
-
-
-def through_a_persistent_id(mark: Path) -> bytes:
-    return pickled(Outside(("module", Call(Global("os", "system"), (f"touch {mark}",)), "", "")))
-
-
 ATTACKS: dict[str, Callable[[Path], bytes]] = {
     "reduce": lambda mark: pickle.dumps(Touch(mark), 2),
-    "eval": lambda mark: pickle.dumps(Touch(mark, builtins.eval), 2),
     "exec": lambda mark: pickle.dumps(Touch(mark, builtins.exec), 4),
     "nested": lambda mark: pickle.dumps(OrderedDict(a=[{"b": (Touch(mark),)}]), 2),
-    "inst": inst,
-    "obj": obj,
+    "inst": lambda mark: b"(S'touch " + str(mark).encode() + b"'\nios\nsystem\n.",
+    "obj": lambda mark: b"(cos\nsystem\nS'touch " + str(mark).encode() + b"'\no.",
     "stack-global": stack_global,
-    "dotted": dotted,
-    "container": through_a_container,
+    "dotted": lambda mark: pickled(touch(mark, "torch", "serialization.os.system")),
+    "container": lambda mark: pickled(Call(Global("collections", "OrderedDict"), ([["a", touch(mark)]],))),
     "getattr": through_getattr,
-    "torch-load": through_torch_load,
-    "copyreg": through_copyreg,
-    "state": through_the_state,
-    "persistent-id": through_a_persistent_id,
+    "state": lambda mark: pickled(rnn_model(hook=touch(mark))),
+    "persistent-id": lambda mark: pickled(Outside(("module", touch(mark), "", ""))),
 }
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("where", ["root", "bare", "zip", "magic", "keys"])
+@pytest.mark.parametrize("where", ["root", "bare", "zip", "keys"])
 def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str, where: str) -> None:
     mark, path = tmp_path / "mark", tmp_path / "hostile.pt"
     harm = ATTACKS[attack](mark)
@@ -258,76 +224,50 @@ def test_a_hostile_file_is_refused_and_nothing_runs(tmp_path: Path, attack: str,
     elif where == "keys":
         parts = [pickle.dumps(part, 2) for part in (MAGIC, PROTOCOL, SYSTEM)]
         path.write_bytes(b"".join([*parts, pickled(rnn_model()), harm]))
-    elif where == "magic":
-        path.write_bytes(pickle.dumps(MAGIC, 2) + harm)
     elif where == "bare":
         path.write_bytes(harm)
     else:
         legacy(path, harm, numbers())
-    with pytest.raises(PivotalError, match=r"asks for|must be a complete checkpoint"):
+    with pytest.raises(PivotalError, match=r"asks for .* No code was run|must be a complete checkpoint"):
         read_model(path)
     assert not mark.exists()
 
 
 def test_the_attacks_are_real(tmp_path: Path) -> None:
     """What pickle itself makes of some of them: otherwise the tests above would show nothing."""
-    for attack in ("reduce", "eval", "exec", "nested", "inst", "stack-global", "container"):
+    for attack in ("reduce", "exec", "nested", "inst", "stack-global", "container"):
         mark = tmp_path / attack
         pickle.loads(ATTACKS[attack](mark))
         assert mark.exists(), attack
 
 
-def test_the_refusal_names_what_was_asked_for(tmp_path: Path) -> None:
-    path = legacy(tmp_path / "hostile.pt", pickle.dumps(Touch(tmp_path / "mark"), 2), {})
-    with pytest.raises(PivotalError, match=r"asks for posix\.system, .* tries to run code. No code was run"):
-        read_model(path)
-
-
 # -- files that lie -------------------------------------------------------------------------------------------------
 
-LIES: dict[str, tuple[Any, str]] = {
-    "more numbers than the file has": (
-        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", size=2**40))}),
-        "it ends too early, or has a wrong count of numbers",
-    ),
-    "a shape beyond the storage": (
-        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", shape=(ROWS, 200)))}),
+FLOATS = Global("torch", "FloatStorage")
+
+
+def altered(name: str = "encoder.weight", **changes: Any) -> Call:
+    """The model whose tensor is described with some other size, shape or stride."""
+    return rnn_model(**{name: variable("", rebuilt("encoder.weight", **changes))})
+
+
+LIES: list[tuple[Callable[[], Any], str]] = [
+    (lambda: altered(size=2**40), "it ends too early, or has a wrong count of numbers"),
+    (
+        lambda: altered(shape=(ROWS, 200)),
         r"a tensor of the shape \(7, 200\) does not fit into its 14 numbers",
     ),
-    "a shape that floods": (
-        lambda: rnn_model(
-            **{"encoder.weight": variable("", rebuilt("encoder.weight", shape=(2**39, 2**39), stride=(0, 0)))}
-        ),
-        "does not fit into its 14 numbers",
-    ),
-    "a negative stride": (
-        lambda: rnn_model(**{"encoder.weight": variable("", rebuilt("encoder.weight", stride=(2, -1)))}),
-        "the shape of a tensor is not a shape",
-    ),
-    "two sizes for one storage": (
-        lambda: rnn_model(**{"decoder.weight": variable("", rebuilt("encoder.weight", size=20))}),
-        "describes its storage encoder.weight in two ways",
-    ),
-    "a storage of a strange type": (
-        lambda: Outside(("storage", "FloatStorage", "0", "cpu", 4, None)),
-        "describes a storage wrongly",
-    ),
-    "a storage with a strange size": (
-        lambda: Outside(("storage", Global("torch", "FloatStorage"), "0", "cpu", "4", None)),
-        "describes a storage wrongly",
-    ),
-    "a part outside of its storage": (
-        lambda: Outside(("storage", Global("torch", "FloatStorage"), "0", "cpu", 4, ("v", 2, 4))),
-        "describes a part of a storage wrongly",
-    ),
-    "a persistent id of another kind": (lambda: Outside(("weights", 1)), "something that is not a storage"),
-    "a persistent id that is empty": (lambda: Outside(()), "something that is not a storage"),
-    "an object without its parts": (
-        lambda: rnn_model(former=rnn_model(), _modules=[]),
-        "must hold whole modules, but its model.RNNModel has no _modules",
-    ),
-    "something called that is no name": (lambda: Call("os.system", ("true",)), "damaged"),
-}  # fmt: skip
+    (lambda: altered(shape=(2**39, 2**39), stride=(0, 0)), "does not fit into its 14 numbers"),
+    (lambda: altered(stride=(2, -1)), "the shape of a tensor is not a shape"),
+    (lambda: altered("decoder.weight", size=20), "describes its storage encoder.weight in two ways"),
+    (lambda: Outside(("storage", "FloatStorage", "0", "cpu", 4, None)), "describes a storage wrongly"),
+    (lambda: Outside(("storage", FLOATS, "0", "cpu", "4", None)), "describes a storage wrongly"),
+    (lambda: Outside(("storage", FLOATS, "0", "cpu", 4, ("v", 2, 4))), "a part of a storage wrongly"),
+    (lambda: Outside(("weights", 1)), "something that is not a storage"),
+    (lambda: Outside(()), "something that is not a storage"),
+    (lambda: rnn_model(former=rnn_model(), _modules=[]), "its model.RNNModel has no _modules"),
+    (lambda: Call("os.system", ("true",)), "damaged"),
+]
 
 
 def test_a_few_numbers_do_not_become_many(tmp_path: Path) -> None:
@@ -346,9 +286,8 @@ def test_a_few_numbers_do_not_become_many(tmp_path: Path) -> None:
     assert weights["decoder.weight"] is weights["encoder.weight"]
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_file_that_lies_is_refused(tmp_path: Path, lie: str) -> None:
-    make, message = LIES[lie]
+@pytest.mark.parametrize(("make", "message"), LIES)
+def test_a_file_that_lies_is_refused(tmp_path: Path, make: Callable[[], Any], message: str) -> None:
     with pytest.raises(PivotalError, match=message):
         read_model(legacy(tmp_path / "lie.pt", pickled(make()), numbers()))
 
@@ -372,7 +311,7 @@ def test_a_damaged_file_is_refused_or_read_but_never_breaks_anything(tmp_path: P
         legacy(path, pickled(rnn_model()), numbers())
     whole, rng = path.read_bytes(), random.Random(1)
     outcomes = set()
-    for _ in range(150):
+    for _ in range(100):
         damaged = bytearray(whole)
         for place in rng.sample(range(len(whole)), rng.randint(1, 4)):
             damaged[place] = rng.randrange(256)

@@ -121,19 +121,6 @@ def test_padding_changes_nothing_and_stays_zero(ids: np.ndarray, cell: str, tied
         assert int(weight.grad.count_nonzero()) == int(kept[name].count_nonzero()), name
 
 
-def test_a_seed_is_the_same_alone_and_in_company(ids: np.ndarray) -> None:
-    alone = learner(ids, seed=1)
-    for _ in range(6):
-        alone.step(1e-2)
-    company = [learner(ids, seed=seed) for seed in (0, 1, 2)]
-    for _ in range(6):
-        for other in company:
-            other.step(1e-2)
-    found = company[1].network.weights()
-    assert all(torch.equal(found[name], weight) for name, weight in alone.network.weights().items())
-    assert not torch.equal(found["decoder.weight"], company[0].network.weights()["decoder.weight"])
-
-
 def test_a_saved_learner_goes_on_as_if_it_had_not_been(ids: np.ndarray) -> None:
     steps = 1500 // 8 // 7 + 4  # into the second epoch, with another order of the sentences
 

@@ -56,12 +56,14 @@ def test_a_snapshot_is_a_small_model_that_says_where_training_stood(
 
 
 @pytest.mark.slow
-def test_every_seed_has_its_own(learn: Learn, tmp_path: Path) -> None:
+def test_a_seed_is_the_same_alone_and_in_company(learn: Learn, tmp_path: Path) -> None:
     learn("two", seeds=2, seed=3, snapshots=[1000])
     learn("alone", seed=4, snapshots=[1000])
     both, alone = snapshots(tmp_path / "two.snapshots"), snapshots(tmp_path / "alone.snapshots")
     assert sorted(both) == ["seed-3-1K", "seed-4-1K"]
     assert both["seed-4-1K"] == alone["alone-1K"] != both["seed-3-1K"]
+    final = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("two/seed-4", "alone")]
+    assert final[0] == final[1]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +15,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import check_output, write_text
 
 if TYPE_CHECKING:
-    from pivotal.lm.assess import Assessment
+    from pivotal.lm.assess import Agreement, Assessment
     from pivotal.report.tables import Table
 
 
@@ -75,127 +74,94 @@ def eval_lm(
     phenomena = ["number-agreement"]
     phenomena += [f"lakretz:{lakretz}"] if lakretz is not None else []
     phenomena += [f"gulordava:{gulordava}"] if gulordava is not None else []
-    found = []
+    assessments = []
     with display(quiet) as watch:
         # All models are loaded first, so that a mistyped name shows before the long work begins.
         loaded = [load_model(spec, device=device, dtype=dtype) for spec in models]
-        for spec, model in zip(models, loaded, strict=True):
+        last = [Path(spec).name for spec in models]
+        names = last if len(set(last)) == len(set(models)) else models
+        for name, model in zip(names, loaded, strict=True):
             done = assess(model, phenomena=phenomena, text=text, tokens=tokens, watch=watch)
-            found.append(dataclasses.replace(done, model=_short(spec, models)))
-    figures = {"command": terminal.command(), "models": [_figures(one) for one in found]}
+            assessments.append(dataclasses.replace(done, model=name))
+    figures = {"command": terminal.command(), "models": list(map(dataclasses.asdict, assessments))}
     if out is not None:
         write_text(out, encode(figures) + "\n")
     if json:
         terminal.as_json(figures)
-    else:
-        _print(found, wanted_text=text is not None)
-
-
-def _short(spec: str, models: Sequence[str]) -> str:
-    """The last part of a path, if it is different for all models."""
-    last = [Path(one).name for one in models]
-    return Path(spec).name if len(set(last)) == len(set(models)) else spec
-
-
-def _figures(one: Assessment) -> dict[str, Any]:
-    """An assessment as JSON, with the published figures added."""
-    from pivotal.lm.assess import PUBLISHED
-
-    figures = dataclasses.asdict(one)
-    for agreement, row in zip(one.agreement, figures["agreement"], strict=True):
-        for name, share in agreement.shares.items():
-            row["shares"][name] |= {
-                "value": share.value,
-                "published": PUBLISHED.get((agreement.phenomenon, name)),
-            }
-    return figures
+        return
+    if text is not None:
+        _print_perplexity(assessments)
+    for i in range(len(phenomena)):
+        terminal.table(_agreement_table([(done.model, done.agreement[i]) for done in assessments]))
 
 
 # -- tables ---------------------------------------------------------------------------------------------------------
 
 
-def _print(found: Sequence[Assessment], wanted_text: bool) -> None:
-    read = [one for one in found if one.perplexity is not None]
+def _print_perplexity(assessments: Sequence[Assessment]) -> None:
+    from pivotal.report.tables import table
+
+    read = [(done.model, done.perplexity) for done in assessments if done.perplexity is not None]
     if read:
-        terminal.table(perplexity_table(read))
-    for i in range(len(found[0].agreement)):
-        terminal.table(agreement_table(found, i))
-    others = [one.model for one in found if one.perplexity is None]
-    if wanted_text and others:
+        figures = [figure for _, figure in read]
+        rows = [
+            ("all targets", *_cells([figure.all for figure in figures], "{:.2f}")),
+            ("targets other than <unk>", *_cells([figure.without_unk for figure in figures], "{:.2f}")),
+            ("<unk> in 100 targets", *_cells([100 * figure.unk_share for figure in figures], "{:.2f}")),
+        ]
+        title = f"Perplexity on {figures[0].tokens:,} tokens of {figures[0].text}"
+        terminal.table(table(title, ("", *_heads([name for name, _ in read])), rows))
+    if others := [done.model for done in assessments if done.perplexity is None]:
         names = ", ".join(others)
         terminal.line(
             f"Only recurrent models read a text, so there is no perplexity for {names}.", style="dim"
         )
-    sys.stdout.flush()
 
 
-def perplexity_table(found: Sequence[Assessment]) -> Table:
-    from pivotal.report.tables import table
-
-    figures = [one.perplexity for one in found if one.perplexity is not None]
-    rows = [
-        ("all targets", [f.all for f in figures]),
-        ("targets other than <unk>", [f.without_unk for f in figures]),
-        ("<unk> in 100 targets", [100 * f.unk_share for f in figures]),
-    ]
-    cells = [
-        (name, *(f"{v:.2f}" for v in values), *([_mean(values, "{:.2f}")] if len(found) > 1 else []))
-        for name, values in rows
-    ]
-    title = f"Perplexity on {figures[0].tokens:,} tokens of {figures[0].text}"
-    return table(title, ("", *_heads(found)), cells)
-
-
-def agreement_table(found: Sequence[Assessment], which: int) -> Table:
+def _agreement_table(measured: Sequence[tuple[str, Agreement]]) -> Table:
     """One phenomenon: a row per construction, a column per model, and the published figures."""
-    from pivotal.lm.assess import PUBLISHED
     from pivotal.report.tables import percent, table
 
-    first = found[0].agreement[which]
-    names = list(dict.fromkeys(["all", *(name for one in found for name in one.agreement[which].shares)]))
-    published = any((first.phenomenon, name) in PUBLISHED for name in names)
+    groups = dict.fromkeys(["all", *(name for _, one in measured for name in one.shares)])
+    stated = {name: s.published for _, one in measured for name, s in one.shares.items() if s.published}
     rows = []
-    for name in names:
-        shares = [one.agreement[which].shares.get(name) for one in found]
-        values = [share.value for share in shares if share is not None]
+    for group in groups:
+        shares = [one.shares.get(group) for _, one in measured]
         counts = sorted({share.n for share in shares if share is not None}) or [0]
-        row = [name, "–".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))]
-        row += [percent(share.value if share is not None else None) for share in shares]
-        row += [_mean([100 * value for value in values], "{:.1f}")] if len(found) > 1 else []
-        rows.append((*row, *([percent(PUBLISHED.get((first.phenomenon, name)))] if published else [])))
-    columns = ("", "pairs", *_heads(found), *(["published"] if published else []))
-    title = f"Agreement: {first.phenomenon}"
-    return table(title, columns, rows, note=" ".join(_notes(found, which, published)))
-
-
-def _heads(found: Sequence[Assessment]) -> tuple[str, ...]:
-    return (*(one.model for one in found), *(["mean ± sd"] if len(found) > 1 else []))
-
-
-def _mean(values: Sequence[float], form: str) -> str:
-    if len(values) < 2:
-        return "–"
-    return f"{form.format(statistics.mean(values))} ± {form.format(statistics.stdev(values))}"
-
-
-def _notes(found: Sequence[Assessment], which: int, published: bool) -> list[str]:
-    from pivotal.report.tables import counted
-
-    notes = []
-    for one in found:
-        agreement = one.agreement[which]
-        rejected = sum(agreement.rejected.values())
-        if rejected:
-            some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
-            reason, _ = max(agreement.rejected.items(), key=lambda item: item[1])
-            notes.append(f"{one.model} cannot be asked {some}; the most common reason: {reason}.")
-        if agreement.with_unk:
-            read = counted(agreement.with_unk, "pair")
-            notes.append(f"In {read}, {one.model} reads a word of the prefix as <unk>.")
-    if any(name.endswith(" SP") for one in found for name in one.agreement[which].shares):
+        row = [group, "–".join(f"{n:,}" for n in dict.fromkeys((counts[0], counts[-1])))]
+        row += _cells([None if share is None else 100 * share.value for share in shares], "{:.1f}", "%")
+        rows.append((*row, *([percent(stated.get(group))] if stated else [])))
+    heads = ("", "pairs", *_heads([name for name, _ in measured]), *(["published"] if stated else []))
+    notes = [note for name, one in measured for note in _notes(name, one)]
+    if any(name.endswith(" SP") for name in groups):
         notes.append("SP: a singular subject, with a plural noun between it and the verb.")
-    if published:
+    if stated:
         notes.append(
             "Published: the model of Gulordava et al. (2018) on all their sentences, and on 4,000 sentences of nounpp."
         )
-    return notes
+    return table(f"Agreement: {measured[0][1].phenomenon}", heads, rows, note=" ".join(notes))
+
+
+def _heads(models: Sequence[str]) -> list[str]:
+    return [*models, *(["mean ± sd"] if len(models) > 1 else [])]
+
+
+def _cells(values: Sequence[float | None], form: str, unit: str = "") -> list[str]:
+    """A cell per model and, for several models, the mean and the standard deviation."""
+    cells = ["–" if value is None else form.format(value) + unit for value in values]
+    known = [value for value in values if value is not None]
+    if len(values) < 2:
+        return cells
+    mean = f"{form} ± {form}".format(statistics.mean(known), statistics.stdev(known)) if known[1:] else "–"
+    return [*cells, mean]
+
+
+def _notes(model: str, agreement: Agreement) -> Iterator[str]:
+    from pivotal.report.tables import counted
+
+    if rejected := sum(agreement.rejected.values()):
+        some = counted(rejected, "pair") if agreement.shares else f"any of the {rejected:,} pairs"
+        reason, _ = max(agreement.rejected.items(), key=lambda item: item[1])
+        yield f"{model} cannot score {some}; the most common reason: {reason}."
+    if agreement.with_unk:
+        yield f"In {counted(agreement.with_unk, 'pair')}, {model} reads a word of the prefix as <unk>."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,6 @@ from pivotal.cli.export import hub_name
 
 if TYPE_CHECKING:
     from pivotal.cli.run_argument import Saved
-    from pivotal.exports.hub import Shared
 
 Repository = Annotated[
     str, typer.Argument(metavar="ORG/NAME", help="The repository on the hub.", show_default=False)
@@ -53,6 +53,8 @@ def push(
     from pivotal.cli.run_argument import Saved
     from pivotal.errors import PivotalError
     from pivotal.exports import hub
+    from pivotal.exports.base import held_files
+    from pivotal.files import disk
 
     hub.check_name(repository)
     if out is not None and not dry_run:
@@ -61,25 +63,28 @@ def push(
         )
     saved = Saved.read(run_folder, run)
     folder = Path(out) if out is not None else Path("shared") / repository.replace("/", "-")
-    if dry_run and (folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir()))):
+    if dry_run and held_files(folder):
         raise PivotalError(
             f"{folder} exists already, and nothing was written. Name another folder with --out."
         )
-    based = base_model or hub_name(saved.question(model).model)
-    shared, notes = _shared(saved, repository, based, license, (model, priming, dtype, device, any_model))
-    if shared.base_model is None:
-        notes.append("The card names no base model: give its name on the hub with --base-model.")
-    if shared.license is None:
-        notes.append("The card states no licence: give that of the base model with --license.")
-    if dry_run:
-        notes += hub.write_shared(shared, folder)
-        where = str(folder)
-        card = (folder / "README.md").read_text(encoding="utf-8")
-    else:
-        with tempfile.TemporaryDirectory() as made:
-            notes += hub.write_shared(shared, Path(made) / "repository")
-            card = (Path(made) / "repository" / "README.md").read_text(encoding="utf-8")
-            where = hub.push(Path(made) / "repository", repository, private=private)
+    question = saved.question(model, priming, dtype)
+    based = base_model or hub_name(question.model)
+    shared = hub.Shared(
+        saved.intervention,
+        saved.load_model(question, device, any_model, download=model is not None),
+        repository,
+        based,
+        license or (hub.licence_of(based) if based else None),
+        *_evidence(saved),
+    )
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary) / "repository"
+        notes = hub.write_shared(shared, made)
+        card = (made / "README.md").read_text(encoding="utf-8")
+        if dry_run:
+            with disk(folder):
+                shutil.copytree(made, folder, dirs_exist_ok=True)
+        where = str(folder) if dry_run else hub.push(made, repository, private=private)
     if json:
         terminal.as_json(
             {"repository": repository, "written": where, "dry_run": dry_run, "notes": notes, "card": card}
@@ -92,36 +97,14 @@ def push(
     terminal.line(f"Written to {where}; nothing was uploaded." if dry_run else f"Pushed to {where}")
 
 
-def _shared(
-    saved: Saved,
-    repository: str,
-    base_model: str | None,
-    license: str | None,
-    loading: tuple[str | None, str | None, str | None, str | None, bool],
-) -> tuple[Shared, list[str]]:
-    """What is shared, and what is missing, a sentence each."""
-    from pivotal.errors import PivotalError
-    from pivotal.exports import Portable, hub
-    from pivotal.exports.hub import Shared
+def _evidence(saved: Saved) -> tuple[int | None, tuple[Path, ...]]:
+    """The number of held-out pairs of the run, and its files that belong to the intervention."""
     from pivotal.jobs.run_folder import CERTIFICATE
 
-    model, priming, dtype, device, any_model = loading
-    files: list[Path] = []
-    pairs = None
-    if saved.folder is not None:
-        certificate = saved.folder.certificate()
-        if certificate is not None and certificate.intervention == saved.intervention.fingerprint():
-            files.append(saved.folder.path / CERTIFICATE)
-        files += [saved.folder.report] if saved.folder.report.is_file() else []
-        if saved.folder.finished:
-            pairs = saved.folder.summary().pairs.test
-    question = saved.question(model, priming, dtype)  # type: ignore[arg-type]
-    lm = saved.load_model(question, device, any_model, download=model is not None)
-    portable, notes = None, []
-    try:
-        # Never the path of a folder of this machine: the adapters are published.
-        portable = Portable.of(lm, saved.intervention, base=base_model or lm.name)
-    except PivotalError as error:
-        notes.append(f"There are no adapters: {error}")
-    known = license or (hub.licence_of(base_model) if base_model else None)
-    return Shared(saved.intervention, repository, base_model, known, pairs, tuple(files), portable), notes
+    if saved.folder is None:
+        return None, ()
+    files = [saved.folder.report] if saved.folder.report.is_file() else []
+    certificate = saved.folder.certificate()
+    if certificate is not None and certificate.intervention == saved.intervention.fingerprint():
+        files.append(saved.folder.path / CERTIFICATE)
+    return saved.folder.summary().pairs.test if saved.folder.finished else None, tuple(files)

@@ -13,6 +13,7 @@ from pivotal.exports.base import Portable, held_files
 from pivotal.exports.templates import about, inline, render
 from pivotal.exports.weights import PeftTarget
 from pivotal.files import disk, identity, write_text
+from pivotal.models.base import LanguageModel
 from pivotal.records import serial
 from pivotal.records.certificate import Certificate
 from pivotal.records.intervention import BASES, CARD, SOURCE, VALUES, Intervention, SourceRecord
@@ -56,6 +57,7 @@ class Shared:
     """What is shared, and what its card says about it."""
 
     intervention: Intervention
+    model: LanguageModel
     repository: str
     """ORG/NAME"""
     base_model: str | None = None
@@ -66,8 +68,6 @@ class Shared:
     """The number of held-out pairs behind the scores."""
     files: tuple[Path, ...] = ()
     """Further files, such as certificate.json and report.html."""
-    portable: Portable | None = None
-    """For adapters; None for models that peft does not know."""
 
 
 def licence_of(model: str) -> str | None:
@@ -81,22 +81,25 @@ def licence_of(model: str) -> str | None:
 
 def write_shared(shared: Shared, folder: Path) -> list[str]:
     """Write the folder of the repository. Returns what is missing from it, a sentence each."""
-    i = shared.intervention
+    i, target, notes = shared.intervention, PeftTarget(), []
+    approximate: tuple[str, ...] = ()
     with disk(folder):
         i.save(folder)
         for path in shared.files:
             shutil.copyfile(path, folder / path.name)
-    notes: list[str] = []
-    approximate: tuple[str, ...] = ()
-    if shared.portable is not None:
-        target = PeftTarget()
-        (folder / ADAPTERS).mkdir()
         try:
+            # Never the path of a folder of this machine: the adapters are published.
+            portable = Portable.of(shared.model, i, base=shared.base_model or shared.model.name)
             target.check_steps(i.steps)
-            approximate = target.write(shared.portable, folder / ADAPTERS).approximate
+            (folder / ADAPTERS).mkdir()
+            approximate = target.write(portable, folder / ADAPTERS).approximate
         except PivotalError as error:
-            shutil.rmtree(folder / ADAPTERS)
+            shutil.rmtree(folder / ADAPTERS, ignore_errors=True)
             notes.append(f"There are no adapters: {error}")
+    if shared.base_model is None:
+        notes.append("The card names no base model: give its name on the hub with --base-model.")
+    if shared.license is None:
+        notes.append("The card states no licence: give that of the base model with --license.")
     adapters = sorted(path.relative_to(folder).as_posix() for path in folder.glob(f"{ADAPTERS}/*"))
     text = render(
         "card.md",

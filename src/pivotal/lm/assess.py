@@ -66,10 +66,8 @@ class AccuracyShare:
 
     right: int
     n: int
-
-    @property
-    def value(self) -> float:
-        return self.right / self.n
+    value: float
+    published: float | None = None
 
 
 @dataclass(frozen=True)
@@ -245,7 +243,10 @@ def score(pairs: PairSet, prefers: np.ndarray) -> dict[str, AccuracyShare]:
         for name in filter(None, names):
             count[name] += 1
             right[name] += pairs.labels[preferred] == pair.label
-    return {name: AccuracyShare(right[name], n) for name, n in count.items()}
+    return {
+        name: AccuracyShare(right[name], n, right[name] / n, PUBLISHED.get((pairs.name, name)))
+        for name, n in count.items()
+    }
 
 
 def _condition(pair: MinimalPair) -> str:

@@ -141,7 +141,7 @@ def _dict(path: Path, module: Any, name: str) -> dict[str, Any]:
 
 def _check_names(path: Path, parameters: Mapping[str, Any]) -> None:
     strange = [
-        name if isinstance(name, str) else f"a {type(name).__name__}"
+        name if isinstance(name, str) else f"a key of type {type(name).__name__}"
         for name in parameters
         if not (isinstance(name, str) and _TENSOR.fullmatch(name))
     ]
