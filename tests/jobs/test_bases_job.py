@@ -16,7 +16,6 @@ from pivotal.jobs.find import Finding, find
 from pivotal.problem.prepare import problem_of
 from pivotal.questions.question import Question
 from pivotal.records.certificate import Effort
-from pivotal.report.page import write_report
 from pivotal.searches.greedy import Greedy
 
 QUESTION = Question(
@@ -52,10 +51,6 @@ def test_a_finished_run_is_not_fitted_again(run: Finding, monkeypatch) -> None:
 
     monkeypatch.setattr("pivotal.problem.bases.fitted.probe_of", fail)
     assert find(QUESTION, SEARCH, controls=2, evidence="quick", out=str(run.folder.path)).already
-
-
-def test_the_report_shows_the_units(run: Finding) -> None:
-    assert f"{SITE}:0" in write_report(run.folder).read_text()
 
 
 @pytest.mark.slow

@@ -6,11 +6,7 @@ import pytest
 import torch
 
 from pivotal.errors import PivotalError
-from pivotal.evidence.evaluation import evaluate
 from pivotal.models import DTYPES, load_model
-from pivotal.problem.problem import Problem
-from pivotal.questions.phenomena import load_phenomenon
-from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_model
 
 
@@ -19,19 +15,6 @@ def test_float64_keeps_the_contract_a_million_times_more_closely() -> None:
     noun, filler = model.word(10), model.word(3)
     check_model(model, [f"The {noun} {filler}", "The", f"The {filler} {noun}"], tolerance=1e-10)
     assert model.next_logits([(2, 10)]).dtype == torch.float64
-
-
-@pytest.mark.slow
-def test_a_search_in_float64_finds_what_it_finds_in_float32() -> None:
-    train, test = load_phenomenon("planted").split(test=40, seed=0)
-    scores = {}
-    for dtype in ("float32", torch.float64):
-        model = load_model("planted", dtype=dtype, device="cpu")
-        problem = Problem(model, train, steps="every")
-        found = LearnedMask(max_units=3, max_kl=0.6, updates=60, refit=10).solve(problem, runs=1, seed=0)
-        result = evaluate(found.best, problem.on(test))
-        scores[dtype] = (found.best.units, result.flip_accuracy.value, round(result.kl, 3))
-    assert scores["float32"] == scores[torch.float64]
 
 
 def test_the_dtype_is_not_part_of_the_fingerprint() -> None:

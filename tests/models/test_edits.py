@@ -100,21 +100,6 @@ def test_its_gradients_are_those_of_the_formula(
     assert all(torch.allclose(a, b) for a, b in zip(ours, plain, strict=True))
 
 
-@pytest.mark.parametrize(("m", "untouched"), [(0.0, True), (1.0, False)])
-def test_an_empty_mask_keeps_the_state_and_a_full_one_is_the_values(m: float, untouched: bool) -> None:
-    _, values = drawn(2)
-    h = torch.randn(4, 2, 2)
-    found = MaskedEdit(SPACE, torch.full_like(values, m), values)("b", [Span(0, 4, 1)], h)
-    assert torch.equal(found, h if untouched else values[:, 1, 3:].expand(4, -1, -1))
-
-
-def test_other_sites_and_unedited_levels_pass_through() -> None:
-    edit = MaskedEdit(SPACE, *drawn(2))
-    h = torch.randn(4, 1, 3)
-    assert edit("elsewhere", [Span(0, 4, 0)], h) is h
-    assert edit("a", [], h) is h
-
-
 def test_an_edit_that_reaches_no_site_is_an_error() -> None:
     edit = MaskedEdit(SPACE, *drawn(1))
     edit("a", [Span(0, 1, 0)], torch.zeros(1, 1, 3))

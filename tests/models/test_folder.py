@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from pivotal.errors import PivotalError
-from pivotal.models import list_models, load_model
+from pivotal.models import load_model
 from pivotal.models.recurrent.folder import load_folder, save_folder
 from pivotal.models.recurrent.weights import dequantised
 
@@ -136,15 +136,6 @@ def test_int8_rows_with_scales_are_restored() -> None:
     assert all(tensor.dtype == torch.float32 for tensor in restored.values())
 
 
-def test_a_file_of_another_kind_is_not_taken_for_a_folder(folder: Path) -> None:
-    with pytest.raises(PivotalError, match=r"by the path of its folder.*Available: .*planted, .*wiki-lstm"):
-        load_model(str(folder / "config.json"))
-    with pytest.raises(PivotalError, match=r"Did you mean 'wiki-lstm'"):
-        load_model("wiki_lstm")
-    assert "wiki-lstm" in dict(list_models())
-    assert load_file(folder / "model.safetensors")  # the tests' own folder is a real one
-
-
 def test_a_saved_folder_loads_with_the_weights_that_went_in(tmp_path: Path) -> None:
     saved = save_folder(tmp_path / "new" / "toy", cell="lstm", words=WORDS, weights=weights(), card=CARD)
     found = load_file(saved / "model.safetensors")
@@ -210,8 +201,3 @@ def test_an_empty_folder_is_taken_and_one_without_a_name_is_not(
     for nameless in (".", "..", "/"):
         with pytest.raises(PivotalError, match="has no name"):
             save_folder(Path(nameless), cell="lstm", words=WORDS, weights=weights(), card=CARD, replace=True)
-
-
-def test_all_files_may_be_read_by_those_who_may_read_one(tmp_path: Path) -> None:
-    saved = save_folder(tmp_path / "toy", cell="lstm", words=WORDS, weights=weights(), card=CARD)
-    assert len({path.stat().st_mode for path in saved.iterdir()}) == 1

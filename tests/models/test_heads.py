@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, PREFIXES, random_model, tokenizer
+from tests.models.tiny import FAMILIES, PREFIXES, intervention_of, random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.evidence.evaluation import evaluate
@@ -115,16 +116,8 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
         fitted.values * spread(space, mask), fitted.values
     )
     at = [place for i in units for place in space.places(space.unit(i))]
-    found = Intervention(
-        units=tuple(space.unit(i) for i in units),
-        directions=problem.labels,
-        values=fitted.values[0][:, at].numpy(),
-        steps="every",
-        model=lm.name,
-        model_fingerprint=lm.fingerprint(),
-        phenomenon="few",
-        data_fingerprint="none",
-    )
+    found = intervention_of(lm, tuple(space.unit(i) for i in units), fitted.values[0][:, at].numpy())
+    found = replace(found, directions=problem.labels)
     assert torch.equal(dense(found, space)[1], fitted.values)
     again = Intervention.load(found.save(tmp_path / "both"))
     assert again == found and again.units[0].size == 4
@@ -133,12 +126,6 @@ def test_heads_and_neurons_together(tmp_path: Path) -> None:
     assert found.without(0).values.shape == (2, 1) and found.without(1).values.shape == (2, 4)
     scores = evaluate(found, problem)
     assert scores.units == 2 and [one.unit for one in scores.drop_one] == ["head.1:2", "mlp.2:5"]
-
-
-def test_a_unit_of_another_size_is_another_unit() -> None:
-    space = lm_of().unit_space("head")
-    with pytest.raises(PivotalError, match="4 coordinates here"):
-        space.flat(Unit("head.1", 2, 7))
 
 
 def test_places_and_grid_of_units_that_differ_in_size() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import intervention_of, random_model, tokenizer
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, load_model
@@ -35,16 +35,7 @@ def model_of(family: str) -> TransformersLM:
 def single() -> tuple[LanguageModel, Intervention]:
     lm = model_of("llama")
     unit = next(iter(lm.unit_space("mlp.0")))
-    intervention = Intervention(
-        units=(unit,),
-        directions=("singular", "plural"),
-        values=np.array([[9.0], [-9.0]]),
-        steps="single",
-        model=lm.name,
-        model_fingerprint=lm.fingerprint(),
-        phenomenon="few",
-        data_fingerprint="",
-    )
+    intervention = intervention_of(lm, (unit,), [[9.0], [-9.0]], "single")
     return lm, intervention
 
 
@@ -62,13 +53,6 @@ def test_as_many_tokens_as_there_are_positions(family: str) -> None:
         lm.next_logits([[3], [3] * POSITIONS])
     with pytest.raises(PivotalError, match=r"may have at most 63 tokens.* has 80\. Shorten"):
         lm.next_words("The doctor " * 40)
-
-
-@pytest.mark.parametrize("family", ENDLESS)
-def test_models_without_a_table_of_positions_read_on(family: str) -> None:
-    lm = model_of(family)
-    assert lm.longest is None
-    assert torch.isfinite(lm.next_logits([[3] * (POSITIONS + 6)])).all()
 
 
 def test_a_text_is_not_begun_that_will_become_too_long() -> None:
@@ -169,11 +153,3 @@ def test_a_model_says_how_it_was_loaded() -> None:
         and not bare.vocabulary.is_priming("<s>")
         and bare.dtype == torch.float64
     )
-
-
-def test_a_models_own_priming_said_in_words_is_its_own() -> None:
-    made = {
-        text: TransformersLM("tiny", random_model("llama"), tokenizer(bos=True), priming=text)
-        for text in (None, "<s>", "")
-    }
-    assert made["<s>"].fingerprint() == made[None].fingerprint() != made[""].fingerprint()

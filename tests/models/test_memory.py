@@ -98,24 +98,6 @@ def test_what_was_too_much_is_gone_before_it_is_tried_again() -> None:
     assert scarce.alive[1] == 0
 
 
-def test_half_as_many_nodes_leave_less_to_be_kept_for_the_way_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pivotal.models.chunks.FEWEST", 4)
-    kept: dict[int, int] = {}
-    for nodes in (4096, 32):
-        problem = Problem(Scarce(batch_nodes=nodes).model, PAIRS, sites="mlp")
-        mask = torch.rand(2, 2, len(problem.space)).requires_grad_()
-        problem.run(mask.detach(), torch.zeros_like(mask))  # what is computed once is not counted
-        kept[nodes] = 0
-
-        def count(saved: Tensor, nodes: int = nodes) -> Tensor:
-            kept[nodes] += saved.numel()
-            return saved
-
-        with torch.autograd.graph.saved_tensors_hooks(count, lambda saved: saved):
-            problem.run(mask, torch.zeros_like(mask)).log_ratio.sum().backward()
-    assert kept[32] < kept[4096] / 2
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_whose_memory_really_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """No error is made up here: the second search may have less than the first one took."""

@@ -9,10 +9,6 @@ from torch import Tensor, nn
 
 from pivotal.errors import PivotalError
 from pivotal.models.module import ModuleLM
-from pivotal.problem.problem import Problem
-from pivotal.questions.minimal_pair import MinimalPair
-from pivotal.questions.pairs import PairSet
-from pivotal.searches.learned import LearnedMask
 from pivotal.testing import check_model
 
 WORDS = ["<eos>", "<unk>", *dict.fromkeys(" ".join(PREFIXES).split()), "runs", "run"]
@@ -111,21 +107,6 @@ def test_a_tokenizer_and_a_model_of_transformers() -> None:
     )
     assert (lm.sites[0].width, lm.vocabulary_size) == (24, VOCABULARY)
     check_model(lm, PREFIXES)
-
-
-def test_a_search_runs_on_it() -> None:
-    pairs = PairSet(
-        "few", ("singular", "plural"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES)
-    )
-    problem = Problem(ModuleLM("convolutional", convolutional(), WORDS, SITES), pairs, sites="gate")
-    found = LearnedMask(max_units=3, updates=40, refit=20).solve(problem)
-    assert problem.run_intervention(found.best).flipped().all()
-
-
-def test_generation() -> None:
-    lm = ModuleLM("convolutional", convolutional(), WORDS, SITES)
-    (text,) = lm.generate("The doctor", words=3, temperature=0.0)
-    assert text.startswith("The doctor ") and len(text.split()) == 5 and "<unk>" not in text
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -13,7 +13,7 @@ import torch
 
 from pivotal.errors import PivotalError
 from pivotal.models import LanguageModel, list_models, load_model, transformers
-from pivotal.models.recurrent.folder import FILES, models_home, save_folder
+from pivotal.models.recurrent.folder import FILES, save_folder
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -93,26 +93,11 @@ def test_a_bad_card_hides_no_other_model(home: Path) -> None:
     assert [dict(list_models())[name] for name in "abcd"] == ["has no card"] * 4
 
 
-def test_what_begins_with_a_dot_is_not_listed(home: Path) -> None:
-    save(home / "mine")
-    for hidden in (".mine.former", "several/.seed-0.partial", ".cache/model"):
-        save(home / hidden)
-    listed = dict(list_models())
-    assert "mine" in listed and not any(name.startswith(".") or "/." in name for name in listed)
-
-
 @pytest.mark.parametrize("spec", ["", " ", "  \n"])
 def test_a_model_has_a_name(home: Path, spec: str) -> None:
     save(home)  # which nothing would be the path of
     with pytest.raises(PivotalError, match="the name is empty"):
         load_model(spec)
-
-
-def test_where_home_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("PIVOTAL_HOME", raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert models_home() == tmp_path / ".cache" / "pivotal" / "models"
-    assert {"wiki-lstm", "planted"} <= set(dict(list_models()))  # nothing there is no error
 
 
 # -- Hugging Face ---------------------------------------------------------------------------------------------------

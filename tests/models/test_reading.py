@@ -6,10 +6,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from tests.models.tiny import FAMILIES, random_model, tokenizer
+from tests.models.tiny import FAMILIES, drawn, random_model, tokenizer
 from torch import nn
 
 from pivotal.errors import PivotalError
@@ -19,7 +18,6 @@ from pivotal.models.edits import MaskedEdit
 from pivotal.models.intervened import Applied, Rereading
 from pivotal.models.recurrent.lm import RecurrentLM
 from pivotal.models.transformers.lm import TransformersLM
-from pivotal.records.intervention import Intervention
 from pivotal.units import Steps
 
 WITHOUT_CACHE = {"mamba", "mamba2", "rwkv"}
@@ -39,29 +37,10 @@ def recurrent(cell: str) -> RecurrentLM:
     return RecurrentLM.from_modules(cell, nn.Embedding(len(WORDS), 6), rnn, nn.Linear(8, len(WORDS)), WORDS)
 
 
-def intervention(model: LanguageModel, sites: str, steps: Steps = "every") -> Intervention:
-    """A third of the units, set to large values, and not all of them in both directions."""
-    space = model.unit_space(sites)
-    rng = np.random.default_rng(0)
-    ids = sorted(rng.choice(len(space), len(space) // 3, replace=False).tolist())
-    units = tuple(space.unit(i) for i in ids)
-    return Intervention(
-        units=units,
-        directions=("singular", "plural"),
-        values=rng.choice([-2.0, 2.0], (2, sum(unit.size for unit in units))),
-        active=rng.random((2, len(ids))) < 0.8,
-        steps=steps,
-        model=model.name,
-        model_fingerprint=model.fingerprint(),
-        phenomenon="none",
-        data_fingerprint="none",
-    )
-
-
 def applied(model: LanguageModel, sites: str, steps: Steps | None) -> Applied:
     if steps is None:
         return Applied()
-    edit = MaskedEdit.of(intervention(model, sites, steps), model.unit_space(sites))
+    edit = MaskedEdit.of(drawn(model, sites, steps), model.unit_space(sites))
     return Applied(edit, steps, direction=1, cue=1 if steps == "single" else -1)
 
 
@@ -98,7 +77,7 @@ def test_a_step_computes_one_token_of_each_text() -> None:
         lambda _, __, kwargs: rows.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     try:
-        edited = model.intervened(intervention(model, "mlp"), "plural")
+        edited = model.intervened(drawn(model, "mlp"), "plural")
         edited.generate("The doctor near", words=1)  # tries the cache if no test has
         rows.clear()
         edited.generate("The doctor near", words=4, samples=3)
@@ -111,7 +90,7 @@ def test_a_step_computes_one_token_of_each_text() -> None:
 def test_texts_are_those_of_reading_again(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, sites in ((load_model("planted"), "all"), (transformer("gpt2"), "mlp")):
         prompt = "The noun0a near" if model.name == "planted" else "The doctor near"
-        edited = model.intervened(intervention(model, sites, steps), "plural", cue=1)
+        edited = model.intervened(drawn(model, sites, steps), "plural", cue=1)
         ask: dict[str, Any] = {"words": 5, "samples": 2}
         found = [
             one.generate(prompt, temperature=temperature, seed=3, **ask)
@@ -161,7 +140,7 @@ PROMPTS = ["The doctor near cars quickly", "Some cars"]
 def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
     """Also in a batch whose texts differ in length. The text that the model reads first stays untouched."""
     model = transformer(family)
-    edited = model.intervened(intervention(model, "mlp,head.1", steps), "plural", cue=0)
+    edited = model.intervened(drawn(model, "mlp,head.1", steps), "plural", cue=0)
     cues = None if steps == "every" else [3, 1]
     expected = [greedy(edited, text, cue) for text, cue in zip(PROMPTS, cues or [None, None], strict=True)]
     untouched = own(model.network, PROMPTS)
@@ -169,8 +148,8 @@ def test_transformers_own_generate_is_edited(family: str, steps: Steps) -> None:
         assert own(net, PROMPTS) == expected
         beams = own(net, PROMPTS, num_beams=3)
         torch.manual_seed(0)
-        drawn = own(net, PROMPTS, do_sample=True, num_return_sequences=4)
-    assert len(beams) == 2 and len(drawn) == 8
+        samples = own(net, PROMPTS, do_sample=True, num_return_sequences=4)
+    assert len(beams) == 2 and len(samples) == 8
     assert own(model.network, PROMPTS) == untouched
     assert steps == "single" or untouched != expected
 
@@ -187,7 +166,7 @@ def test_units_in_bases_are_attached(steps: Steps) -> None:
         "mlp.1@sae": Basis("sae", encoder, encoder.T.contiguous(), torch.zeros(40), "topk", top_k=8),
     }
     there = model.in_bases(bases)
-    found = intervention(there, "resid.0@pca,mlp.1@sae,mlp.2", steps)
+    found = drawn(there, "resid.0@pca,mlp.1@sae,mlp.2", steps)
     found = replace(found, bases=stored_bases(bases, found.units))
     cues = None if steps == "every" else [3, 1]
     for given in (model, there):
@@ -204,7 +183,7 @@ def test_streaming_and_a_static_cache() -> None:
     from transformers import TextStreamer
 
     model = transformer("llama")
-    edited = model.intervened(intervention(model, "mlp"), "plural")
+    edited = model.intervened(drawn(model, "mlp"), "plural")
     said: list[str] = []
 
     class Listener(TextStreamer):
@@ -220,7 +199,7 @@ def test_streaming_and_a_static_cache() -> None:
 
 def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
     model = transformer("llama")
-    edited = model.intervened(intervention(model, "mlp"), "plural")
+    edited = model.intervened(drawn(model, "mlp"), "plural")
     before = model.next_words("The doctor")
     with edited.attached():
         for ask in (lambda: model.next_words("The doctor"), lambda: edited.generate("The", words=1)):
@@ -233,7 +212,7 @@ def test_nothing_else_runs_while_an_intervention_is_attached() -> None:
 
 def test_what_cannot_be_attached() -> None:
     model = transformer("llama")
-    single = model.intervened(intervention(model, "mlp", "single"), "plural", cue=0)
+    single = model.intervened(drawn(model, "mlp", "single"), "plural", cue=0)
     for cue in (None, -1, []):
         with pytest.raises(PivotalError, match=r"one token of each prompt, but .*cue="):
             single.attached(cue)
@@ -246,4 +225,4 @@ def test_what_cannot_be_attached() -> None:
         net(inputs_embeds=torch.zeros(1, 2, 16))
     planted = load_model("planted")
     with pytest.raises(PivotalError, match=r"Only a model of transformers .* planted is a RecurrentLM"):
-        planted.intervened(intervention(planted, "all"), "plural").attached()
+        planted.intervened(drawn(planted, "all"), "plural").attached()

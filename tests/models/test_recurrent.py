@@ -134,18 +134,6 @@ def test_the_unrolled_network_equals_the_fused_one(
     assert torch.allclose(ours, fused, atol=1e-5)
 
 
-def test_every_node_has_the_state_of_its_prefix() -> None:
-    network = Network("lstm", 2)
-    tree = PrefixTree.build(SENTENCES)
-    logits = network.model.readout(network.model.states(network.model.prepare(tree)))[:, 0]
-    for tokens, node in zip(SENTENCES, tree.leaf.tolist(), strict=True):
-        nodes = []
-        while node > 0:
-            nodes.append(tree.live_row[node])
-            node = int(tree.parent[node])
-        assert torch.allclose(logits[nodes[::-1]], network.fused_logits(tokens), atol=1e-5)
-
-
 @ALL_KINDS
 @BOTH_STEPS
 def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int, steps: Steps) -> None:
@@ -170,17 +158,6 @@ def test_logits_and_gradients_equal_those_of_a_plain_loop(cell: str, layers: int
     for mine, theirs in zip(found, expected, strict=True):
         assert theirs.abs().max() > 0.01  # else the comparison would say nothing
         assert torch.allclose(mine, theirs, atol=1e-4)
-
-
-@ALL_KINDS
-@BOTH_STEPS
-def test_runs_at_once_equal_runs_one_by_one(cell: str, layers: int, steps: Steps) -> None:
-    network, tree = Network(cell, layers), edited_tree(steps)
-    mask, values = network.draw(3)
-    together = network.tree_logits(tree, mask, values)
-    alone = [network.tree_logits(tree, mask[r : r + 1], values[r : r + 1]) for r in range(3)]
-    assert torch.allclose(together, torch.cat(alone, 1), atol=1e-5)
-    assert (together[:, 0] - together[:, 1]).abs().max() > 0.01
 
 
 @pytest.mark.parametrize(("cell", "layers"), [("lstm", 2), ("lstm", 3), ("gru", 2), ("rnn", 3)])
@@ -209,32 +186,6 @@ def test_layers_below_the_first_edited_one_are_computed_once(cell: str, layers: 
     assert expected[1].abs().max() > 0.01
 
 
-@pytest.mark.parametrize("layers", [1, 2])
-def test_an_edit_reaches_the_layer_above_and_the_next_step(layers: int) -> None:
-    """A unit of the first layer, edited at the cue only: the cue's own prediction changes, and the next one's."""
-    network = Network("lstm", layers)
-    mask, values = torch.zeros(1, 2, layers * 5), torch.full((1, 2, layers * 5), 0.9)
-    mask[..., 0] = 1
-    at_the_cue, later = [2, 3], [2, 3, 4]
-    tree = PrefixTree.build([at_the_cue, later], [1, 1], [0, 0], "single")
-    edited = network.tree_logits(tree, mask, values)[:, 0]
-    for tokens, logits in zip((at_the_cue, later), edited, strict=True):
-        assert (logits - network.fused_logits(tokens)[-1]).abs().max() > 1e-3
-
-
-def test_an_edit_of_the_output_alone_is_something_else() -> None:
-    """What a hook on the fused module does: it changes the cue's prediction, and the next step is untouched."""
-    network = Network("lstm", 2)
-    mask, values = torch.zeros(1, 2, 10), torch.full((1, 2, 10), 0.9)
-    mask[..., 5:] = 1
-    ours = network.tree_logits(PrefixTree.build([[2, 3, 4]], [1], [0], "single"), mask, values)[0, 0]
-    output, _ = network.rnn(network.encoder(torch.tensor([network.primed([2, 3, 4])])))
-    output[0, 2] = 0.9
-    hooked = network.decoder(output[0, -1])
-    assert torch.allclose(hooked, network.fused_logits([2, 3, 4])[-1], atol=1e-5)
-    assert (ours - hooked).abs().max() > 1e-3
-
-
 def test_cell_states_are_never_edited() -> None:
     """With all of h replaced, what distinguishes two histories is c: the LSTM keeps it and a plain RNN has none."""
     tree = PrefixTree.build([[2, 3, 4], [5, 3, 4]], [1, 1], [0, 0], "single")
@@ -243,31 +194,6 @@ def test_cell_states_are_never_edited() -> None:
         one = torch.ones(1, 2, 10)
         first, second = network.tree_logits(tree, one, one * 0.5)[:, 0]
         assert bool((first - second).abs().max() > 1e-3) == differ, cell
-
-
-@ALL_KINDS
-def test_reused_frozen_prefixes_change_nothing(cell: str, layers: int) -> None:
-    """Sentences with cues at different places share what stands before; each alone shares nothing."""
-    network = Network(cell, layers)
-    mask, values = network.draw(2)
-    sentences = [[2, 3, 4, 5, 6]] * 5
-    cues, directions = [0, 1, 2, 3, 4], [0, 1, 0, 1, 0]
-    tree = PrefixTree.build(sentences, cues, directions, "single")
-    assert len(tree) - tree.n_live == 4  # the four prefixes that stand before some cue, once each
-    alone = [
-        network.tree_logits(PrefixTree.build([s], [c], [d], "single"), mask, values)
-        for s, c, d in zip(sentences, cues, directions, strict=True)
-    ]
-    assert torch.allclose(network.tree_logits(tree, mask, values), torch.cat(alone), atol=1e-5)
-
-
-def test_readout_of_some_words_equals_the_columns() -> None:
-    network = Network("gru", 1)
-    states = torch.randn(3, 2, 5)
-    ids = torch.tensor([4, 1, 4])
-    assert torch.allclose(
-        network.model.readout(states, ids), network.model.readout(states)[..., ids], atol=1e-6
-    )
 
 
 # -- words, names and what is refused --
@@ -286,15 +212,6 @@ def test_the_fingerprint_knows_weights_words_and_priming() -> None:
     assert same[0].model.fingerprint() == same[1].model.fingerprint()
     others = [Network("lstm", 1, seed=1), Network("lstm", 1, priming="a"), Network("lstm", 1, priming="b")]
     assert len({n.model.fingerprint() for n in (same[0], *others)}) == 4
-
-
-def test_unknown_words_are_named() -> None:
-    model = Network("rnn", 1).model
-    assert model.encode(" a  b ").ids == (2, 3) and model.word(*model.tokens_of("c")) == "c"
-    with pytest.raises(PivotalError, match="outside the vocabulary: x, y"):
-        model.encode("a x b y")
-    with pytest.raises(PivotalError, match="outside the vocabulary: z"):
-        model.tokens_of("z")
 
 
 @pytest.mark.parametrize(
@@ -349,19 +266,3 @@ def test_a_model_in_memory_is_saved_and_loaded(words: list[str], tmp_path: Path)
     with pytest.raises(PivotalError, match="exists already"):
         model.save(tmp_path / "saved")
     model.save(tmp_path / "saved", replace=True)
-
-
-@pytest.mark.parametrize(
-    ("encoder", "decoder", "words", "message"),
-    [
-        (nn.Embedding(9, 4), nn.Linear(5, 8), WORDS, "8 words.*9"),
-        (nn.Embedding(8, 4), nn.Linear(5, 9), WORDS, "8 words.*9"),
-        (nn.Embedding(8, 4), nn.Linear(5, 8), [*WORDS[:-1], "a"], "'a' .*twice"),
-        (nn.Embedding(8, 4), nn.Linear(5, 8), ["<s>", *WORDS[1:]], "priming text.*<eos>"),
-    ],
-)
-def test_words_that_do_not_fit_the_modules_are_refused(
-    encoder: nn.Embedding, decoder: nn.Linear, words: list[str], message: str
-) -> None:
-    with pytest.raises(PivotalError, match=message):
-        RecurrentLM.from_modules("x", encoder, nn.LSTM(4, 5), decoder, words)

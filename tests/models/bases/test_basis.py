@@ -120,13 +120,6 @@ def test_a_part_of_a_basis_has_the_coordinates_of_the_whole(activation, tmp_path
     assert small == (basis.coordinates if activation == "topk" else 2)
 
 
-def test_other_numbers_have_another_fingerprint() -> None:
-    basis = autoencoder(8, "relu")
-    assert basis.fingerprint == autoencoder(8, "relu").fingerprint
-    assert basis.fingerprint != autoencoder(8, "relu", seed=1).fingerprint
-    assert basis.fingerprint != autoencoder(8, "topk").fingerprint
-
-
 def test_a_basis_must_fit_the_model() -> None:
     model = plant(hidden=24).model
     with pytest.raises(PivotalError, match=r"made for 8 coordinates, and hidden\.0 has 24"):

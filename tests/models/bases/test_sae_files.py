@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ def draw(*shape: int, seed: int) -> Tensor:
 W_ENC, W_DEC = draw(WIDTH, FEATURES, seed=0), draw(FEATURES, WIDTH, seed=1)
 B_ENC, B_DEC, THRESHOLD = draw(FEATURES, seed=2), draw(WIDTH, seed=3), draw(FEATURES, seed=4).abs()
 H = draw(20, WIDTH, seed=5)
+WHOLE = {"W_enc": W_ENC, "W_dec": W_DEC, "b_enc": B_ENC, "b_dec": B_DEC}
 
 
 def top_k(before: Tensor) -> Tensor:
@@ -37,14 +39,23 @@ def top_k(before: Tensor) -> Tensor:
     return torch.zeros_like(before).scatter(1, best.indices, best.values.relu())
 
 
-def saelens(folder: Path, **settings: object) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    weights = {"W_enc": W_ENC, "W_dec": W_DEC, "b_enc": B_ENC, "b_dec": B_DEC}
-    if settings.get("architecture") in ("jumprelu", "batchtopk"):
-        weights["threshold"] = THRESHOLD
-    save_file(weights, folder / "sae_weights.safetensors")
+def write(folder: Path, name: str, tensors: dict[str, Tensor], settings: str = "", **content: object) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, folder / name)
+    if settings:
+        (folder / settings).write_text(json.dumps(content))
+
+
+def jump_relu(before: Tensor, threshold: Tensor | float = THRESHOLD) -> Tensor:
+    return before.relu() * (before > threshold)
+
+
+def saelens(folder: Path, **settings: Any) -> None:
+    tensors = dict(WHOLE)
+    if settings.get("architecture") == "jumprelu":
+        tensors["threshold"] = THRESHOLD
     usual = {"d_in": WIDTH, "d_sae": FEATURES, "dtype": "float32", "normalize_activations": "none"}
-    (folder / "cfg.json").write_text(json.dumps({**usual, **settings}))
+    write(folder, "sae_weights.safetensors", tensors, "cfg.json", **{**usual, **settings})
 
 
 def saelens_standard(folder: Path) -> tuple[Encode, Tensor, str]:
@@ -54,107 +65,52 @@ def saelens_standard(folder: Path) -> tuple[Encode, Tensor, str]:
 
 def saelens_early(folder: Path) -> tuple[Encode, Tensor, str]:
     """As releases before 6 wrote it."""
-    saelens(
-        folder,
-        hook_name="blocks.4.hook_resid_pre",
-        activation_fn_str="topk",
-        activation_fn_kwargs={"k": K},
-        apply_b_dec_to_input=False,
-    )
+    old = {"activation_fn_str": "topk", "activation_fn_kwargs": {"k": K}, "apply_b_dec_to_input": False}
+    saelens(folder, hook_name="blocks.4.hook_resid_pre", **old)
     return lambda h: top_k(h @ W_ENC + B_ENC), W_DEC, "resid.3"
 
 
 def saelens_jumprelu(folder: Path) -> tuple[Encode, Tensor, str]:
-    saelens(
-        folder,
-        architecture="jumprelu",
-        apply_b_dec_to_input=True,
-        metadata={"hook_name": "blocks.4.mlp.hook_post"},
-    )
-
-    def encode(h: Tensor) -> Tensor:
-        before = (h - B_DEC) @ W_ENC + B_ENC
-        return before.relu() * (before > THRESHOLD)
-
-    return encode, W_DEC, "mlp.4"
+    saelens(folder, architecture="jumprelu", metadata={"hook_name": "blocks.4.mlp.hook_post"})
+    return lambda h: jump_relu((h - B_DEC) @ W_ENC + B_ENC), W_DEC, "mlp.4"
 
 
 def saelens_topk(folder: Path) -> tuple[Encode, Tensor, str]:
-    saelens(
-        folder,
-        architecture="topk",
-        k=K,
-        rescale_acts_by_decoder_norm=True,
-        metadata={"hook_name": "blocks.4.attn.hook_z"},
-    )
+    hook = {"hook_name": "blocks.4.attn.hook_z"}
+    saelens(folder, architecture="topk", k=K, rescale_acts_by_decoder_norm=True, metadata=hook)
     norm = W_DEC.norm(dim=1)
     return lambda h: top_k(((h - B_DEC) @ W_ENC + B_ENC) * norm), W_DEC / norm[:, None], "attn.4"
 
 
 def gemma_scope(folder: Path) -> tuple[Encode, Tensor, str]:
     folder.mkdir(parents=True)
-    arrays = {
-        "W_enc": W_ENC,
-        "W_dec": W_DEC,
-        "b_enc": B_ENC,
-        "b_dec": B_DEC,
-        "threshold": THRESHOLD,
-    }
+    arrays = {**WHOLE, "threshold": THRESHOLD}
     np.savez(folder / "params.npz", **{name: tensor.numpy() for name, tensor in arrays.items()})
-    before = lambda h: h @ W_ENC + B_ENC  # noqa: E731
-    return lambda h: before(h).relu() * (before(h) > THRESHOLD), W_DEC, ".12"
+    return lambda h: jump_relu(h @ W_ENC + B_ENC), W_DEC, ".12"
 
 
-def gemma_3(folder: Path) -> tuple[Encode, Tensor, str]:
-    folder.mkdir(parents=True)
-    tensors = {
-        "w_enc": W_ENC,
-        "w_dec": W_DEC,
-        "b_enc": B_ENC,
-        "b_dec": B_DEC,
-        "threshold": THRESHOLD,
-        "affine_skip_connection": draw(WIDTH, WIDTH, seed=9),
-    }
-    save_file(tensors, folder / "params.safetensors")
-    config = {
-        "hf_hook_point_in": "model.layers.17.output",
-        "hf_hook_point_out": "model.layers.17.output",
-        "width": FEATURES,
-        "architecture": "jump_relu",
-        "type": "sae",
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    before = lambda h: h @ W_ENC + B_ENC  # noqa: E731
-    return lambda h: before(h).relu() * (before(h) > THRESHOLD), W_DEC, "resid.17"
+def gemma_3(folder: Path, out: str = "model.layers.17.output") -> tuple[Encode, Tensor, str]:
+    tensors = {name.lower(): tensor for name, tensor in WHOLE.items()} | {"threshold": THRESHOLD}
+    tensors["affine_skip_connection"] = draw(WIDTH, WIDTH, seed=9)
+    places = {"hf_hook_point_in": "model.layers.17.output", "hf_hook_point_out": out}
+    write(
+        folder, "params.safetensors", tensors, "config.json", **places, architecture="jump_relu", type="sae"
+    )
+    return lambda h: jump_relu(h @ W_ENC + B_ENC), W_DEC, "resid.17"
 
 
 def sparsify(folder: Path) -> tuple[Encode, Tensor, str]:
-    folder.mkdir(parents=True)
-    tensors = {
-        "encoder.weight": W_ENC.T.contiguous(),
-        "encoder.bias": B_ENC,
-        "W_dec": W_DEC,
-        "b_dec": B_DEC,
-    }
-    save_file(tensors, folder / "sae.safetensors")
-    (folder / "cfg.json").write_text(json.dumps({"d_in": WIDTH, "k": K, "expansion_factor": 32}))
+    tensors = {"encoder.weight": W_ENC.T, "encoder.bias": B_ENC, "W_dec": W_DEC, "b_dec": B_DEC}
+    write(folder, "sae.safetensors", tensors, "cfg.json", d_in=WIDTH, k=K, expansion_factor=32)
     return lambda h: top_k((h - B_DEC) @ W_ENC + B_ENC), W_DEC, "resid.9"
 
 
 def llama_scope(folder: Path) -> tuple[Encode, Tensor, str]:
-    (folder / "checkpoints").mkdir(parents=True)
-    tensors = {
-        "encoder.weight": W_ENC.T.contiguous(),
-        "encoder.bias": B_ENC,
-        "decoder.weight": W_DEC.T.contiguous(),
-        "decoder.bias": B_DEC,
-    }
-    save_file(tensors, folder / "checkpoints" / "final.safetensors")
+    encoder = {"encoder.weight": W_ENC.T, "encoder.bias": B_ENC}
+    tensors = {**encoder, "decoder.weight": W_DEC.T, "decoder.bias": B_DEC}
     settings = {
         "hook_point_in": "blocks.15.hook_resid_post",
         "hook_point_out": "blocks.15.hook_resid_post",
-        "d_model": WIDTH,
-        "d_sae": FEATURES,
         "act_fn": "jumprelu",
         "jump_relu_threshold": 0.5,
         "norm_activation": "dataset-wise",
@@ -162,14 +118,9 @@ def llama_scope(folder: Path) -> tuple[Encode, Tensor, str]:
         "sparsity_include_decoder_norm": True,
         "apply_decoder_bias_to_pre_encoder": False,
     }
-    (folder / "hyperparams.json").write_text(json.dumps(settings))
+    write(folder, "checkpoints/final.safetensors", tensors, "hyperparams.json", **settings)
     scale, norm = WIDTH**0.5 / 17.0, W_DEC.norm(dim=1)
-
-    def encode(h: Tensor) -> Tensor:
-        before = (h * scale @ W_ENC + B_ENC) * norm
-        return before.relu() * (before > 0.5) / norm
-
-    return encode, W_DEC / scale, "resid.15"
+    return lambda h: jump_relu((h * scale @ W_ENC + B_ENC) * norm, 0.5) / norm, W_DEC / scale, "resid.15"
 
 
 LAYOUTS = {
@@ -199,10 +150,9 @@ def test_a_file_of_the_folder_names_the_folder(tmp_path: Path) -> None:
     assert read_sae(str(tmp_path / "cfg.json")).layout == "SAELens"
 
 
-@pytest.mark.parametrize("name", ["ae.pt", "autoencoder.pth"])
-def test_pickles_are_refused_and_not_opened(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
-    with pytest.raises(PivotalError, match=rf"cannot hold code, but .* holds {name}, a pickle"):
+def test_pickles_are_refused_and_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "ae.pt").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")
+    with pytest.raises(PivotalError, match=r"cannot hold code, but .* holds ae\.pt, a pickle"):
         read_sae(str(tmp_path))
 
 
@@ -233,10 +183,7 @@ def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
         (lambda f: (f / "sae_weights.safetensors").write_bytes(b"\x08"), "cannot be read"),
         (lambda f: save_file({"W_enc": W_ENC}, f / "sae_weights.safetensors"), "W_dec"),
         (
-            lambda f: save_file(
-                {"W_enc": W_ENC, "W_dec": W_ENC.clone(), "b_enc": B_ENC, "b_dec": B_DEC},
-                f / "sae_weights.safetensors",
-            ),
+            lambda f: save_file({**WHOLE, "W_dec": W_ENC.clone()}, f / "sae_weights.safetensors"),
             "must fit together",
         ),
     ],
@@ -259,10 +206,7 @@ def test_an_empty_or_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_transcoder_is_no_basis(tmp_path: Path) -> None:
-    gemma_3(tmp_path / "t")
-    config = json.loads((tmp_path / "t" / "config.json").read_text())
-    config["hf_hook_point_out"] = "model.layers.17.post_feedforward_layernorm.output"
-    (tmp_path / "t" / "config.json").write_text(json.dumps(config))
+    gemma_3(tmp_path / "t", out="model.layers.17.post_feedforward_layernorm.output")
     with pytest.raises(PivotalError, match="holds a transcoder"):
         read_sae(str(tmp_path / "t"))
 

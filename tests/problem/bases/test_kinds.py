@@ -78,11 +78,6 @@ def test_a_basis_in_a_file_is_given_and_a_fitted_one_is_made(name: str, asked, m
     assert list(given_bases(problem.model, problem.sites)) == [f"hidden.0@{name}"], "the model has it already"
 
 
-def test_every_kind_has_one_line_about_it() -> None:
-    for _, kind in BASES.items():
-        assert kind.summary and "\n" not in kind.summary
-
-
 def test_the_probe_tells_labels_apart(model, asked) -> None:
     noise = torch.Generator().manual_seed(0)
     first, second = torch.randn(2, 300, 6, generator=noise)
