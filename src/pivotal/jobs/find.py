@@ -156,6 +156,8 @@ def _completed(folder: RunFolder, asked: Prepared, controls: int, collection: Co
     if summary is before:
         return Finding(folder, before, already=True)
     summary = _judged(summary)
+    with disk(folder.path):  # a kill must not leave the report of the former summary
+        folder.report.unlink(missing_ok=True)
     folder.write_json(SUMMARY, summary)
     return Finding(folder, summary, examination=examination)
 
