@@ -10,52 +10,11 @@ scores = pv.evaluate(found.best, problem.on(test))
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from pivotal.errors import PivotalError as PivotalError
-    from pivotal.evidence.certify import certify as certify
-    from pivotal.evidence.check import check as check
-    from pivotal.evidence.evaluation import Evaluation as Evaluation
-    from pivotal.evidence.evaluation import evaluate as evaluate
-    from pivotal.evidence.trace import trace as trace
-    from pivotal.jobs.find import Finding as Finding
-    from pivotal.jobs.find import find as find
-    from pivotal.jobs.run_folder import RunFolder as RunFolder
-    from pivotal.models import LanguageModel as LanguageModel
-    from pivotal.models import list_models as list_models
-    from pivotal.models import load_model as load_model
-    from pivotal.models.intervened import IntervenedModel as IntervenedModel
-    from pivotal.models.module import ModuleLM as ModuleLM
-    from pivotal.models.recurrent.lm import RecurrentLM as RecurrentLM
-    from pivotal.models.transformers.lm import TransformersLM as TransformersLM
-    from pivotal.problem.problem import Problem as Problem
-    from pivotal.questions.minimal_pair import MinimalPair as MinimalPair
-    from pivotal.questions.pairs import PairSet as PairSet
-    from pivotal.questions.pairs import read_pairs as read_pairs
-    from pivotal.questions.phenomena import load_phenomenon as load_phenomenon
-    from pivotal.questions.question import Question as Question
-    from pivotal.records.certificate import Certificate as Certificate
-    from pivotal.records.certificate import Effort as Effort
-    from pivotal.records.check import CheckReport as CheckReport
-    from pivotal.records.intervention import Intervention as Intervention
-    from pivotal.records.traces import Trace as Trace
-    from pivotal.searches import Discovery as Discovery
-    from pivotal.searches import Progress as Progress
-    from pivotal.searches import Search as Search
-    from pivotal.searches.ablation import Ablation as Ablation
-    from pivotal.searches.attribution import Attribution as Attribution
-    from pivotal.searches.exchange import Exchange as Exchange
-    from pivotal.searches.greedy import Greedy as Greedy
-    from pivotal.searches.learned import LearnedMask as LearnedMask
-    from pivotal.searches.random import RandomUnits as RandomUnits
-    from pivotal.searches.reinforce import Reinforce as Reinforce
-    from pivotal.units import Site as Site
-    from pivotal.units import Unit as Unit
-    from pivotal.units import UnitSpace as UnitSpace
-
+# The types of these names are in __init__.pyi.
 _HOME = {
     name: module
     for module, names in {
@@ -93,7 +52,7 @@ _HOME = {
     for name in names.split()
 }
 
-__all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605
+__all__ = ("__version__", *_HOME)  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
@@ -108,4 +67,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return list(__all__)
