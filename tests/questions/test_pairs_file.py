@@ -152,12 +152,6 @@ def test_the_counterfactual_of_the_own_label_is_the_prefix(tmp_path):
     assert read_pairs(path)[0].counterfactuals == ("The boy", "The boys")
 
 
-def test_reading_csv_with_words_in_a_cell(tmp_path):
-    text = 'prefix,cue,words\r\n"The ""big"", cat",cat,"{""he"": ""his"", ""she"": ""her""}"\r\n'
-    pairs = read_pairs(write(tmp_path, "some.csv", text))
-    assert pairs[0].prefix == 'The "big", cat' and pairs[0].cue == 2 and pairs.labels == ("he", "she")
-
-
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".tsv"])
 def test_sets_of_words_are_lists_in_json(suffix: str, tmp_path: Path) -> None:
     SETS.save(tmp_path / f"sets{suffix}")
@@ -198,11 +192,11 @@ LATIN = "The café".encode("latin-1")
         ("jsonl", "The café".encode("utf-16-be"), "It looks like UTF-16 without a byte order mark"),
         ("jsonl", "The café".encode("utf-32"), r"It looks like UTF-32\. Save it as UTF-8"),
         ("jsonl", LATIN, r"column 8: .*byte 0xe9 is not\. Save it as UTF-8"),
-        ("jsonl", '{"prefix": }', r"line 1, column 12: JSON is malformed"),
-        ("jsonl", "[1]", "line 1, column 1: Expected object, got array. Every line holds one JSON object"),
-        ("jsonl", "[" * 100_000, "line 1, column 1: "),
+        ("jsonl", '{"prefix": }', r"line 1: JSON is malformed: invalid character \(byte 11\)"),
+        ("jsonl", "[1]", "line 1: Expected object, got array. Every line holds one JSON object"),
+        ("jsonl", "[" * 100_000, "line 1: "),
         ("jsonl", changed(prefix=None), "line 2, column 'prefix': Object missing required field"),
-        ("jsonl", changed(prefxi="x"), r"line 2, column 'prefxi': unknown key. Did you mean 'prefix'\?"),
+        ("jsonl", changed(prefxi="x"), r"line 2, column 'prefxi': Unknown key. Did you mean 'prefix'\?"),
         ("jsonl", changed(prefix=3), "line 2, column 'prefix': Expected str, got int"),
         ("jsonl", changed(cue=True), r"line 2, column 'cue': Expected int \| str \| null, got bool"),
         ("jsonl", changed(cue=5), "line 2, column 'cue': The cue is an index from 0 to 4"),
@@ -221,20 +215,18 @@ LATIN = "The café".encode("latin-1")
         ("jsonl", changed(counterfactual={"all": "The boys"}), "column 'counterfactual': .*not to 'all'"),
         ("csv", "\n", "this one is empty"),
         ("csv", HEAD, "holds at least one pair; this one holds none"),
-        ("csv", "prefix,cue,cue\n", "line 1, column 'cue': the column occurs twice"),
+        ("csv", "prefix,cue,cue\n", "line 1, column 'cue': The column occurs twice"),
         (
             "csv",
             HEAD.replace("label", "lable"),
-            r"line 1, column 'lable': unknown column. Did you mean 'label'\?",
+            r"line 1, column 'lable': Unknown column. Did you mean 'label'\?",
         ),
-        ("csv", "cue,word.a,word.b\n", "line 1: the first line names the columns, .* but it has cue, word.a"),
+        ("csv", "cue,word.a,word.b\n", "line 1: The first line names the columns, .* but it has cue, word.a"),
         ("csv", "prefix,cue,word.a\n", "line 1: .* two such as word.singular and word.plural"),
-        ("csv", "prefix,words,word.a,word.b\n", r"line 1: .*\(or words, for JSON\)"),
-        ("csv", HEAD + "\nThe cat,1,runs,run\n", "line 3, column 'label': the row has 4 cells"),
-        ("csv", HEAD + "The cat,1,runs,run,,x\n", "line 2, column '6': the row has 6 cells"),
+        ("csv", HEAD + "\nThe cat,1,runs,run\n", "line 3: The row has 4 cells"),
+        ("csv", HEAD + "The cat,1,runs,run,,x\n", "line 2: The row has 6 cells"),
         ("csv", HEAD + '"The\ncat",9,runs,run,\n', "line 2, column 'cue': The cue is an index from 0 to 1"),
         ("csv", HEAD + '"The cat,1,runs,run,\n', "line 2, column 1: not a readable table"),
-        ("csv", "prefix,cue,words\nThe cat,1,oops\n", "line 2, column 1: .*The cell words holds JSON"),
     ],
 )
 def test_errors_name_file_line_and_column(tmp_path, suffix, content, message):
@@ -281,8 +273,8 @@ def test_a_first_line_may_state_the_delimiter(tmp_path: Path, mark: str, first: 
 def test_bad_rows_are_listed_by_line() -> None:
     bad = BadRows(skip=True)
     for line in (12, 4, 8):
-        with bad.row():
-            raise PivotalError(f"a.tsv, line {line}: wrong.")
+        with bad.row(f"a.tsv, line {line}"):
+            raise PivotalError("wrong.")
     assert bad.notes() == (
         "Left out 3 bad rows: a.tsv, line 4: wrong; a.tsv, line 8: wrong; a.tsv, line 12: wrong.",
     )
@@ -290,5 +282,5 @@ def test_bad_rows_are_listed_by_line() -> None:
 
 def test_the_first_bad_row_is_refused_without_skip() -> None:
     bad = BadRows(skip=False)
-    with pytest.raises(PivotalError, match="line 3"), bad.row():
-        raise PivotalError("a.tsv, line 3: wrong.")
+    with pytest.raises(PivotalError, match="line 3, column 'cue': wrong"), bad.row("a.tsv, line 3"):
+        raise PivotalError("wrong.", "cue")

@@ -173,19 +173,14 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
     path = Path(path)
     labels: tuple[str, str] | None = None
     pairs: list[MinimalPair] = []
-    unlabelled: list[int] = []
+    unlabelled: list[str] = []
     bad = BadRows(skip_bad)
-    for line, row in read_rows(path, bad):
-        with bad.row():
-            try:
-                labels = labels or _labels_of(row)
-                pairs.append(_pair_of(row, labels))
-            except PivotalError as error:
-                raise PivotalError(
-                    f"{path}, line {line}, column '{error.field}': {error}", error.field
-                ) from None
+    for where, row in read_rows(path, bad):
+        with bad.row(where):
+            labels = labels or _labels_of(row)
+            pairs.append(_pair_of(row, labels))
             if not pairs[-1].label:
-                unlabelled.append(line)
+                unlabelled.append(where.rpartition(", ")[2])
     if labels is None or not pairs:
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one holds none.{bad.first()}")
     distinct = tuple(dict.fromkeys(pairs))
@@ -194,7 +189,7 @@ def read_pairs(path: str | Path, *, skip_bad: bool = False) -> PairSet:
         0 < len(unlabelled) < len(pairs)
     ):  # a label is optional, but an empty cell among others may be a mistake
         notes += (
-            f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in line {unlabelled[0]}. They count "
+            f"{len(unlabelled):,} of {len(pairs):,} rows state no label, the first in {unlabelled[0]}. They count "
             "in no accuracy.",
         )
     return PairSet(name_of(path), labels, distinct, merged=len(pairs) - len(distinct), notes=notes)

@@ -7,7 +7,7 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,10 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*JSON_SUFFIXES, *DELIMITERS)
 SKIP = " --skip-bad leaves such rows out."
 """The end of a message about a row that the user may not want to correct."""
+_OTHER_FORMATS = (
+    " For a file in another format, write its reader before the path, such as blimp:PATH, or table:PATH with --columns "
+    "prefix=COLUMN,good=COLUMN,bad=COLUMN. `pivotal list phenomena` lists the readers."
+)
 
 _WORD, _LEXEME, _COUNTERFACTUAL = "word.", "lexeme.", "counterfactual."
 _STATED = re.compile(r'"?sep=(?P<mark>\t|[^"\w\s])"? *(?=\r?\n|$)', re.IGNORECASE)
@@ -46,7 +50,6 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 _ROW = msgspec.json.Decoder(PairRow)
-_WORDS = msgspec.json.Decoder(dict[str, str | list[str]])
 
 
 class BadRows:
@@ -57,14 +60,16 @@ class BadRows:
         self.errors: list[str] = []
 
     @contextmanager
-    def row(self) -> Iterator[None]:
-        """A block that reads one row."""
+    def row(self, where: str) -> Iterator[None]:
+        """A block that reads one row. Its errors get the place of the row, and the column that they name."""
         try:
             yield
         except PivotalError as error:
+            column = f", column '{error.field}'" if error.field else ""
+            message = f"{where}{column}: {error}"
             if not self._skip:
-                raise
-            self.errors.append(str(error).removesuffix(SKIP))
+                raise PivotalError(message, error.field) from None
+            self.errors.append(message.removesuffix(SKIP))
 
     def first(self) -> str:
         """The first error, to append to a message; empty if there is none."""
@@ -94,91 +99,79 @@ def name_of(path: Path) -> str:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_rows(path: Path, bad: BadRows) -> Iterator[tuple[int, PairRow]]:
-    """The line and the content of each row of a file. Its suffix decides the format."""
+def read_rows(path: Path, bad: BadRows) -> Iterator[tuple[str, PairRow]]:
+    """The place and the content of each row of a file. Its suffix decides the format."""
     suffix = _suffix(path)
     text = read_text(path)
     if not text.strip():
         raise PivotalError(f"{path}: a pairs file holds at least one pair; this one is empty.")
-    return json_lines(_ROW, path, text, bad) if suffix in JSON_SUFFIXES else _table_rows(path, text, bad)
+    if suffix in JSON_SUFFIXES:
+        return json_lines(_ROW, path, text, bad)
+    return ((where, _table_row(cells)) for where, cells in table_rows(path, text, bad, _check_columns))
 
 
 def json_lines(
     decoder: msgspec.json.Decoder[T], path: Path, text: str, bad: BadRows
-) -> Iterator[tuple[int, T]]:
-    """The number and the content of each line that is not empty."""
+) -> Iterator[tuple[str, T]]:
+    """The place and the content of each line that is not empty."""
     # splitlines() would also split at characters that a JSON string may contain.
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
-            with bad.row():
-                yield number, _decoded(decoder, f"{path}, line {number}", line)
+            with bad.row(f"{path}, line {number}"):
+                yield f"{path}, line {number}", _decoded(decoder, line)
 
 
-def _decoded(
-    decoder: msgspec.json.Decoder[T], where: str, text: str, rule: str = "Every line holds one JSON object."
-) -> T:
-    """The content of a JSON text; PivotalError in the words of msgspec, with the key or the byte."""
+def _decoded(decoder: msgspec.json.Decoder[T], text: str) -> T:
+    """The content of a JSON text; PivotalError in the words of msgspec, with the key."""
+    rule = "Every line holds one JSON object."
     try:
         return decoder.decode(text)
     except RecursionError:
-        raise PivotalError(f"{where}, column 1: the value is nested too deeply. {rule}") from None
+        raise PivotalError(f"The value is nested too deeply. {rule}") from None
     except msgspec.DecodeError as error:
         reason, _, key = str(error).replace("`", "").partition(" - at $")
         if unknown := re.fullmatch("Object contains unknown field (.*)", reason):
-            known = PairRow.__struct_fields__
-            raise PivotalError(
-                f"{where}, column '{unknown[1]}': unknown key.{did_you_mean(unknown[1], known)}"
-            ) from None
+            guess = did_you_mean(unknown[1], PairRow.__struct_fields__)
+            raise PivotalError(f"Unknown key.{guess}{_OTHER_FORMATS}", unknown[1]) from None
         if missing := re.fullmatch("Object missing required field (.*)", reason):
-            key = missing[1]
-        byte = re.search(r"\(byte (\d+)\)", reason)
-        column = f"'{key.lstrip('.')}'" if key else int(byte[1]) + 1 if byte else 1
-        raise PivotalError(f"{where}, column {column}: {reason}. {rule}") from None
+            key, rule = missing[1], rule + _OTHER_FORMATS
+        raise PivotalError(f"{reason}. {rule}", key.lstrip(".")) from None
 
 
-def table_of(path: Path, text: str) -> tuple[int, list[str], Iterator[tuple[int, list[str]]]]:
-    """The line of the head of a table, its columns, and the line and cells of every other row that is not empty."""
-    lines = _table_lines(path, text, delimiter_of(suffix_of(path), text))
-    start, head = next(lines, (1, []))
-    columns = [" ".join(cell.split()) for cell in head]
-    for column in columns:
-        if columns.count(column) > 1:
-            raise PivotalError(
-                f"{path}, line {start}, column '{column}': the column occurs twice. Remove one."
-            )
-    return start, columns, lines
+def table_rows(
+    path: Path, text: str, bad: BadRows, check: Callable[[list[str]], None] | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """The place and the cells of every row that is not empty, by the names of the columns, which `check` may refuse."""
+    columns: list[str] | None = None
+    for line, cells in _table_lines(path, text):
+        where = f"{path}, line {line}"
+        if columns is None:
+            columns = [" ".join(cell.split()) for cell in cells]
+            with BadRows(skip=False).row(where):
+                _check_distinct(columns)
+                if check is not None:
+                    check(columns)
+            continue
+        with bad.row(where):
+            if len(cells) != len(columns):
+                raise PivotalError(
+                    f"The row has {len(cells)} cells, but the first line names {len(columns)} columns. Quote a cell "
+                    "that holds the delimiter."
+                )
+            yield where, dict(zip(columns, cells, strict=True))
 
 
-def named_cells(where: str, columns: list[str], cells: list[str]) -> dict[str, str]:
-    """The cells of a row by the names of the columns."""
-    if len(cells) != len(columns):
-        at = columns[len(cells)] if len(cells) < len(columns) else str(len(columns) + 1)
-        raise PivotalError(
-            f"{where}, column '{at}': the row has {len(cells)} cells, but the first line names {len(columns)} columns. "
-            "Quote a cell that holds the delimiter."
-        )
-    return dict(zip(columns, cells, strict=True))
-
-
-def delimiter_of(suffix: str, text: str) -> str:
-    """The delimiter of a table: what its first line states (`sep=;`), that of its suffix, or another one in the first
-    line. Spreadsheets write semicolons to a .csv file where the comma is the decimal mark, and tabs are often saved as
-    .csv."""
-    if stated := _STATED.match(text):
-        return stated["mark"]
-    head = text.lstrip().partition("\n")[0]
-    usual = DELIMITERS[suffix]
+def _delimiter(suffix: str, text: str) -> str:
+    """The delimiter of a table: that of its suffix, or another one in the first line. Spreadsheets write semicolons to
+    a .csv file where the comma is the decimal mark, and tabs are often saved as .csv."""
+    head, usual = text.lstrip().partition("\n")[0], DELIMITERS[suffix]
     return usual if usual in head else next((mark for mark in "\t;," if mark in head), usual)
 
 
-def without_stated_delimiter(text: str) -> str:
-    """The text of a table with an empty first line in place of one that states the delimiter."""
+def _table_lines(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     stated = _STATED.match(text)
-    return text if stated is None else text[stated.end() :]
-
-
-def _table_lines(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    stream = io.StringIO(without_stated_delimiter(text), newline="")
+    delimiter = stated["mark"] if stated else _delimiter(suffix_of(path), text)
+    stream = io.StringIO(text[stated.end() :] if stated else text, newline="")
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     start = 1
     try:
@@ -192,46 +185,30 @@ def _table_lines(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, l
         ) from None
 
 
-def _table_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[int, PairRow]]:
-    start, columns, lines = table_of(path, text)
-    _check_columns(f"{path}, line {start}", columns)
-    for line, cells in lines:
-        with bad.row():
-            where = f"{path}, line {line}"
-            yield line, _table_row(where, named_cells(where, columns, cells))
+def _check_distinct(columns: list[str]) -> None:
+    for column in columns:
+        if columns.count(column) > 1:
+            raise PivotalError("The column occurs twice. Remove one.", column)
 
 
-def _check_columns(where: str, columns: list[str]) -> None:
-    plain = ("prefix", "cue", "words", "label", "group")
+def _check_columns(columns: list[str]) -> None:
+    plain = ("prefix", "cue", "label", "group")
     for column in columns:
         if column not in plain and not column.startswith((_WORD, _LEXEME, _COUNTERFACTUAL)):
             known = [*plain, _WORD + "LABEL", _LEXEME + "SLOT", _COUNTERFACTUAL + "LABEL"]
-            raise PivotalError(
-                f"{where}, column '{column}': unknown column.{did_you_mean(column, known)}", "columns"
-            )
-    labels = [column for column in columns if column.startswith(_WORD)]
-    if (
-        "prefix" not in columns
-        or (labels and "words" in columns)
-        or len(labels) != 2 * ("words" not in columns)
-    ):
+            raise PivotalError(f"Unknown column.{did_you_mean(column, known)}{_OTHER_FORMATS}", column)
+    if "prefix" not in columns or sum(column.startswith(_WORD) for column in columns) != 2:
         raise PivotalError(
-            f"{where}: the first line names the columns, with prefix and two such as word.singular and word.plural (or "
-            f"words, for JSON), but it has {', '.join(columns)}."
+            "The first line names the columns, with prefix and two such as word.singular and word.plural, but it has "
+            f"{', '.join(columns)}.{_OTHER_FORMATS}"
         )
 
 
-def _table_row(where: str, cells: Mapping[str, str]) -> PairRow:
-    words: dict[str, str | list[str]]
-    if "words" in cells:
-        rule = 'The cell words holds JSON, as {"singular": "approves", "plural": "approve"}.'
-        words = _decoded(_WORDS, where, cells["words"], rule)
-    else:
-        words = {column[len(_WORD) :]: cell for column, cell in cells.items() if column.startswith(_WORD)}
+def _table_row(cells: Mapping[str, str]) -> PairRow:
     return PairRow(
         prefix=cells["prefix"],
         cue=index_or_word(cells.get("cue", "").strip()),
-        words=words,
+        words={name[len(_WORD) :]: cell for name, cell in cells.items() if name.startswith(_WORD)},
         label=cells.get("label"),
         group=cells.get("group"),
         lexemes=_filled(cells, _LEXEME),
@@ -294,6 +271,6 @@ def _suffix(path: Path) -> str:
     if suffix not in SUFFIXES:
         raise PivotalError(
             f"{path}: a pairs file ends in one of {', '.join(SUFFIXES)}, not '{path.suffix}'. "
-            "Save it in one of these formats. `pivotal list phenomena` lists the readers of others."
+            f"Save it in one of these formats.{_OTHER_FORMATS}"
         )
     return suffix

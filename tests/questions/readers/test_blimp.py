@@ -124,15 +124,6 @@ def test_a_folder_is_asked_with_the_labels_of_most_paradigms() -> None:
     assert "10 of 67 paradigms" in pairs.notes[0]
 
 
-@published
-def test_a_file_named_without_the_reader_is_recognised() -> None:
-    file = DATA / "npi_present_1.jsonl"
-    with pytest.raises(PivotalError, match=rf"looks like the format of 'blimp': use blimp:{file}"):
-        load_phenomenon(file)
-    with pytest.raises(PivotalError, match=rf"looks like the format of 'blimp': use blimp:{DATA}"):
-        load_phenomenon(str(DATA))
-
-
 # -- small files --
 
 

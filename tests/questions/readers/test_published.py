@@ -89,13 +89,16 @@ def test_files_of_vig_become_pairs(tmp_path: Path) -> None:
     ("rows", "message"),
     [
         ([], "there must be at least one pair, but there is none"),
-        (["The boy greets\tsingular\tcorrect"], "line 1: a row is a sentence"),
-        (["boy greets\tsingular\tcorrect\tid1"], "line 1: a row is a sentence"),
+        (["The boy greets\tsingular\tcorrect"], "line 1: A row is a sentence"),
+        (["boy greets\tsingular\tcorrect\tid1"], "line 1: A row is a sentence"),
         (["The boy greets\tsingle\tcorrect\tid1"], "line 1: .* begins with singular or plural"),
         (["The boy greets\tsingular\tright\tid1"], "line 1: .* correct or wrong"),
         (NOUNPP[:3], "line 3: .* 'id2' is on 0 correct and 1 wrong"),
         ([NOUNPP[0], NOUNPP[1].replace("near", "by")], "line 2: .* differ in their last word only"),
-        ([NOUNPP[0], NOUNPP[0].replace("correct", "wrong")], "line 2: A pair has two different words"),
+        (
+            [NOUNPP[0], NOUNPP[0].replace("correct", "wrong")],
+            "column 'words': A pair has two different words",
+        ),
     ],
 )
 def test_bad_rows_of_lakretz(tmp_path: Path, rows: list[str], message: str) -> None:
@@ -107,13 +110,16 @@ def test_bad_rows_of_lakretz(tmp_path: Path, rows: list[str], message: str) -> N
     ("rows", "message"),
     [
         ([HEADER.replace("len_context", "context"), *TAB], "line 1: .* there is no len_context"),
-        ([HEADER, TAB[0]], "line 2: a sentence has one correct and one wrong row .* here are 1 and 0"),
+        ([HEADER, TAB[0]], "line 2: A sentence has one correct and one wrong row .* here are 1 and 0"),
         ([HEADER, *TAB, TAB[0]], "line 6: .* here are 2 and 1"),
         ([HEADER, TAB[0].replace("sing", "dual")], "line 2: correct_number must be sing or plur, not 'dual'"),
         ([HEADER, TAB[0].replace("\t3\t", "\t5\t")], "line 2: .*from 1 to 4, but it is '5'"),
         ([HEADER, "N_V\t0"], "line 2: class must be correct or wrong, not ''"),
         ([HEADER, TAB[0], TAB[1].replace("keep", "hold")], "line 3: .* the same prefix and number"),
-        ([HEADER, TAB[0], TAB[1].replace("\tare\t", "\tis\t")], "line 2: A pair has two different words"),
+        (
+            [HEADER, TAB[0], TAB[1].replace("\tare\t", "\tis\t")],
+            "column 'words': A pair has two different words",
+        ),
     ],
 )
 def test_bad_rows_of_gulordava(tmp_path: Path, rows: list[str], message: str) -> None:
@@ -126,8 +132,8 @@ def test_bad_rows_of_gulordava(tmp_path: Path, rows: list[str], message: str) ->
     [
         ({"templates": "[\n}"}, r"templates\.json, line 2: the file must hold a JSON list of templates"),
         ({"templates": {}}, r"templates\.json: the file must hold a JSON list of templates"),
-        ({"templates": ["The {} a", "The cook"]}, r"a template has \{\} once, .* 'The cook'"),
-        ({"templates": ["The {}'s"]}, r"a template has \{\} once, as its own word"),
+        ({"templates": ["The {} a", "The cook"]}, r"A template has \{\} once, .* 'The cook'"),
+        ({"templates": ["The {}'s"]}, r"A template has \{\} once, as its own word"),
         ({"professions": ["cook"]}, r"professions\.json: the file must hold a JSON list of professions"),
         ({"professions": [["cab_driver", 0.1]]}, "there must be at least one pair"),
         ({"professions": [["co\0ok", 0.1]]}, r"cannot hold the character U\+0000"),

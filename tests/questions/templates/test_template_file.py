@@ -143,13 +143,9 @@ def test_without_a_label_neither_word_is_right() -> None:
     plain = one(f"{{{common}}}", lexicon)
     assert [pair.label for pair in plain] == ["", ""] and plain[0].counterfactuals == ("", "")
     both = ("The man said", "The woman said")
-    for given in ("{job: [man, woman]}", "{job: {b: woman, a: man}}", "{a: The man said, b: The woman said}"):
+    for given in ("{job: [man, woman]}", "{job: {b: woman, a: man}}"):
         pairs = one(f"{{{common}, counterfactual: {given}}}", lexicon)
         assert pairs[0].counterfactuals == both and pairs[0].prefix == "The nurse said"
-    assert one(f"{{{common}, counterfactual: {{b: The woman said}}}}", lexicon)[0].counterfactuals == (
-        "",
-        both[1],
-    )
 
 
 def test_one_label_and_no_counterfactual() -> None:
@@ -213,7 +209,6 @@ SLIPS = [
     ("{group: plain, prefix: \"She saw {det}\"}", "{det}", "column 6: .* with braces or colons is put in quotes"),
     ("saw {det}\"", "saw {dat}\"", "line 12, column 20: the slot '{dat}' names no list .* Did you mean 'det'?"),
     ("saw {det}\"", "saw {det\"", "line 12, column 20: .* a brace of 'She saw {det' has no partner"),
-    ("saw {det}\"", "saw <det>\"", "line 12, column 20: a slot is a name in braces. Write {det}, not <det>."),
     ("saw {det}\"", "saw {}\"", "line 12, column 20: a slot is the name of a list"),
     ("saw {det}\"", "saw {det.plurl}\"", "line 12, column 20: the slot takes a form of the list 'det', not 'plurl'"),
     ("saw {det}\"", "saw {adj}\"", "line 12, column 5: the prefix must differ between the labels"),
@@ -228,20 +223,17 @@ SLIPS = [
     ("saw {det}\"", "saw {det}\", where: noun.knd = x", "line 12, column 45: a condition names a feature of 'noun'"),
     ("saw {det}\"", "saw {det}\", where: noun.kind = x", "line 12, column 45: no entry has noun.kind = x"),
     ("saw {det}\"", "x {det}\", where: noun.kind = nuon.kind", "list of the lexicon, not 'nuon'. Did you mean 'noun'"),
-    ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "line 12, column 45: the template has no slot noun2"),
     ("saw {det}\"", "saw {det}\", where: [noun.kind = paper, noun.kind = metal]", "column 5: .*makes no sentence"),
-    ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots of the template"),
+    ("saw {det}\"", "saw {det}\", lexemes: [nuon]", "line 12, column 55: 'lexemes' names slots, not 'nuon'"),
+    ("saw {det}\"", "saw {det}\", where: noun2.kind = paper", "column 5: 'where' names slots .* not noun2"),
     ("words: noun", "words: noun\nwhere: noun9.kind = paper", "line 11, column 1: no template has the slots"),
-    ("words: noun", "words: noun\nlexemes: [nuon]", "line 11, column 11: 'lexemes' names slots of the templates"),
+    ("words: noun", "words: noun\nlexemes: [nuon]", "line 11, column 11: 'lexemes' names slots, not 'nuon'"),
     ("saw {det}\"", "saw {det}\", counterfactual: {det: other}", "column 62: .* one word for each label"),
     ("saw {det}\"", "saw {det}\", counterfactual: {dat: [a, b]}", "line 12, column 62: 'counterfactual' names"),
-    ("saw {det}\"", "saw {det}\", counterfactual: {plural: 'She saw {adj}'}", "column 62: a counterfactual prefix has"),
-    ("saw {det}\"", "saw {det}\", counterfactual: {plural: 'She saw {det.any}'}", "column 62: {det.any} can be in a"),
-    ("saw {det}\"", "saw {det}\", counterfactual: {plural: these, singular: this}", "must have as many words as the"),
     ("sample: 12", "sample: 1", "line 13, column 5: 'sample' is at least 2 here"),
-    ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once, but .* from the template in line 12"),
+    ("saw {det} {adj}", "saw {det}", "line 13, column 5: a pair is made once .* from the template in line 12"),
     ("plural: these}", "plural: this}", "line 12, column 5: the prefix must differ between the labels, but"),
-    ("{singular: that, plural: those}", "{singular: these, plural: those}", "a prefix calls for one label, but"),
+    ("{singular: that, plural: those}", "{singular: these, plural: those}", "singular here and plural"),
     (GOOD, "- a", "toy.yaml: a template file is a mapping .* but this is none"),
     ("adj: [big, old]", "adj: [big, old", "line 6, column 7: .* put texts with braces or colons in quotes"),
     ("adj: [big, old]", "adj: [big, \"o\\x07d\"]", "line 13, column 5: Text cannot hold the character U"),

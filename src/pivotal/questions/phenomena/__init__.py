@@ -13,7 +13,7 @@ from pivotal.options import build
 from pivotal.questions import pairs_file, templates
 from pivotal.questions.pairs import PairSet, read_pairs
 from pivotal.questions.phenomena.base import Phenomenon
-from pivotal.questions.readers import READERS, ReadOptions, hint, reader_of
+from pivotal.questions.readers import READERS, ReadOptions, reader_of
 from pivotal.registry import Registry
 
 __all__ = [
@@ -67,7 +67,9 @@ def load_phenomenon(spec: str | Path, reading: ReadOptions | None = None, **opti
         return _from_template(Path(spec), options)
     if suffix in pairs_file.SUFFIXES or Path(spec).exists():
         _check_no_options(options)
-        return _from_file(Path(spec), reading)
+        if reading.columns:  # a table in another format
+            return READERS.get("table")(str(spec), reading).pairs()
+        return read_pairs(spec, skip_bad=reading.skip_bad)
     near = difflib.get_close_matches(name.lower(), [one.rstrip(":") for one in phenomenon_names()], n=1)
     raise PivotalError(
         f"A phenomenon is a known name, a template file ({', '.join(templates.SUFFIXES)}), a pairs file "
@@ -114,22 +116,6 @@ def _check_no_options(options: dict[str, object]) -> None:
         raise PivotalError(f"A file of pairs takes no options, not '{next(iter(options))}'.")
 
 
-def _from_file(path: Path, reading: ReadOptions) -> PairSet:
-    """The pairs of a pairs file. With a map of columns it is a table in another format."""
-    if reading.columns:
-        return READERS.get("table")(str(path), reading).pairs()
-    try:
-        return read_pairs(path, skip_bad=reading.skip_bad)
-    except PivotalError as error:
-        cure = hint(path)
-        if not cure and error.field == "columns":
-            cure = (
-                " For a table with columns of its own, say what they hold: --columns "
-                "prefix=COLUMN,good=COLUMN,bad=COLUMN (without prefix if good and bad are sentences)."
-            )
-        raise PivotalError(f"{error}{cure}", error.field) from None
-
-
 @dataclass(frozen=True)
 class _Sampling:
     """The options of a template file."""
@@ -140,10 +126,4 @@ class _Sampling:
 
 def _from_template(path: Path, options: dict[str, object]) -> PairSet:
     file = templates.read_template(path)
-    try:
-        seed = build(_Sampling, options).seed
-    except PivotalError as error:
-        raise PivotalError(
-            str(error).replace(f"'{_Sampling.__name__}'", f"'{file.name}'"), error.field
-        ) from None
-    return file.pairs(seed)
+    return file.pairs(build(_Sampling, options, f"'{file.name}'").seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 from pivotal.questions.pairs import PairSet
@@ -31,17 +30,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Sample:
-    """The beginning of a file, to recognise its format."""
-
-    path: Path
-    text: str
-    """The first part of the text; empty if the file is a folder or no text."""
-    keys: frozenset[str] = frozenset()
-    """The keys of the first JSON object, or the names in the first line of a table."""
-
-
-@dataclass(frozen=True)
 class Reader(ABC):
     """Reads files in another format as minimal pairs: users write `name:PATH`. A subclass is a frozen dataclass."""
 
@@ -64,8 +52,3 @@ class Reader(ABC):
         """The questions in the file or folder, each on its own. Most files have one."""
         pairs = self.pairs()
         return [Part(pairs.name, pairs)]
-
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        """Whether a file that the user named without a reader has this format."""
-        return False

@@ -16,7 +16,7 @@ from typing import ClassVar
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.base import Part, Reader, Sample
+from pivotal.questions.readers.base import Part, Reader
 from pivotal.questions.readers.choices import (
     ONE_WAY,
     Choice,
@@ -74,10 +74,6 @@ class Blimp(Reader):
                 found.append(Part(pairs.name, pairs))
         return found
 
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        return set(_KEYS) <= sample.keys and sample.path.suffix.lower() in (".jsonl", ".gz", "")
-
     def _paradigm(self, path: Path) -> PairSet:
         bad = BadRows(self.reading.skip_bad)
         choices, uid, same = [], name_of(path), 0
@@ -91,7 +87,7 @@ class Blimp(Reader):
             if _PREFIX in row and row.get(_GOOD) == row.get(_BAD):
                 same += 1  # as published: such a row asks nothing
                 continue
-            with bad.row():
+            with bad.row(where):
                 choices.append(_choice(where, row, uid))
         rules = next((rules for name, rules in _PARADIGMS.items() if uid.startswith(name)), None)
         made = assemble(uid, choices, bad, rules)
@@ -102,12 +98,9 @@ class Blimp(Reader):
 def _choice(where: str, row: Mapping[str, object], uid: str) -> Choice:
     keys = (_PREFIX, _GOOD, _BAD) if _PREFIX in row else _KEYS
     texts = [str(row[key]) for key in keys if isinstance(row.get(key), str) and str(row[key]).strip()]
-    try:
-        if len(texts) < len(keys):
-            raise PivotalError(f"A row of BLiMP has the texts {', '.join(keys)}, but one is missing.")
-        between = between_continuations(*texts) if _PREFIX in row else between_sentences(*texts)
-    except PivotalError as error:
-        raise PivotalError(f"{where}: {error}") from None
+    if len(texts) < len(keys):
+        raise PivotalError(f"A row of BLiMP has the texts {', '.join(keys)}, but one is missing.")
+    between = between_continuations(*texts) if _PREFIX in row else between_sentences(*texts)
     return Choice(where, *between, group=uid)
 
 

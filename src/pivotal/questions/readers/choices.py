@@ -38,9 +38,6 @@ class Choice:
     label: str = ""
     """The label of the good word, if the file states it."""
 
-    def error(self, message: str) -> PivotalError:
-        return PivotalError(f"{self.where}: {message}")
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -109,7 +106,7 @@ def assemble(name: str, choices: Sequence[Choice], bad: BadRows, rules: Rules | 
     pairs: list[MinimalPair] = []
     inferred: dict[str, list[MinimalPair]] = {}
     for row, (choice, label) in enumerate(kept):
-        with bad.row():
+        with bad.row(choice.where):
             other, cue, how = _cue(choice, twins.get(row, ""), rules)
             pairs.append(_pair(choice, labels, label, cue, other))
             inferred.setdefault(how, []).append(pairs[-1])
@@ -225,25 +222,18 @@ def _pair(
 ) -> MinimalPair:
     """The pair of a row. The other prefix is its counterfactual if it is as long."""
     if choice.other == choice.prefix:
-        raise choice.error(
-            f"after the other prefix the bad word is right, so it must differ from the prefix, but both are “{other}”. "
+        raise PivotalError(
+            f"After the other prefix the bad word is right, so it must differ from the prefix, but both are “{other}”. "
             f"Correct one, or leave the other prefix out.{SKIP}"
         )
     words, forms = [choice.good, choice.bad], ["", ""]
     if other and len(other.split()) == len(choice.prefix.split()):
         forms = [choice.prefix, other]
     first, second = forms if label == 0 else forms[::-1]
-    try:
-        return MinimalPair.parse(
-            choice.prefix,
-            cue,
-            words if label == 0 else words[::-1],
-            labels[label],
-            choice.group,
-            counterfactuals=(first, second),
-        )
-    except PivotalError as error:
-        raise choice.error(str(error)) from None
+    asked = words if label == 0 else words[::-1]
+    return MinimalPair.parse(
+        choice.prefix, cue, asked, labels[label], choice.group, counterfactuals=(first, second)
+    )
 
 
 def _cue_note(how: str, pairs: Sequence[MinimalPair]) -> str:

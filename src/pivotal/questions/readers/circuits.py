@@ -16,7 +16,7 @@ from pivotal.errors import PivotalError
 from pivotal.questions.minimal_pair import joined
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble
 from pivotal.questions.readers.rows import rows_of
 
@@ -39,13 +39,9 @@ class Circuits(Reader):
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
         choices = []
         for where, row in rows_of(path, bad):
-            with bad.row():
+            with bad.row(where):
                 choices += _choices(where, row)
         return assemble(name_of(path), choices, bad)
-
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        return any({names[0], names[2]} <= sample.keys for names in _NAMES)
 
 
 def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
@@ -54,10 +50,8 @@ def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
     texts = [row.get(name, "") for name in names]
     clean, patch = texts[:2]
     if not isinstance(clean, str) or not isinstance(patch, str) or not clean.strip():
-        raise PivotalError(
-            f"{where}: {names[0]} and {names[1]} must be texts, not {clean!r:.60} and {patch!r:.60}."
-        )
-    good, bad = (_answers(where, name, text) for name, text in zip(names[2:], texts[2:], strict=True))
+        raise PivotalError(f"{names[0]} and {names[1]} must be texts, not {clean!r:.60} and {patch!r:.60}.")
+    good, bad = (_answers(name, text) for name, text in zip(names[2:], texts[2:], strict=True))
     clean, patch, group = " ".join(clean.split()), " ".join(patch.split()), str(row.get("case", ""))
     found = [Choice(where, clean, good, bad, other=patch, group=group)]
     if patch and patch != clean:
@@ -65,10 +59,10 @@ def _choices(where: str, row: Mapping[str, Any]) -> list[Choice]:
     return found
 
 
-def _answers(where: str, name: str, value: Any) -> str:
+def _answers(name: str, value: Any) -> str:
     """An answer, or several of which any is right. Of an answer of several words the first is asked."""
     answers = value if isinstance(value, list) else [value]
     if not all(isinstance(answer, str) for answer in answers) or not "".join(answers).strip():
-        raise PivotalError(f"{where}, column '{name}': must be a text or a list of texts, not {value!r:.60}.")
+        raise PivotalError(f"Must be a text or a list of texts, not {value!r:.60}.", name)
     words = [answer.split()[0] for answer in answers if answer.strip()]
     return joined(list(dict.fromkeys(words)))

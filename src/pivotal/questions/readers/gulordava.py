@@ -40,12 +40,12 @@ class Gulordava(Reader):
         path, bad = Path(self.path), BadRows(self.reading.skip_bad)
         sentences: dict[tuple[str, ...], list[dict[str, str]]] = {}
         for where, cells in _rows(path):
-            with bad.row():
+            with bad.row(where):
                 row = _checked(where, cells)
                 sentences.setdefault(tuple(row[name] for name in _SENTENCE), []).append(row)
         pairs = []
         for rows in sentences.values():
-            with bad.row():
+            with bad.row(rows[-1]["where"]):
                 pairs.append(_pair(rows))
         if not pairs:
             raise PivotalError(f"{path}: there must be at least one pair, but there is none.{bad.first()}")
@@ -67,11 +67,11 @@ def _checked(where: str, cells: Mapping[str, str]) -> dict[str, str]:
     row = {name: cells[name] or "" for name in _COLUMNS} | {"where": where}
     for name, known in (("class", _VERDICTS), ("correct_number", _NUMBERS), ("type", _TYPES)):
         if row[name] not in known:
-            raise PivotalError(f"{where}: {name} must be {' or '.join(known)}, not '{row[name]}'.")
+            raise PivotalError(f"{name} must be {' or '.join(known)}, not '{row[name]}'.")
     words, context = len(row["prefix"].split()), row["len_context"]
     if not context.isdecimal() or not 0 < int(context) <= words:
         raise PivotalError(
-            f"{where}: len_context counts words of the prefix, from 1 to {words}, but it is '{context}'."
+            f"len_context counts words of the prefix, from 1 to {words}, but it is '{context}'."
         )
     return row
 
@@ -81,7 +81,7 @@ def _pair(rows: list[dict[str, str]]) -> MinimalPair:
     shared = {(row["prefix"], row["correct_number"]) for row in rows}
     if len(right) != 1 or len(wrong) != 1 or len(shared) != 1:
         raise PivotalError(
-            f"{rows[-1]['where']}: a sentence has one correct and one wrong row with the same prefix and number, but "
+            f"A sentence has one correct and one wrong row with the same prefix and number, but "
             f"here are {len(right)} and {len(wrong)}."
         )
     row, number = right[0], _NUMBERS[right[0]["correct_number"]]
@@ -89,14 +89,5 @@ def _pair(rows: list[dict[str, str]]) -> MinimalPair:
     cue = len(row["prefix"].split()) - int(row["len_context"])
     # A nonce sentence and its original share this lexeme, so that a split by words keeps them in one part.
     family = ("sentence", f"{row['pattern']}-{row['constr_id']}")
-    try:
-        return MinimalPair(
-            row["prefix"],
-            cue,
-            words if number == "singular" else words[::-1],
-            number,
-            _TYPES[row["type"]],
-            (family,),
-        )
-    except PivotalError as error:
-        raise PivotalError(f"{row['where']}: {error}") from None
+    words = words if number == "singular" else words[::-1]
+    return MinimalPair(row["prefix"], cue, words, number, _TYPES[row["type"]], (family,))

@@ -58,12 +58,13 @@ def _read(path: Path, bad: BadRows) -> list[MinimalPair]:
     by_id: dict[str, list[_Sentence]] = {}
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            with bad.row():
-                sentence = _sentence(f"{path}, line {number}", line)
+            where = f"{path}, line {number}"
+            with bad.row(where):
+                sentence = _sentence(where, line)
                 by_id.setdefault(sentence.key, []).append(sentence)
     found = []
     for sentences in by_id.values():
-        with bad.row():
+        with bad.row(sentences[-1].where):
             found.append(_pair(path.stem, sentences))
     return found
 
@@ -78,7 +79,7 @@ def _sentence(where: str, line: str) -> _Sentence:
         or cells[2] not in ("correct", "wrong")
     ):
         raise PivotalError(
-            f"{where}: a row is a sentence (an article, a subject, … and a verb), a condition that begins with "
+            f"A row is a sentence (an article, a subject, … and a verb), a condition that begins with "
             f"singular or plural, correct or wrong, and an id, with tabs between them, not “{line.strip():.80}”."
         )
     return _Sentence(where, words, *cells[1:])
@@ -89,17 +90,14 @@ def _pair(group: str, sentences: list[_Sentence]) -> MinimalPair:
     shared = {(*sentence.words[:-1], sentence.condition) for sentence in sentences}
     if len(right) != 1 or len(wrong) != 1 or len(shared) != 1:
         raise PivotalError(
-            f"{sentences[-1].where}: an id stands on one correct and one wrong row, which differ in their last word "
+            f"An id stands on one correct and one wrong row, which differ in their last word "
             f"only, but '{sentences[-1].key}' is on {len(right)} correct and {len(wrong)} wrong."
         )
     prefix, label = right[0].words[:-1], right[0].condition.split("_")[0]
     words = right[0].words[-1], wrong[0].words[-1]
     if label == "plural":
         words = words[::-1]
-    try:
-        return MinimalPair(" ".join(prefix), 1, words, label, group, _lexemes(group, prefix, words[1]))
-    except PivotalError as error:
-        raise PivotalError(f"{sentences[-1].where}: {error}") from None
+    return MinimalPair(" ".join(prefix), 1, words, label, group, _lexemes(group, prefix, words[1]))
 
 
 def _lexemes(group: str, prefix: list[str], plural_verb: str) -> tuple[tuple[str, str], ...]:

@@ -17,8 +17,7 @@ from pivotal.questions.pairs_file import (
     JSON_SUFFIXES,
     BadRows,
     json_lines,
-    named_cells,
-    table_of,
+    table_rows,
 )
 
 Row = dict[str, Any]
@@ -43,12 +42,11 @@ def rows_of(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
     if not text.strip():
         raise PivotalError(f"{path}: the file must hold at least one row; it is empty.")
     if suffix in DELIMITERS:
-        return _table_rows(path, text, bad)
+        return table_rows(path, text, bad)
     first = text.lstrip().partition("\n")[0].rstrip()
     if suffix == ".json" and not (first.startswith("{") and first.endswith("}") and "\n{" in text):
         return _document_rows(path)
-    objects = json_lines(msgspec.json.Decoder(Row), path, text, bad)
-    return ((f"{path}, line {number}", row) for number, row in objects)
+    return json_lines(msgspec.json.Decoder(Row), path, text, bad)
 
 
 def json_file(path: Path, kind: type[T], rule: str) -> T:
@@ -73,14 +71,6 @@ def _document_rows(path: Path) -> Iterator[tuple[str, Row]]:
     if not content or not all(isinstance(row, dict) for row in content):
         raise PivotalError(f"{path}: {rule}, but it does not.")
     return ((f"{path}, entry {number}", row) for number, row in enumerate(content, start=1))
-
-
-def _table_rows(path: Path, text: str, bad: BadRows) -> Iterator[tuple[str, Row]]:
-    _, columns, lines = table_of(path, text)
-    for line, cells in lines:
-        with bad.row():
-            where = f"{path}, line {line}"
-            yield where, named_cells(where, columns, cells)
 
 
 def _arrow_rows(path: Path, suffix: str) -> Iterator[tuple[str, Row]]:

@@ -10,7 +10,7 @@ from pivotal.errors import PivotalError
 from pivotal.files import read_text
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import SKIP, BadRows, name_of
-from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble, between_sentences
 
 
@@ -26,25 +26,17 @@ class Sentences(Reader):
         choices = []
         for number, line in enumerate(read_text(path).split("\n"), start=1):
             if line.strip():
-                with bad.row():
-                    choices.append(_choice(f"{path}, line {number}", line))
+                where = f"{path}, line {number}"
+                with bad.row(where):
+                    choices.append(Choice(where, *_between(line)))
         return assemble(name_of(path), choices, bad)
 
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        lines = [line for line in sample.text.split("\n")[:20] if line.strip()]
-        cells = [line.split("\t") for line in lines]
-        return bool(lines) and all(len(row) == 2 and " " in row[0].strip() for row in cells)
 
-
-def _choice(where: str, line: str) -> Choice:
+def _between(line: str) -> tuple[str, str, str]:
     cells = [" ".join(cell.split()) for cell in line.split("\t")]
     if len(cells) != 2 or not all(cells):
         raise PivotalError(
-            f"{where}: a line has a good and a bad sentence with one tab between them, but “{line.strip():.60}” has "
+            f"A line has a good and a bad sentence with one tab between them, but “{line.strip():.60}” has "
             f"{len(cells) - 1} tabs or an empty side. An editor may have replaced a tab by spaces.{SKIP}"
         )
-    try:
-        return Choice(where, *between_sentences(*cells))
-    except PivotalError as error:
-        raise PivotalError(f"{where}: {error}") from None
+    return between_sentences(*cells)

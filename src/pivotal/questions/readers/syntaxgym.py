@@ -18,7 +18,7 @@ import msgspec
 from pivotal.errors import PivotalError
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import BadRows, name_of
-from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble, between_continuations
 from pivotal.questions.readers.rows import json_file
 
@@ -69,10 +69,9 @@ class SyntaxGym(Reader):
         choices: dict[tuple[int, str, str], list[Choice]] = {}
         for number, item in enumerate(suite.items, start=1):
             for comparison in compared:
-                with bad.row():
-                    choices.setdefault(comparison, []).extend(
-                        _choice(f"{path}, item {number}", item, *comparison)
-                    )
+                where = f"{path}, item {number}"
+                with bad.row(where):
+                    choices.setdefault(comparison, []).extend(_choice(where, item, *comparison))
         asked = [found for found in choices.values() if found]
         left_out = sum(not found for found in choices.values())
         if not asked and left_out:
@@ -85,10 +84,6 @@ class SyntaxGym(Reader):
         made = assemble(str(suite.meta.get("name") or name_of(path)), every, bad)
         note = f"Left out {left_out} of {len(compared)} comparisons, of one word after two prefixes."
         return replace(made, notes=(note, *made.notes)) if left_out else made
-
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        return {"items", "predictions"} <= sample.keys
 
 
 def _compared(suite: _Suite) -> Iterator[tuple[int, str, str]]:
@@ -106,13 +101,10 @@ def _choice(where: str, item: _Item, region: int, better: str, worse: str) -> li
     for name in (better, worse):
         found = [condition.regions for condition in item.conditions if condition.condition_name == name]
         if len(found) != 1:
-            raise PivotalError(f"{where}: an item has every condition once, but {name!r} {len(found)} times.")
+            raise PivotalError(f"An item has every condition once, but {name!r} {len(found)} times.")
         before = " ".join(part.content for part in found[0] if part.region_number < region)
         texts.append((before, " ".join(part.content for part in found[0] if part.region_number == region)))
     (prefix, good), (other, bad) = texts
     if prefix.split() != other.split():
         return []
-    try:
-        return [Choice(where, *between_continuations(prefix, good, bad), label=better)]
-    except PivotalError as error:
-        raise PivotalError(f"{where}: {error}") from None
+    return [Choice(where, *between_continuations(prefix, good, bad), label=better)]

@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 from pivotal.errors import PivotalError, did_you_mean
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.pairs_file import SKIP, BadRows, index_or_word, name_of
-from pivotal.questions.readers.base import Reader, Sample
+from pivotal.questions.readers.base import Reader
 from pivotal.questions.readers.choices import Choice, assemble, between_sentences
-from pivotal.questions.readers.rows import BINARY, SUFFIXES, Row, rows_of
+from pivotal.questions.readers.rows import SUFFIXES, Row, rows_of
 
 _ROLES: dict[str, tuple[str, ...]] = {
     "prefix": ("prefix", "context", "prompt", "clean_prefix", "clean", "one_prefix_prefix", "query"),
@@ -46,28 +46,17 @@ class TableReader(Reader):
         rows = list(_rows(path, bad))
         if not rows:
             raise PivotalError(f"{path}: a table must have at least one row, but it has none.{bad.first()}")
-        try:
+        with BadRows(skip=False).row(str(path)):
             columns = columns_of(
                 self.reading.columns, list(dict.fromkeys(key for _, row in rows for key in row))
             )
-        except PivotalError as error:
-            raise PivotalError(f"{path}: {error}", error.field) from None
         choices = []
         for where, row in rows:
-            with bad.row():
+            with bad.row(where):
                 choices.append(_choice(where, row, columns))
         made = assemble(name, _with_label(choices, columns, bad), bad)
         note = "Columns: " + ", ".join(f"{role}={column}" for role, column in columns.items()) + "."
         return replace(made, notes=(note, *made.notes))
-
-    @classmethod
-    def recognises(cls, sample: Sample) -> bool:
-        if sample.path.is_dir():
-            return any(file.suffix.lower() in BINARY for file in _files(sample.path))
-        usual = {name.lower() for name in sample.keys}
-        return sample.path.suffix.lower() in BINARY or all(
-            usual & set(_ROLES[role]) for role in ("good", "bad")
-        )
 
 
 def _rows(path: Path, bad: BadRows) -> Iterator[tuple[str, Row]]:
@@ -96,13 +85,10 @@ def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
         if role not in _ROLES or not column or role in given:
             raise PivotalError(
                 f"Columns are given as prefix=NAME,good=NAME,bad=NAME, each of {', '.join(_ROLES)} once, but {item!r} "
-                f"is not of this form.{did_you_mean(role, _ROLES)}",
-                "columns",
+                f"is not of this form.{did_you_mean(role, _ROLES)}"
             )
         if column not in columns:
-            raise PivotalError(
-                f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}", "columns"
-            )
+            raise PivotalError(f"There is no column {column!r} for {role}.{did_you_mean(column, columns)}")
         given[role] = column
     if not given:
         by_lower = {column.lower(): column for column in reversed(columns)}
@@ -114,35 +100,28 @@ def columns_of(text: str, columns: Sequence[str]) -> dict[str, str]:
         raise PivotalError(
             f"A table needs a column with the good word or sentence and one with the bad one, but no column is known "
             f"for {' and '.join(missing)} among {', '.join(columns)}. Name them: --columns "
-            "prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no names, put a line with the names first.",
-            "columns",
+            "prefix=COLUMN,good=COLUMN,bad=COLUMN. If these are no names, put a line with the names first."
         )
     return given
 
 
 def _choice(where: str, row: Mapping[str, Any], columns: Mapping[str, str]) -> Choice:
     """The choice of a row. Good and bad differ in one word, with or without a prefix before them."""
-    texts = {role: _text(where, column, row.get(column)) for role, column in columns.items()}
+    texts = {role: _text(column, row.get(column)) for role, column in columns.items()}
     whole = texts["good"].split()[:1] == texts["bad"].split()[:1]  # sentences need no prefix
     for role in ("good", "bad") if whole else ("prefix", "good", "bad"):
         if not texts.get(role, "-"):
-            raise PivotalError(
-                f"{where}, column '{columns[role]}': the cell is empty, but every row needs its {role} text. Fill it."
-                f"{SKIP}"
-            )
+            raise PivotalError(f"The cell is empty, but every row needs it. Fill it.{SKIP}", columns[role])
     before = f"{texts.get('prefix', '')} "
-    try:
-        between = between_sentences(before + texts["good"], before + texts["bad"])
-    except PivotalError as error:
-        raise PivotalError(f"{where}: {error}") from None
+    between = between_sentences(before + texts["good"], before + texts["bad"])
     cue = index_or_word(texts.get("cue", ""))
     more = {role: texts.get(role, "") for role in ("other", "group", "label")}
     return Choice(where, *between, cue=cue, **more)
 
 
-def _text(where: str, column: str, value: Any) -> str:
+def _text(column: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float | None):
-        raise PivotalError(f"{where}, column '{column}': must be text, not {value!r:.60}.")
+        raise PivotalError(f"A cell must be text, not {value!r:.60}.", column)
     return "" if value is None else " ".join(str(value).split())
 
 
@@ -153,11 +132,12 @@ def _with_label(choices: Sequence[Choice], columns: Mapping[str, str], bad: BadR
         return list(choices)
     kept = []
     for choice in choices:
-        with bad.row():
+        with bad.row(choice.where):
             if choice.label not in labels:
                 raise PivotalError(
-                    f"{choice.where}, column '{columns['label']}': every row has one of two labels, here "
-                    f"{' and '.join(labels)}, but this one has '{choice.label}'. Correct it.{SKIP}"
+                    f"Every row has one of two labels, here {' and '.join(labels)}, but this one has "
+                    f"'{choice.label}'. Correct it.{SKIP}",
+                    columns["label"],
                 )
             kept.append(choice)
     return kept

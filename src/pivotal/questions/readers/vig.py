@@ -44,14 +44,14 @@ class Vig(Reader):
         pairs = []
         for number, template in enumerate(templates, start=1):
             for profession in professions:
-                with bad.row():
-                    pairs += _pair(folder, template, profession, f"t{number:02}")
+                with bad.row(str(folder)):
+                    pairs += _pair(template, profession, f"t{number:02}")
         if not pairs:
             raise PivotalError(f"{folder}: there must be at least one pair, but there is none.{bad.first()}")
         return PairSet(self.name, LABELS, tuple(pairs), held_out=200, notes=bad.notes())  # as in the paper
 
 
-def _pair(folder: Path, template: str, profession: list[Any], group: str) -> list[MinimalPair]:
+def _pair(template: str, profession: list[Any], group: str) -> list[MinimalPair]:
     """The pair of a template and a profession; none if the profession has several words. A profession has no other
     gender, so "man" and "woman" take its place in the counterfactual prefixes."""
     match profession:
@@ -62,15 +62,10 @@ def _pair(folder: Path, template: str, profession: list[Any], group: str) -> lis
                 return []
         case _:
             raise PivotalError(
-                f"{folder}: a template has {{}} once, as its own word, and a profession is its name and how far "
+                f"A template has {{}} once, as its own word, and a profession is its name and how far "
                 f"it is male (1) or female (-1) by definition, but here are {template!r:.40} and {profession!r:.40}."
             )
     prefix, man, woman = (template.replace("{}", noun) for noun in (name.strip(), "man", "woman"))
     label = "he" if rating >= DEFINITIONAL else "she" if rating <= -DEFINITIONAL else ""
-    try:
-        lexemes = (("profession", name.strip()),)
-        return [
-            MinimalPair(prefix, template.split().index("{}"), LABELS, label, group, lexemes, (man, woman))
-        ]
-    except PivotalError as error:
-        raise PivotalError(f"{folder}: {error}") from None
+    lexemes = (("profession", name.strip()),)
+    return [MinimalPair(prefix, template.split().index("{}"), LABELS, label, group, lexemes, (man, woman))]

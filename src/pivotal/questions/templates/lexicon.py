@@ -22,7 +22,6 @@ _NAME = re.compile(r"[^\W\d_](?:[^\W\d]|-)*")
 _LIST = "noun: [{singular: car, plural: cars}, {singular: man, plural: men}]"
 _SLOT = re.compile(r"\{([^{}]*)\}")
 _INNER = re.compile(r"\s*(\D+?)(\d*)(?:\.(.+?))?\s*")
-_OTHER_BRACKETS = re.compile(r"[\[<]([^\s\[\]<>]+?)\d*(?:\.\w+)?[\]>]")
 _CONDITION = re.compile(r"([^=]+?)\s*(!?=)\s*([^=]+)")
 _FEATURE = re.compile(r"(\D+?)(\d*)\.(.+)")
 _COMPARED = "noun.kind = animal, or verb.kind = noun.kind"
@@ -203,10 +202,6 @@ def slots_of(texts: Iterable[Text]) -> dict[str, Slot]:
 def parse_text(place: Place, lexicon: Lexicon, labels: Labels) -> Text:
     """The text of a value, with every slot found in the lexicon."""
     text = place.text()
-    for match in _OTHER_BRACKETS.finditer(text):
-        place.require(
-            match[1] not in lexicon, f"a slot is a name in braces. Write {{{match[1]}}}, not {match[0]}."
-        )
     parts: list[str | Slot] = []
     for i, part in enumerate(_SLOT.split(text)):  # every second part was in braces
         if i % 2:
@@ -278,9 +273,9 @@ class Condition:
         return (left == value) == self.equal
 
 
-def conditions_of(place: Place | None, lexicon: Lexicon) -> list[tuple[Place, Condition]]:
-    """The conditions of a value, a text or a list, with their places."""
-    return [] if place is None else [(part, _condition(part, lexicon)) for part in place.texts(_COMPARED)]
+def conditions_of(place: Place | None, lexicon: Lexicon) -> list[Condition]:
+    """The conditions of a value, a text or a list."""
+    return [] if place is None else [_condition(part, lexicon) for part in place.texts(_COMPARED)]
 
 
 def _condition(place: Place, lexicon: Lexicon) -> Condition:

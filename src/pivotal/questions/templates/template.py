@@ -9,7 +9,6 @@ from functools import cached_property
 
 from pivotal.errors import did_you_mean
 from pivotal.questions.templates.lexicon import (
-    ANY,
     NONE,
     Condition,
     Labels,
@@ -84,13 +83,12 @@ class TemplateReader:
         labels = self._expected(given.get("label"))
         cue = self._cue(given.get("cue"), place, prefixes, bool(labels))
         slots = slots_of((*prefixes, *words[0], *words[1]))
-        conditions = []
-        for part, condition in conditions_of(given.get("where"), self.lexicon):
-            missing = [slot for slot in condition.slots if slot not in slots]
-            part.require(
-                not missing or "where" not in own, f"the template has no slot {' or '.join(missing)}."
-            )
-            conditions += [] if missing else [condition]
+        conditions = conditions_of(given.get("where"), self.lexicon)
+        missing = {slot for condition in conditions for slot in condition.slots} - set(slots)
+        place.require(
+            "where" not in own or not missing,
+            f"'where' names slots of the template, not {', '.join(missing)}.",
+        )
         return Template(
             place=place,
             group=given["group"].text() if "group" in given else f"t{number:02}",
@@ -99,8 +97,8 @@ class TemplateReader:
             labels=labels,
             cue=cue,
             counterfactuals=self._counterfactuals(given.get("counterfactual"), prefixes, bool(labels)),
-            lexemes=_lexemes(given.get("lexemes"), prefixes, slots, cue, own="lexemes" in own),
-            conditions=tuple(conditions),
+            lexemes=self._lexemes(given.get("lexemes"), prefixes, slots, cue),
+            conditions=tuple(condition for condition in conditions if set(condition.slots) <= set(slots)),
             sample=given["sample"].whole_number(1) if "sample" in given else None,
         )
 
@@ -207,16 +205,9 @@ class TemplateReader:
             return prefixes if labelled else (None, None)
         if place.is_text and place.text() == NONE:
             return None, None
-        slots = slots_of(prefixes)
-        given = place.entries("{plural: The cars near the house}, or {noun: [man, woman]}")
-        if set(given) <= set(self.labels):
-            texts = {label: self._counterfactual(part, slots) for label, part in given.items()}
-            return texts.get(self.labels[0]), texts.get(self.labels[1])
         first, second = prefixes
-        for key, part in given.items():
-            part.require_known(
-                key, (*self.labels, *slots), "'counterfactual' names labels or slots of the prefix"
-            )
+        for key, part in place.entries("{noun: [man, woman]}").items():
+            part.require_known(key, slots_of(prefixes), "'counterfactual' names slots of the prefix")
             part.require(
                 not part.is_text,
                 f"the counterfactual of a slot has one word for each label, as {{{key}: [man, woman]}}. If its list "
@@ -226,16 +217,21 @@ class TemplateReader:
             first, second = first.replaced(key, words[0]), second.replaced(key, words[1])
         return first, second
 
-    def _counterfactual(self, place: Place, slots: Mapping[str, Slot]) -> Text:
-        """A whole counterfactual prefix. It has no slot that the prefix does not have."""
-        text = self._text(place)
-        for slot in text.slots:
-            place.require_known(slot.name, slots, "a counterfactual prefix has the slots of the prefix")
-            place.require(
-                slot.form != ANY or slots[slot.name].form == ANY,
-                f"{{{slot.name}.any}} can be in a counterfactual prefix only if it is in the prefix.",
-            )
-        return text
+    def _lexemes(
+        self, place: Place | None, prefixes: Prefixes, slots: Mapping[str, Slot], cue: str | int | None
+    ) -> tuple[tuple[str, str], ...]:
+        """(name, slot) of the slots whose lemmas a split by words holds out: a mapping, a list, or none. Slots that the
+        template does not have are left out. By default, they are the cue and the slots of the words, if they vary."""
+        if place is None:
+            before = slots_of(prefixes)
+            default = [name for name in slots if name == cue or name not in before]
+            return tuple((name, name) for name in default if len(slots[name].words.entries) > 1)
+        if place.is_text and place.text() == NONE:
+            return ()
+        named = place.entries() if place.is_mapping else {p.text(): p for p in place.items("[noun, verb]")}
+        for part in named.values():
+            part.require_known(part.text().rstrip("0123456789"), self.lexicon, "'lexemes' names slots")
+        return tuple((name, part.text()) for name, part in named.items() if part.text() in slots)
 
 
 def _given_cue(place: Place, template: Place, prefixes: Prefixes) -> str | int:
@@ -256,31 +252,3 @@ def _given_cue(place: Place, template: Place, prefixes: Prefixes) -> str | int:
                 f"{template.line}).{did_you_mean(cue, {*names, *text.literal_words})}"
             )
     return cue
-
-
-def _lexemes(
-    place: Place | None, prefixes: Prefixes, slots: Mapping[str, Slot], cue: str | int | None, *, own: bool
-) -> tuple[tuple[str, str], ...]:
-    """(name, slot) of the slots whose lemmas a split by words holds out. A list given for all templates may name
-    slots that this one does not have. By default, they are the cue and the slots of the words, if they vary."""
-    if place is None:
-        before = slots_of(prefixes)
-        default = [name for name in slots if name == cue or name not in before]
-        return tuple((name, name) for name in default if len(slots[name].words.entries) > 1)
-    found = []
-    for name, part in named_lexemes(place).items():
-        slot = part.text()
-        if own:
-            part.require_known(slot, slots, "'lexemes' names slots of the template")
-        if slot in slots:
-            found.append((name, slot))
-    return tuple(found)
-
-
-def named_lexemes(place: Place) -> dict[str, Place]:
-    """The slots that 'lexemes' names, by their names in the pairs: a mapping, a list, or none."""
-    if place.is_text and place.text() == NONE:
-        return {}
-    return (
-        place.entries() if place.is_mapping else {part.text(): part for part in place.items("[noun, verb]")}
-    )

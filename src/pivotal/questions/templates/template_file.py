@@ -14,14 +14,8 @@ from pivotal.files import asset, read_text, write_text
 from pivotal.questions.minimal_pair import MinimalPair
 from pivotal.questions.pairs import PairSet
 from pivotal.questions.templates.draw import Plan, pairs_of, plan
-from pivotal.questions.templates.lexicon import (
-    Labels,
-    Lexicon,
-    check_name,
-    conditions_of,
-    read_lexicon,
-)
-from pivotal.questions.templates.template import SHARED_KEYS, Template, TemplateReader, named_lexemes
+from pivotal.questions.templates.lexicon import Labels, Lexicon, check_name, conditions_of, read_lexicon
+from pivotal.questions.templates.template import SHARED_KEYS, Template, TemplateReader
 from pivotal.yaml_places import Place, compose
 
 SUFFIXES = (".yaml", ".yml")
@@ -84,7 +78,11 @@ def parse_template(text: str, source: str, name: str) -> TemplateFile:
         reader.read(place, number)
         for number, place in enumerate(top["templates"].items('["The {noun} near the car"]'), start=1)
     )
-    _check_shared(reader, templates)
+    for condition in conditions_of(top.get("where"), lexicon):
+        top["where"].require(
+            any(set(condition.slots) <= set(template.slots) for template in templates),
+            f"no template has the slots of a condition, {' and '.join(condition.slots)}.",
+        )
     return TemplateFile(
         name=top["name"].text() if "name" in top else name,
         labels=labels,
@@ -146,19 +144,6 @@ def _test(place: Place) -> int | float:
     return share if 0 < share < 1 else place.whole_number(1)
 
 
-def _check_shared(reader: TemplateReader, templates: Sequence[Template]) -> None:
-    """What is named for all templates must be in one of them."""
-    slots = {slot for template in templates for slot in template.slots}
-    if "lexemes" in reader.shared:
-        for part in named_lexemes(reader.shared["lexemes"]).values():
-            part.require_known(part.text(), slots, "'lexemes' names slots of the templates")
-    for part, condition in conditions_of(reader.shared.get("where"), reader.lexicon):
-        part.require(
-            any(set(condition.slots) <= set(template.slots) for template in templates),
-            f"no template has the slots of this condition, {' and '.join(condition.slots)}.",
-        )
-
-
 def _unused(lexicon: Lexicon, plans: Sequence[Plan]) -> tuple[str, ...]:
     """A note about words of the lexicon that no sentence can have. A misspelt feature is a common cause."""
     used = {entry for made in plans for block in made.blocks for fill in block for _, entry in fill}
@@ -171,14 +156,8 @@ def _unused(lexicon: Lexicon, plans: Sequence[Plan]) -> tuple[str, ...]:
 
 
 def _twice(pair: MinimalPair, template: Template, first: MinimalPair, earlier: Template) -> PivotalError:
-    where = "this template" if earlier is template else f"the template in line {earlier.place.line}"
-    question = f"'{pair.prefix}' with {' or '.join(pair.words)}"
-    if pair.label != first.label:
-        return template.place.error(
-            f"a prefix calls for one label, but {question} is {pair.label} here and {first.label} in {where}. Change a "
-            "word."
-        )
     return template.place.error(
-        f"a pair is made once, but {question} comes a second time; the first is from {where}. Remove the repeated word "
-        "or template."
+        f"a pair is made once and calls for one label, but '{pair.prefix}' with {' or '.join(pair.words)} is "
+        f"{pair.label or 'unlabelled'} here and {first.label or 'unlabelled'} from the template in line "
+        f"{earlier.place.line}. Change a word, or remove the repeated word or template."
     )
